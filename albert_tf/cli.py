@@ -29,7 +29,7 @@ from albert_tf.commands import (
     tag,
 )
 from albert_tf.commands.parsing import Help, add_options, parsed_options
-from albert_tf.errors import UserError, one_line
+from albert_tf.errors import Interrupted, UserError, one_line
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 
@@ -85,6 +85,10 @@ def _run(arguments: Sequence[str] | None) -> int:
             return int(command.run(options) if found is None else command.run(options, found))
     except UserError as error:
         return _fail(str(error))
+    except Interrupted as interrupted:
+        again = "The same command without --force" if options.force else "The same command"
+        print(f"\n{interrupted} {again} resumes there.")
+        return 130
     except MemoryError as error:
         return _fail(
             f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give "

@@ -22,6 +22,13 @@ class UserError(ValueError):
     """
 
 
+class Interrupted(Exception):
+    """SIGINT or SIGTERM ended a run, which the same program resumes; the message says where.
+
+    The command line prints it and exits with status 130.
+    """
+
+
 # The packages of an extra that are checked, in the order of messages.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 

@@ -242,23 +242,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         return {name: getattr(self, name) for name in names}
 
 
-def build_optimizer(model: keras.Model) -> None:
-    """Creates the optimizer's variables for the model's weights.
-
-    Raises:
-        ValueError: the optimizer accumulates gradients itself.
-    """
-    if not model.optimizer.built:  # a loss scaler would build itself anew
-        model.optimizer.build(model.trainable_variables)
-    accumulated = inner(model.optimizer).gradient_accumulation_steps
-    if accumulated:
-        raise ValueError(
-            "Gradients are accumulated within a step: an optimizer that accumulates too counts "
-            f"micro-batches as steps. Received: gradient_accumulation_steps={accumulated}. "
-            "Give micro_batches instead."
-        )
-
-
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
     """Gives the model its optimizer's average of the weights within the block, if there is one."""

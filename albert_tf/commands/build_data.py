@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from albert_tf.data.pretraining.options import BuildDataOptions
+from albert_tf.errors import Interrupted
 
 SUMMARY = "turn text into examples for pretraining"
 EXAMPLES = """examples:
@@ -24,7 +25,7 @@ OPTIONS = BuildDataOptions
 
 
 def run(options: BuildDataOptions) -> int:
-    """Makes the examples; 130 if interrupted."""
+    """Makes the examples, and prints their counts."""
     from albert_tf.data.jobs.run import build_data
 
     started = time.monotonic()
@@ -32,9 +33,7 @@ def run(options: BuildDataOptions) -> int:
         with _terminated_as_interrupted():
             outcome = build_data(options)
     except KeyboardInterrupt:
-        command = "The same command without --force" if options.force else "The same command"
-        print(f"\nInterrupted; finished shards are in {options.output}. {command} resumes.")
-        return 130
+        raise Interrupted(f"Interrupted; finished shards are in {options.output}.") from None
     _print_summary(outcome, options.output, time.monotonic() - started)
     return 0
 

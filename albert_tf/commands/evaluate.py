@@ -1,12 +1,14 @@
 """`albert-tf evaluate`"""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from albert_tf.commands.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
-from albert_tf.options import option, part
+from albert_tf.options import option
 
 SUMMARY = "score a model on labelled data"
 EXAMPLES = """examples:
@@ -31,8 +33,12 @@ class OPTIONS(EvaluationOptions):
     json: bool = option(False, help="print one JSON object")
 
 
-def check(options: OPTIONS) -> None:
-    """Reads the examples, and compares their labels with those of the model's configuration."""
+def check(options: OPTIONS) -> Sequence[Any] | None:
+    """Reads the examples, and compares their labels with those of the model's configuration.
+
+    Returns:
+        the examples, or None where only the loaded model has a configuration to read them by.
+    """
     from albert_tf.data.tasks.registry import task_of
 
     is_test = options.submission is not None
@@ -41,27 +47,28 @@ def check(options: OPTIONS) -> None:
     config = check_model(options.model, task_of(options).model)
     task = task_of(options, config)
     examples = task.examples("test" if is_test else "dev", labelled=not is_test)
-    if config:
-        task.check(examples, config)
+    if config is None:
+        return None
+    task.check(examples, config)
+    return examples
 
 
-def run(options: OPTIONS) -> int:
+def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
     """Prints each metric, or the files of predictions."""
     from albert_tf.data.tasks.classification import ONE_CLASS
-    from albert_tf.training.evaluate import evaluate, predict_test_files
+    from albert_tf.training.evaluate import evaluate_on, predict_test_files
 
     if options.submission is not None:
-        given = part(EvaluationOptions, options, predictions=options.submission)
-        for path in predict_test_files(given):
+        for path in predict_test_files(options, options.submission, examples):
             print(path)
         return 0
-    scores = evaluate(options)
+    scores = evaluate_on(options, examples)
     if options.json:
         print(json.dumps(scores))
         return 0
     if scores.pop(ONE_CLASS, None):
         print("Nearly all predictions are alike, the labels are not.")
-    examples = scores.pop("examples")
+    count = scores.pop("examples")
     rows = [(name, f"{value:.4f}") for name, value in scores.items()]
-    print(aligned([*rows, ("examples", f"{examples:,}")], numbers=True))
+    print(aligned([*rows, ("examples", f"{count:,}")], numbers=True))
     return 0

@@ -45,18 +45,12 @@ def check(options: FinetuningOptions) -> "TrainingData":
 
 
 def run(options: FinetuningOptions, data: "TrainingData") -> int:
-    """Trains; 130 if interrupted."""
-    from albert_tf.training.callbacks import Interrupted
+    """Trains, and prints the best scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune_on
 
     share_threads()
-    try:
-        report = finetune_on(options, data)
-    except Interrupted as interrupted:
-        again = "The same command without --force" if options.force else "The same command"
-        print(f"\n{interrupted} {again} resumes there.")
-        return 130
+    report = finetune_on(options, data)
     best = report["best"]
     scores = ", ".join(f"{escaped(name)} {best[name]:.4f}" for name in report["metrics"])
     print(f"Best on dev, after epoch {best['epoch']}: {scores}.")

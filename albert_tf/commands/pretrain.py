@@ -44,18 +44,13 @@ def check(options: PretrainingOptions) -> None:
 
 
 def run(options: PretrainingOptions) -> int:
-    """Trains; 130 if interrupted."""
-    from albert_tf.training.callbacks import Interrupted
+    """Trains, and prints the last scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.pretrain import pretrain
 
     share_threads()
     try:
         report = pretrain(options)
-    except Interrupted as interrupted:
-        again = "The same command without --force" if options.force else "The same command"
-        print(f"\n{interrupted} {again} resumes there.")
-        return 130
     except Exception as error:
         if not _is_out_of_memory(error):
             raise

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
+_map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
 FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
 # Slices of a batch that a CPU computes side by side. One product of a small matrix leaves threads
 # idle; two products, each on half of the threads, don't.
@@ -148,14 +150,6 @@ def parallel_slices() -> int:
     """Returns how many slices of a batch one device computes side by side."""
     accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
     return 1 if accelerators else SLICES
-
-
-def _map(function: Any, *structures: Any) -> Any:
-    """Maps tensors of structures in which some are None."""
-    return keras.tree.map_structure(
-        lambda *values: None if values[0] is None else function(*values),
-        *structures,
-    )
 
 
 def _all_reduced(replicas: int, values: Any) -> Any:

@@ -16,14 +16,12 @@ class TrainingStep:
         self.zero_grad()
         with self._counted_by(counts):
             for number in range(self.micro_batches):
-                self._add_gradients(
-                    *keras.tree.map_structure(
-                        lambda values, i=number: (
-                            None if values is None else values[i :: self.micro_batches]
-                        ),
-                        data,
-                    )
+                part = keras.tree.map_structure(
+                    lambda values, i=number: values[i :: self.micro_batches],
+                    data,
+                    none_is_leaf=False,
                 )
+                self._add_gradients(*part)
         weights = self.trainable_weights[:]
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad

@@ -280,6 +280,9 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
         x, y = options.pop("x"), options.pop("y")
+        arrays = Mapping | list | tuple | keras.utils.PyDataset
+        if not (hasattr(x, "shape") or isinstance(x, arrays)):
+            options.setdefault("shuffle", False)  # datasets and generators have their own order
         if isinstance(options.get("validation_data"), tuple | list):
             features, labels, *weights = options["validation_data"]
             examples = self._examples(features, labels)

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import keras
 from tqdm import tqdm
 
-from albert_tf.errors import UserError
+from albert_tf.errors import Interrupted, UserError
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import (
     load_state,
@@ -41,10 +41,6 @@ WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
 DIVERGED: Final = 2.0  # nats above the lowest such mean
 
 Scores = Mapping[str, float]
-
-
-class Interrupted(Exception):
-    """SIGINT or SIGTERM ended a run, which the same program resumes at its newest checkpoint."""
 
 
 class Diverged(UserError):

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +29,7 @@ from albert_tf.files import (
     written_atomically,
 )
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.optimizers import build_optimizer, inner
+from albert_tf.optimizers import inner
 from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
 
 LOGS: Final = "logs"
@@ -41,24 +41,19 @@ _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
 
 
-def publish(
-    output: Path, report: Mapping[str, Any], finish: Callable[[Path], None] = lambda folder: None
-) -> None:
+def publish(output: Path, report: Mapping[str, Any]) -> None:
     """Moves the best version to the output; the checkpoints stay until that is whole.
 
-    Args:
-        finish: writes further files into the best version's folder.
+    Removes a list of modules of another model.
     """
-    folder = output / CHECKPOINTS
-    finish(folder / BEST)
-    copy_files(folder / BEST, output)
+    best = output / CHECKPOINTS / BEST
+    files = [path for pattern in ("*", "[0-9]_*/*") for path in best.glob(pattern)]
+    paths = {path.relative_to(best).as_posix(): path for path in files if path.is_file()}
+    replace_files(output, {name: partial(shutil.copyfile, path) for name, path in paths.items()})
+    if MODULES not in paths:
+        (output / MODULES).unlink(missing_ok=True)
     write_json(output / REPORT, report)
-    remove_folder(folder)
-
-
-def list_checkpoints(output: Path) -> list[Path]:
-    """Returns the checkpoints of an interrupted run, oldest first."""
-    return steps_in(output / CHECKPOINTS)
+    remove_folder(output / CHECKPOINTS)
 
 
 def steps_in(folder: Path) -> list[Path]:
@@ -70,7 +65,7 @@ def steps_in(folder: Path) -> list[Path]:
 def silent_about_new_weights(output: Path) -> Iterator[None]:
     """Hides the warning of newly initialized weights where a run resumes: it replaces them."""
     before = weights.logger.level
-    if list_checkpoints(output):
+    if steps_in(output / CHECKPOINTS):
         weights.logger.setLevel(logging.ERROR)
     try:
         yield
@@ -92,18 +87,6 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
             shutil.rmtree(output / LOGS, ignore_errors=True)
         check_output(output, force)
         yield
-
-
-def copy_files(source: Path, target: Path) -> None:
-    """Copies a model directory's files to another one, as `replace_files` does.
-
-    Removes a list of modules of another model.
-    """
-    files = [path for pattern in ("*", "[0-9]_*/*") for path in source.glob(pattern)]
-    paths = {path.relative_to(source).as_posix(): path for path in files if path.is_file()}
-    replace_files(target, {name: partial(shutil.copyfile, path) for name, path in paths.items()})
-    if MODULES not in paths:
-        (target / MODULES).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -217,8 +200,9 @@ def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
     """Model and optimizer variables by place, without metrics and what `save_pretrained` writes."""
-    build_optimizer(model)
     optimizer = model.optimizer
+    if not optimizer.built:  # a loss scaler would build itself anew
+        optimizer.build(model.trainable_variables)
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
     elsewhere = [
         *model.metrics_variables,

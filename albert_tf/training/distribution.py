@@ -1,12 +1,11 @@
 """Devices of training: one, several, several hosts, a TPU."""
 
 import contextlib
-import dataclasses
 import functools
 import json
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import keras
 import numpy as np
@@ -14,26 +13,17 @@ import numpy as np
 from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.training.checkpoints import lock_output
-from albert_tf.training.options import FinetuningOptions, PretrainingOptions
+from albert_tf.training.options import FinetuningOptions, PretrainingOptions, Strategy
 
-STRATEGIES: Final = ("auto", "none", "mirrored", "multi-worker", "tpu")
 # Either one tells keras.distribution.initialize about several processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
-
-
-@dataclasses.dataclass(frozen=True)
-class Hosts:
-    """The processes that train together: the number of this one, from 0, and their count."""
-
-    index: int
-    count: int
 
 
 def strategy_for(name: str) -> Any:
     """Returns the named strategy. Call it before TensorFlow or JAX compute anything.
 
     Args:
-        name: one of `STRATEGIES`. "auto" selects a TPU if there is one, else the hosts in the
+        name: one of `Strategy`. "auto" selects a TPU if there is one, else the hosts in the
             environment, else all devices of this host if there are several, else one device.
     Returns:
         on TensorFlow a `tf.distribute.Strategy`; on JAX a `keras.distribution.DataParallel`, or
@@ -41,8 +31,9 @@ def strategy_for(name: str) -> Any:
     Raises:
         UserError: the strategy doesn't exist, or isn't available here.
     """
-    if name not in STRATEGIES:
-        raise UserError(f"strategy must be one of {', '.join(STRATEGIES)}. Received: {name}.")
+    if name not in get_args(Strategy):
+        names = ", ".join(get_args(Strategy))
+        raise UserError(f"strategy must be one of {names}. Received: {name}.")
     backend = keras.backend.backend()
     if keras.distribution.distribution() is not None and backend != "jax":
         raise UserError(
@@ -103,24 +94,24 @@ def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
     return strategy.distribute_datasets_from_function(lambda context: per_replica)
 
 
-def hosts(strategy: Any) -> Hosts:
-    """Returns this host's number and the count of hosts."""
+def hosts(strategy: Any) -> tuple[int, int]:
+    """Returns the number of this host, from 0, and of all that train together."""
     if isinstance(strategy, keras.distribution.DataParallel):
         import jax
 
-        return Hosts(jax.process_index(), jax.process_count())
+        return jax.process_index(), jax.process_count()
     resolver = getattr(strategy, "cluster_resolver", None)
     if resolver is None or resolver.task_type is None:
-        return Hosts(0, 1)
+        return 0, 1
     workers = resolver.cluster_spec().as_dict()
     chiefs = len(workers.get("chief", ()))
     first = 0 if resolver.task_type == "chief" else chiefs
-    return Hosts(first + resolver.task_id, chiefs + len(workers.get("worker", ())))
+    return first + resolver.task_id, chiefs + len(workers.get("worker", ()))
 
 
 def is_chief(strategy: Any) -> bool:
     """Whether this host writes the files."""
-    return hosts(strategy).index == 0
+    return hosts(strategy)[0] == 0
 
 
 def check_same_step(strategy: Any, step: int) -> None:
@@ -129,8 +120,8 @@ def check_same_step(strategy: Any, step: int) -> None:
     Raises:
         UserError: not all hosts are at this step.
     """
-    here = hosts(strategy)
-    if here.count == 1:
+    index, count = hosts(strategy)
+    if count == 1:
         return
     if isinstance(strategy, keras.distribution.DataParallel):
         from jax.experimental.multihost_utils import process_allgather
@@ -144,7 +135,7 @@ def check_same_step(strategy: Any, step: int) -> None:
     if len(set(steps)) > 1:
         raise UserError(
             "All hosts must see the same checkpoints. "
-            f"Received: step {step} on host {here.index}, others {sorted({*steps} - {step})}. "
+            f"Received: step {step} on host {index}, others {sorted({*steps} - {step})}. "
             "Give an --output on a shared file system."
         )
 
@@ -152,7 +143,7 @@ def check_same_step(strategy: Any, step: int) -> None:
 @contextlib.contextmanager
 def errors_of_lost_hosts(strategy: Any) -> Iterator[None]:
     """Turns the loss of a TensorFlow host within the block into a `UserError`."""
-    if keras.backend.backend() != "tensorflow" or hosts(strategy).count == 1:
+    if keras.backend.backend() != "tensorflow" or hosts(strategy)[1] == 1:
         yield
         return
     import tensorflow as tf
@@ -171,7 +162,14 @@ def tensorflow_strategy(name: str) -> Any:
     import tensorflow as tf
 
     if name == "auto":
-        name = _best_of_tensorflow()
+        name = "none"
+        if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
+            name = "tpu"
+        # Before devices are listed, because that starts what a strategy of several hosts must.
+        elif _workers(required=False) > 1:
+            name = "multi-worker"
+        elif len(_local_devices()) > 1:
+            name = "mirrored"
     if name == "tpu":
         return _tpu()
     if name == "multi-worker":
@@ -207,17 +205,6 @@ def share_threads() -> None:
         with contextlib.suppress(RuntimeError):  # TensorFlow has begun
             threading.set_intra_op_parallelism_threads(max(1, cores() // SLICES))
             threading.set_inter_op_parallelism_threads(SLICES)
-
-
-def _best_of_tensorflow() -> str:
-    import tensorflow as tf
-
-    if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
-        return "tpu"
-    # Before devices are listed, because that starts what a strategy of several hosts must start.
-    if _workers(required=False) > 1:
-        return "multi-worker"
-    return "mirrored" if len(_local_devices()) > 1 else "none"
 
 
 # A second strategy would restart TensorFlow's server and interrupt another host that is ahead of

@@ -26,7 +26,6 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.progress import Progress
 from albert_tf.tasks import SIMILARITY
-from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.reports import write_predictions
 
@@ -41,7 +40,14 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     Raises:
         UserError: no such model or data, or labels that the model lacks.
     """
-    task, examples, predicted, config = _predict(options, "dev")
+    return evaluate_on(options)
+
+
+def evaluate_on(
+    options: EvaluationOptions, examples: Sequence[Any] | None = None
+) -> dict[str, float]:
+    """Does what `evaluate` does, with examples that are already parsed, if given."""
+    task, examples, predicted, config = _predict(options, "dev", examples)
     if options.predictions is not None:
         _write(task, options.predictions, examples, predicted, config)
     if options.report is not None:
@@ -49,41 +55,30 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     return {**task.scores(examples, predicted, config), "examples": len(examples)}
 
 
-def predict_test_files(options: EvaluationOptions) -> list[Path]:
+def predict_test_files(
+    options: EvaluationOptions, folder: Path, examples: Sequence[Any] | None = None
+) -> list[Path]:
     """Predicts a task's test files, which have no labels, and returns the files that it writes.
 
     Args:
-        options: those of `evaluate`; `predictions` is the folder to write.
+        options: those of `evaluate`.
+        folder: to write the files to.
+        examples: of the test files, if they are already parsed.
     Raises:
         UserError: no such model or data, or a model of another task.
     """
-    assert options.predictions is not None
-    task, examples, predicted, config = _predict(options, "test")
-    return _write(task, options.predictions, examples, predicted, config)
+    task, examples, predicted, config = _predict(options, "test", examples)
+    return _write(task, folder, examples, predicted, config)
 
 
 def _predict(
-    options: EvaluationOptions, split: str
-) -> tuple[Task[Any, Any], list[Any], list[Any], AlbertConfig]:
+    options: EvaluationOptions, split: str, examples: Sequence[Any] | None
+) -> tuple[Task[Any, Any], Sequence[Any], list[Any], AlbertConfig]:
     """Returns the model's task, the examples of a split, their predictions, and the configuration.
 
     Those of "test" have no labels.
     """
-    model, tokenizer, longest = trained_model(task_of(options), options.model)
-    task = task_of(options, model.config)
-    examples = task.examples(split, labelled=split != "test")
-    rows = task.encode(examples, tokenizer, model.config, longest)
-    rows.warn_of_cut(longest)
-    with Progress() as progress:
-        progress.start("predicting", len(rows), unit="row")
-        predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
-    return task, examples, predicted, model.config
-
-
-def trained_model(
-    task: Task[Any, Any], name: str
-) -> tuple[PreTrainedModel | ExportedModel, BaseTokenizer, int]:
-    """Returns a task's model, its tokenizer, and the maximum tokens of an example."""
+    name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
         is_similarity = task.model == SIMILARITY.model
@@ -94,7 +89,15 @@ def trained_model(
         tokenizer = AlbertTokenizer.from_pretrained(name)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_fit(tokenizer, model.config, longest)
-    return model, tokenizer, longest
+    task = task_of(options, model.config)
+    if examples is None:
+        examples = task.examples(split, labelled=split != "test")
+    rows = task.encode(examples, tokenizer, model.config, longest)
+    rows.warn_of_cut(longest)
+    with Progress() as progress:
+        progress.start("predicting", len(rows), unit="row")
+        predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
+    return task, examples, predicted, model.config
 
 
 def _write(

@@ -31,6 +31,8 @@ EMBEDDINGS: Final = "embeddings"  # value of --freeze
 BALANCED: Final = "balanced"  # value of --class-weights
 REMOVED: Final = ".{}.removed"  # a folder while it is removed
 
+Strategy = Literal["auto", "none", "mirrored", "multi-worker", "tpu"]
+
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
 _DEVICES: Final = "precision, memory and devices"
 _MODEL: Final = "the model (give --size or --init-checkpoint)"
@@ -62,7 +64,7 @@ class DeviceOptions(Checked):
         help="recompute layers in the backward pass: less memory, more time",
         group=_DEVICES,
     )
-    strategy: Literal["auto", "none", "mirrored", "multi-worker", "tpu"] = option(
+    strategy: Strategy = option(
         "auto",
         help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
         group=_DEVICES,

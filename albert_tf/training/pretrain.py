@@ -25,7 +25,7 @@ from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import distribution, reports
-from albert_tf.training.callbacks import Curve, KeepBest, Resume
+from albert_tf.training.callbacks import Curve, KeepBest
 from albert_tf.training.checkpoints import (
     BEST,
     LOGS,
@@ -35,7 +35,7 @@ from albert_tf.training.checkpoints import (
     versions,
     written_through,
 )
-from albert_tf.training.options import CHECKPOINTS, PretrainingOptions
+from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import train
 
 # The outputs of the model, and what they are called in reports.
@@ -82,97 +82,65 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
     )
     with distribution.scope(strategy):
         length = max(files.max_seq_length for files in sources)
-        model, tokenizer = pretraining_model(options, length)
-        optimizer = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer]
-        average: dict[str, Any] = {}
-        if options.ema is not None:
-            average = {"use_ema": True, "ema_momentum": options.ema}
+        model = pretraining_model(options, length)
+        optimizer = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
+            schedule,
+            beta_2=options.beta_2,
+            bias_correction=options.optimizer == "adamw",
+            use_ema=options.ema is not None,
+            ema_momentum=options.ema or 0.0,
+        )
         compile_with_metrics(
-            model,
-            optimizer(
-                schedule,
-                beta_2=options.beta_2,
-                bias_correction=options.optimizer == "adamw",
-                global_clipnorm=1.0,
-                **average,
-            ),
+            *(model, optimizer),
             micro_batches=options.micro_batches,
             jit_compile=options.jit_compile or "auto",
         )
-    model.tokenizer = tokenizer
-    size = model.config.vocab_size
-    for files in (*sources, *([held_out] if held_out else [])):
-        if files.table and len(files.table.starts) > size:
-            raise UserError(
-                f"Records must fit the model's vocabulary, {size:,} tokens. Received: those of "
-                f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
-                "data again with --vocab."
-            )
-    sources = [dataclasses.replace(files, vocab_size=size) for files in sources]
-    held_out = held_out and dataclasses.replace(held_out, vocab_size=size)
-    data = [_identity(files) for files in sources]
-    settings = {**decisive(options), "config": model.config.to_dict(), "data": data}
+    sources = [_within(files, model.config.vocab_size) for files in sources]
+    held_out = held_out and _within(held_out, model.config.vocab_size)
+
+    settings = {
+        **decisive(options),
+        "config": model.config.to_dict(),
+        "data": [_identity(files) for files in sources],
+    }
     host, is_chief = distribution.hosts(strategy), distribution.is_chief(strategy)
     curve = Curve(
         *(options.steps, -(-options.steps // POINTS), schedule, named_means),
         folder=options.output / LOGS if is_chief else None,
     )
-    keep = (
-        None
-        if held_out is None
-        else KeepBest(
-            _scorer(model, curve, held_out, host),
-            folder=None,
-            steps=options.eval_steps or options.steps,
-            on_score=curve.note_scores,
-        )
-    )
-    resume = Resume(
-        options.output / CHECKPOINTS,
-        options.save_steps,
-        keep=KEEP,
-        settings=settings,
-        others=(curve, *([keep] if keep else [])),
-        host=(host.index, host.count),
-    )
-
-    def tokens(steps: int) -> int:
-        batches = zip(sources, batches_per_source(len(sources), steps), strict=True)
-        return options.batch_size * sum(files.max_seq_length * count for files, count in batches)
+    keep = None
+    if held_out is not None:
+        score = _scorer(model, curve, held_out, host)
+        steps = options.eval_steps or options.steps
+        keep = KeepBest(score, None, steps, on_score=curve.note_scores)
 
     def from_number(start: int) -> Any:
-        return mixed_batches(
-            sources, options.batch_size, options.seed, start, (host.index, host.count)
-        )
+        own = mixed_batches(sources, options.batch_size, options.seed, start, host)
+        return distribution.shared(own, strategy, options.batch_size)
 
-    train(options, strategy, model, from_number, options.batch_size, curve, resume, keep)
+    resume = train(options, strategy, model, from_number, settings, curve, keep, KEEP)
+    counts = zip(sources, batches_per_source(len(sources), resume.step), strict=True)
     report = {
         "settings": settings,
         "parameters": model.count_params(),
         "steps": resume.step,
-        "tokens": tokens(resume.step),
+        "tokens": options.batch_size * sum(files.max_seq_length * n for files, n in counts),
         "seconds": resume.seconds,
         "history": curve.history,
         "evaluation": keep.scores if keep else [],
         "versions": versions(),
     }
     if is_chief:
-        reports.plot_curves(
-            report["history"],
-            report["evaluation"],
-            reports.PRETRAINING,
-            options.output / reports.CURVES,
-        )
+        curves = options.output / reports.CURVES
+        reports.plot_curves(curve.history, report["evaluation"], reports.PRETRAINING, curves)
         with averaged_weights(model), written_through(resume.folder / BEST) as folder:
             model.save_pretrained(folder)
         publish(options.output, report)
     return report
 
 
-def pretraining_model(
-    options: PretrainingOptions, length: int
-) -> tuple[AlbertForPreTraining, BaseTokenizer]:
-    """Returns the model to pretrain, and the tokenizer of its records.
+def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreTraining:
+    """Returns the model to pretrain, with the tokenizer of its records.
 
     Args:
         length: positions of the records' examples.
@@ -196,8 +164,9 @@ def pretraining_model(
         _check_same_vocabulary(options.data[0], options.init_checkpoint, tokenizer)
     check_fit(tokenizer, model.config, length)
     tokenizer.model_max_length = model.config.max_position_embeddings
+    model.tokenizer = tokenizer
     model.gradient_checkpointing_enable(options.gradient_checkpointing)
-    return model, tokenizer
+    return model
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
@@ -214,6 +183,17 @@ def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer)
         )
 
 
+def _within(files: RecordFiles, size: int) -> RecordFiles:
+    """Returns records that refuse ids beyond a model's vocabulary."""
+    if files.table and len(files.table.starts) > size:
+        raise UserError(
+            f"Records must fit the model's vocabulary, {size:,} tokens. Received: those of "
+            f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
+            "data again with --vocab."
+        )
+    return dataclasses.replace(files, vocab_size=size)
+
+
 def _identity(files: RecordFiles) -> dict[str, Any]:
     """Identifies records by their number, and a digest of their files' names and sizes."""
     sizes = [
@@ -225,16 +205,18 @@ def _identity(files: RecordFiles) -> dict[str, Any]:
 
 
 def _scorer(
-    model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: distribution.Hosts
+    model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: tuple[int, int]
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that scores the model on held-out records, all hosts together."""
+
+    index, count = host
 
     def own(values: tf.Tensor, fill: int) -> tf.Tensor:
         """Gives each batch the same size, which devices can share, and takes this host's part."""
         missing = EVALUATION_BATCH - tf.shape(values)[0]
         paddings = [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]
         filled = tf.pad(values, paddings, constant_values=fill)
-        return filled[host.index :: host.count] if keras.backend.backend() == "jax" else filled
+        return filled[index::count] if keras.backend.backend() == "jax" else filled
 
     batches = evaluation_batches(files, EVALUATION_BATCH).map(
         lambda features, labels: (

@@ -1,8 +1,9 @@
 """Reports of a run: its examples, its curves, its mistakes and its model card."""
 
+import contextlib
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +16,6 @@ from albert_tf.errors import escaped, listed
 from albert_tf.tasks import BY_MODEL
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from albert_tf.models.base import PreTrainedModel
 
 CONFUSION: Final = "confusion.png"
@@ -168,20 +167,18 @@ def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
         names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
     is_numbered = len(names) <= _MOST_NUMBERED
     side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
-    figure = _figure(side + 0.6, side)
-    ConfusionMatrixDisplay.from_predictions(
-        expected,
-        predicted,
-        labels=names,
-        display_labels=[name.replace("$", r"\$") for name in names],
-        normalize="true",
-        include_values=is_numbered,
-        values_format=".0%",
-        xticks_rotation="vertical",
-        cmap="Blues",
-        ax=figure.subplots(),
-    )
-    _save(figure, path)
+    with _drawn(path, side + 0.6, side) as figure:
+        ConfusionMatrixDisplay.from_predictions(
+            *(expected, predicted),
+            labels=names,
+            display_labels=[name.replace("$", r"\$") for name in names],
+            normalize="true",
+            include_values=is_numbered,
+            values_format=".0%",
+            xticks_rotation="vertical",
+            cmap="Blues",
+            ax=figure.subplots(),
+        )
 
 
 def plot_curves(
@@ -200,32 +197,29 @@ def plot_curves(
     """
     there = {name for point in (*history, *evaluation) for name in point}
     shown = [name for name in names if name in there]
-    figure = _figure(4.5 * len(shown), 3.5)
-    for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        for points, label, colour in (
-            (history, "training", "tab:blue"),
-            (evaluation, "evaluation", "tab:orange"),
-        ):
-            line = [(point["step"], point[name]) for point in points if name in point]
-            if line:
-                axes.plot(*zip(*line, strict=True), ".-", color=colour, label=label)
-        if best is not None:
-            axes.axvline(best, color="tab:gray", ls=":", label="best version")
-        axes.set_title(name.replace("_", " "), parse_math=False)
-        axes.set_xlabel("step")
-        axes.legend()
-    _save(figure, path)
+    with _drawn(path, 4.5 * len(shown), 3.5) as figure:
+        for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+            for points, label, colour in (
+                (history, "training", "tab:blue"),
+                (evaluation, "evaluation", "tab:orange"),
+            ):
+                line = [(point["step"], point[name]) for point in points if name in point]
+                if line:
+                    axes.plot(*zip(*line, strict=True), ".-", color=colour, label=label)
+            if best is not None:
+                axes.axvline(best, color="tab:gray", ls=":", label="best version")
+            axes.set_title(name.replace("_", " "), parse_math=False)
+            axes.set_xlabel("step")
+            axes.legend()
 
 
-def _figure(width: float, height: float) -> "Figure":
-    """Returns an empty figure; width and height are in inches."""
+@contextlib.contextmanager
+def _drawn(path: Path, width: float, height: float) -> Iterator[Any]:
+    """Gives an empty figure, in inches, and writes it as a PNG of the same bytes each time."""
     from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
 
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _save(figure: "Figure", path: Path) -> None:
-    """Writes a PNG; the same figure gives the same bytes."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    yield figure
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
         figure.savefig(path, format="png", dpi=150)

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from albert_tf.data.jobs.run import build_data
 from albert_tf.data.pretraining.options import PairTask
-from albert_tf.errors import UserError
-from albert_tf.training.callbacks import Interrupted
+from albert_tf.errors import Interrupted, UserError
 from albert_tf.training.pretrain import pretrain
 from benchmarks.ablations import runs
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison

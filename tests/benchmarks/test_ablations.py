@@ -8,8 +8,7 @@ import types
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
-from albert_tf.training.callbacks import Interrupted
+from albert_tf.errors import Interrupted, UserError
 from benchmarks.ablations import runs
 from benchmarks.ablations.__main__ import main
 from benchmarks.ablations.comparisons import COMPARISONS, SMALL, configuration

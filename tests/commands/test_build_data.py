@@ -37,7 +37,7 @@ def places(tmp_path, tiny_vocabulary):
 
 @pytest.fixture
 def run(places):
-    return lambda *arguments: build_data.run(parsed("--workers", "1", *arguments, needed=places))
+    return lambda *arguments: cli.main(["build-data", *places, "--workers", "1", *arguments])
 
 
 def test_defaults_are_those_of_the_options():
@@ -120,9 +120,9 @@ def test_ctrl_c_and_sigterm_say_how_to_resume(run, capsys, monkeypatch):
             patch.setattr(jobs, "run_job", stop)
             before = signal.getsignal(signal.SIGTERM)
             assert run() == 130
-            assert "The same command resumes" in capsys.readouterr().out
+            assert "/out. The same command resumes there." in capsys.readouterr().out
             assert run("--force") == 130
-            assert "The same command without --force resumes" in capsys.readouterr().out
+            assert "The same command without --force resumes there." in capsys.readouterr().out
             assert signal.getsignal(signal.SIGTERM) == before
 
 

@@ -3,12 +3,21 @@ import re
 
 import pytest
 
+from albert_tf.data.tasks.classification import Classification
+
 
 def test_evaluate(run, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
     arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data")
-    status, output, _ = run(*arguments, tmp_path, "--json")
-    assert status == 0
+    read, paths = Classification.read, []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Classification,
+            "read",
+            lambda task, path, *a: paths.append(path) or read(task, path, *a),
+        )
+        status, output, _ = run(*arguments, tmp_path, "--json")
+    assert (status, paths) == (0, [tmp_path / "dev.csv"])  # read once
     scores = json.loads(output)
     assert scores["examples"] == 3
     _, predicted, _ = run("predict", "--model", classifier, "A delight.", "Dull.", "Noisy.")

@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from albert_tf import cli
 from albert_tf.commands import pretrain as command
+from albert_tf.errors import Interrupted
 from albert_tf.training import pretrain as training
-from albert_tf.training.callbacks import Interrupted
 from albert_tf.training.options import PretrainingOptions
 
 LEAST = ["pretrain", "--data", "examples", "--output", "made", "--size", "tiny"]

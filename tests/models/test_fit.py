@@ -1,6 +1,7 @@
 """Training in Keras' ways: callbacks, weights of examples, searches, and loops of your own."""
 
 import contextlib
+import functools
 import gc
 import weakref
 
@@ -84,6 +85,28 @@ def test_callbacks(load, features, tmp_path):
     whole.fit(features, LABELS, batch_size=6, verbose=0)  # with its optimizer's state
     if logs in callbacks:
         assert list((tmp_path / "logs" / "train").glob("events*"))
+
+
+def test_arrays_alone_are_shuffled(load, features, monkeypatch):
+    """Keras would warn that a dataset can't be."""
+    import tensorflow as tf
+
+    model, given = load(), []
+    model.compile()
+
+    @functools.wraps(keras.Model.fit)
+    def note(*_, shuffle=True, **__):
+        given.append(shuffle)
+
+    monkeypatch.setattr(keras.Model, "fit", note)
+    model.fit(features, LABELS)
+    model.fit({**features, "labels": LABELS})
+    model.fit(features["input_ids"])  # for a loss of one's own
+    dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(4)
+    model.fit(dataset)
+    model.fit(iter(dataset))
+    model.fit(dataset, shuffle=True)
+    assert given == [True, True, True, False, False, True]
 
 
 class Stop(keras.callbacks.Callback):

@@ -76,8 +76,8 @@ def dataset(strategy, rows):
     """Returns this host's part of each global batch."""
     import tensorflow as tf
 
-    here = distribution.hosts(strategy)
-    own = np.reshape(rows, (here.count, -1))[here.index]
+    index, count = distribution.hosts(strategy)
+    own = np.reshape(rows, (count, -1))[index]
     arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
     return tf.data.Dataset.from_tensor_slices(arrays).repeat()
 
@@ -116,9 +116,8 @@ def trained(settings, strategy):
             shuffle=False,
             verbose=0,
         )
-    here = distribution.hosts(strategy)
     return {
-        "place": [distribution.replicas(strategy), here.index, here.count],
+        "place": [distribution.replicas(strategy), *distribution.hosts(strategy)],
         "start": start,
         "weights": flat(model),
         "losses": np.array(losses.found),
@@ -129,7 +128,7 @@ def error_of_unequal_steps(strategy):
     """Returns the error when each host would resume at another step."""
     distribution.check_same_step(strategy, 5)
     try:
-        distribution.check_same_step(strategy, distribution.hosts(strategy).index)
+        distribution.check_same_step(strategy, distribution.hosts(strategy)[0])
     except ValueError as error:
         return str(error)
     return ""

@@ -14,14 +14,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import Interrupted, UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import callbacks
 from albert_tf.training.callbacks import (
     DIVERGED,
     WINDOW,
     Curve,
-    Interrupted,
     KeepBest,
     ProgressLine,
     Resume,

@@ -12,13 +12,13 @@ from safetensors.numpy import load_file
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data import classification_dataset
-from albert_tf.errors import UserError
+from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.callbacks import Curve, Interrupted, KeepBest
+from albert_tf.training.callbacks import Curve, KeepBest
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import FinetuningOptions

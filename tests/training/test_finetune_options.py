@@ -11,9 +11,8 @@ import pytest
 
 from albert_tf.checkpoints.weight_files import read_tensors
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import Interrupted, UserError
 from albert_tf.options import decisive, declared
-from albert_tf.training.callbacks import Interrupted
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import FinetuningOptions
 from tests.training.test_finetune import ROOT, ask_to_stop, at_step, options, write

@@ -185,7 +185,9 @@ def test_an_existing_output_is_refused(uninterrupted, options, tmp_path):
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
-    monkeypatch.setattr(training, "Resume", lambda *a, **named: Resume(*a, **named | second))
+    monkeypatch.setattr(
+        "albert_tf.training.run.Resume", lambda *a, **named: Resume(*a, **named | second)
+    )
     without_evaluation = {"eval_data": None, "eval_steps": None}
     with locked(tmp_path / "model"):
         report = training.pretrain(options(tmp_path / "model", save_steps=2, **without_evaluation))
@@ -210,7 +212,7 @@ def test_starts_with_weights_of_any_format(uninterrupted, options, tmp_path):
     assert main(["convert", str(uninterrupted[1]), google, "--format", "tf1"]) == 0
     for source in (uninterrupted[1], google):
         given = options(tmp_path / "model", init_checkpoint=str(source), dropout=0.3)
-        model, _ = pretraining_model(given, T)
+        model = pretraining_model(given, T)
         assert model.config.hidden_dropout_prob == 0.3
         model.save_pretrained(tmp_path / "started")
         assert_equal(tmp_path / "started", uninterrupted[1])

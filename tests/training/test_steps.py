@@ -256,14 +256,16 @@ def test_accumulation_of_keras_is_refused():
         compiled(AlbertAdamW(0.1, gradient_accumulation_steps=3), micro_batches=2)
 
 
-def test_a_saved_step_resumes_exactly(batches, tmp_path):
-    """Saves dropout seeds, moments and the average of weights between two steps."""
-    model = compiled(averaging(), dropout=DROPOUT)
+@pytest.mark.parametrize("accumulation", [{}, {"gradient_accumulation_steps": 2}])
+def test_a_saved_step_resumes_exactly(batches, tmp_path, accumulation):
+    """Saves dropout seeds, moments, the average of weights and gradients between two steps."""
+    optimizer = functools.partial(averaging, **accumulation)
+    model = compiled(optimizer(), dropout=DROPOUT)
     options = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
     model.fit(batches, callbacks=[Resume(tmp_path, save_steps=1, keep=STEPS)], **options)
     for number in range(2, STEPS + 1):
         shutil.rmtree(tmp_path / f"step-{number:08d}")
-    other = compiled(averaging(), dropout=DROPOUT)
+    other = compiled(optimizer(), dropout=DROPOUT)
     resume = Resume(tmp_path, save_steps=1)
     assert resume.step == 1
     options["steps_per_epoch"] -= 1
