@@ -24,18 +24,6 @@ def tensors(small_config):
     }
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path, kind):
-    WRITERS[kind](tmp_path / "out", small_config, tensors)
-    assert find(tmp_path / "out").format == kind
-    found = find(tmp_path / "out").read()
-    assert str(tmp_path / "out") in found.origin
-    assert found.config.replace(id2label=None) == small_config.replace(id2label=None)
-    assert found.tensors.keys() == tensors.keys()
-    for name in tensors:
-        np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
-
-
 @pytest.mark.parametrize(
     ("kind", "dtype"), [("hf", "float32"), ("hf", "float16"), ("keras-hub", "float32")]
 )
@@ -128,17 +116,9 @@ def test_weights_of_keras_beside_hugging_faces(small_config, tensors, tmp_path):
     assert find(tmp_path).read().config == small_config
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing", "neither a directory here nor such a name"),
-        ("/missing/too/deep", "neither a directory here nor such a name"),
-        ("./missing/model", "neither a directory here nor such a name"),
-    ],
-)
-def test_a_path_that_is_not_there(name, message):
-    with pytest.raises(UserError, match=message):
-        find(name)
+def test_a_path_that_is_not_there():
+    with pytest.raises(UserError, match="neither a directory here nor such a name"):
+        find("./missing/model")
 
 
 def test_a_hub_name_without_network_names_the_cache(tmp_path):

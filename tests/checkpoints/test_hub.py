@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
+from albert_tf.checkpoints import hub, sentence_transformers
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
@@ -239,18 +239,6 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
     with pytest.raises(UserError, match=r"its weights couldn't .* \(LocalEntryNotFoundError\)"):
         find("albert-base-v2", cache_dir=cache).read()
     assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": "../x"}}', b"{}"]
-)
-def test_a_damaged_index(tmp_path, content):
-    path = tmp_path / "model.safetensors.index.json"
-    path.write_bytes(content)
-    with pytest.raises(
-        UserError, match='must be a JSON object|must have a "weight_map"|files beside it'
-    ):
-        hugging_face.shard_names(path)
 
 
 def test_home(monkeypatch, files, tmp_path):

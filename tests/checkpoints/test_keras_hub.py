@@ -126,15 +126,6 @@ def test_a_missing_file(preset, file):
         find(preset).read()
 
 
-def test_every_weight_of_the_backbone_has_a_place(small_config):
-    config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
-    parts = ("embeddings", "encoder", "pooler")
-    expected = {name for name in names.shapes(config) if name.split(".")[0] in parts}
-    places = keras_hub.backbone_weights(config)
-    assert places.keys() == expected
-    assert len({place[:3] for place in places.values()}) == len(places)
-
-
 def test_layers_are_numbered_in_the_order_of_the_graph(small_config):
     config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
     paths = [
@@ -179,12 +170,6 @@ def files(small_config, tmp_path):
         return tmp_path / "config.json", task
 
     return make
-
-
-def test_configurations(files, small_config):
-    assert keras_hub.to_config(*files()) == small_config
-    without = dataclasses.replace(small_config, id2label=None)
-    assert keras_hub.to_config(files()[0], None) == without
 
 
 @pytest.mark.parametrize(

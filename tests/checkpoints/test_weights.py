@@ -33,44 +33,9 @@ def test_shapes_are_the_models(small_config, cls):
     assert faults(model.config, tensors) == []
 
 
-def test_faults(small_config):
-    model = models.AlbertForSequenceClassification(small_config)
-    tensors = weights.extract(model)
-    del tensors["classifier.bias"], tensors["embeddings.LayerNorm.bias"]
-    tensors["pooler.weight"] = np.zeros((20, 21), "float32")
-    tensors["pooler.bias"] = np.zeros((20, 1), "float32")
-    tensors["classifier.weight"] = np.full((3, 20), np.inf, "float32")
-    tensors["extra"] = np.zeros(2)
-    assert sorted(faults(small_config, tensors)) == [
-        "another shape: pooler.bias is (20, 1) in the checkpoint, (20,) by the configuration "
-        "(hidden_size)",
-        "another shape: pooler.weight is (20, 21) in the checkpoint, (20, 20) by the configuration "
-        "(hidden_size)",
-        "missing from the checkpoint: classifier.bias (any,)",
-        "missing from the checkpoint: embeddings.LayerNorm.bias (6,)",
-        "not finite: classifier.weight",
-        "unknown to the model: extra (2,)",
-    ]
-
-
-@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (3, 1), (2, 2)])
-def test_every_weight_has_one_name(small_config, groups, inner):
-    config = dataclasses.replace(small_config, num_hidden_groups=groups, inner_group_num=inner)
-    model = AlbertForSequenceClassification(config)
-    named = [id(weight.variable) for weight in names.weights(model).values()]
-    assert sorted(named) == sorted(id(variable) for variable in model.weights)
-    last = f"encoder.albert_layer_groups.{groups - 1}.albert_layers.{inner - 1}.ffn.weight"
-    assert last in names.weights(model)
-
-
 def test_a_model_without_pooler_has_no_name_for_one(small_config):
     assert "pooler.weight" in names.weights(AlbertModel(small_config))
     assert "pooler.weight" not in names.weights(AlbertModel(small_config, add_pooling_layer=False))
-
-
-def test_parts():
-    assert names.part("classifier.weight") == "classifier"
-    assert names.part("encoder.embedding_hidden_mapping_in.weight") is None
 
 
 @pytest.fixture
