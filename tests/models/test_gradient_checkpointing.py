@@ -104,8 +104,7 @@ def test_same_gradients_with_dropout(config, small_features):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("policy", "epsilon"),
-    [("float32", 2.0**-23), ("mixed_float16", 2.0**-10)],
+    ("policy", "epsilon"), [("float32", 2.0**-23), ("mixed_float16", 2.0**-10)]
 )
 def test_same_step_of_fit(small_config, small_features, policy, epsilon):
     """One compiled step moves the weights alike, but for the last bits of what computes them."""

@@ -153,10 +153,7 @@ def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, c
     model.save(tmp_path / "model.keras")
     fresh = cls(model.config, name=model.name)
     assert [weight.path for weight in fresh.weights] == [weight.path for weight in model.weights]
-    for again in (
-        cls.from_pretrained(tmp_path),
-        keras.models.load_model(tmp_path / "model.keras"),
-    ):
+    for again in (cls.from_pretrained(tmp_path), keras.models.load_model(tmp_path / "model.keras")):
         assert again.config == model.config
         found = arrays(again(features))
         for name in after:

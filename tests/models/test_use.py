@@ -220,14 +220,7 @@ def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "mode"),
-    [
-        ("answerability", "int8"),
-        pytest.param("answerability", "int4", marks=pytest.mark.slow),
-        pytest.param("masked lm", "int8", marks=pytest.mark.slow),
-        pytest.param("masked lm", "int4", marks=pytest.mark.slow),
-    ],
-    indirect=["task"],
+    ("task", "mode"), [("answerability", "int8"), ("masked lm", "int4")], indirect=["task"]
 )
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
@@ -663,7 +656,8 @@ def test_weights_of_keras_2_are_refused(small_config, tmp_path, name):
 def test_copies(small_config, small_features):
     """`copy.deepcopy` and pickle keep weights and what was given to `compile`."""
     model = AlbertForSequenceClassification(small_config)
-    model.compile("adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    loss = "sparse_categorical_crossentropy"
+    model.compile("adam", loss, metrics=["accuracy"], run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
     for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert again.evaluate(small_features, LABELS, verbose=0) == pytest.approx(
