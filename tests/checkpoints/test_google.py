@@ -9,12 +9,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints import google, names, tf_checkpoint
 from albert_tf.checkpoints.finder import find
-from albert_tf.checkpoints.google import (
-    GraphHints,
-    layers_in_other_groups,
-    read_hints,
-    to_google,
-)
+from albert_tf.checkpoints.google import GraphHints, layers_in_other_groups, read_hints, to_google
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
@@ -58,52 +53,6 @@ def test_the_originals_checkpoints_equal_transformers_conversion(golden, referen
     found = find(reference).read()
     assert found.config == AlbertConfig.from_json_file(folder / "albert_config.json")
     assert_equal(found.tensors, expected)
-
-
-@pytest.mark.references(*(f"B_original_tf1/*/{head}" for head in HEADS[1:]))
-def test_the_body_below_the_originals_heads(golden, reference):
-    expected = converted(golden, reference.parent.name)
-    tensors = find(reference).read().tensors
-    body = {tensor: array for tensor, array in expected.items() if tensor in tensors}
-    assert len(body) == len(expected) - 7, "all but the heads of pretraining"
-    assert_equal({tensor: tensors[tensor] for tensor in body}, body)
-
-
-@pytest.mark.parametrize(
-    ("head", "labels", "tensors"),
-    [
-        ("classifier", 3, {"classifier.weight": (3, 32), "classifier.bias": (3,)}),
-        ("regression", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
-        ("race", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
-        ("squad_v1", 2, {"qa_outputs.weight": (2, 32), "qa_outputs.bias": (2,)}),
-        (
-            "squad_v2",
-            2,
-            {
-                "start_logits.dense.weight": (1, 32),
-                "start_logits.dense.bias": (1,),
-                "end_logits.dense_0.weight": (32, 64),
-                "end_logits.dense_0.bias": (32,),
-                "end_logits.LayerNorm.weight": (32,),
-                "end_logits.LayerNorm.bias": (32,),
-                "end_logits.dense_1.weight": (1, 32),
-                "end_logits.dense_1.bias": (1,),
-                "answer_class.dense_0.weight": (32, 64),
-                "answer_class.dense_0.bias": (32,),
-                "answer_class.dense_1.weight": (1, 32),
-            },
-        ),
-    ],
-)
-def test_the_originals_heads(golden, head, labels, tensors):
-    found = find(golden / "B_original_tf1" / "c1_base_gelu" / head).read()
-    assert {
-        name: array.shape
-        for name, array in found.tensors.items()
-        if names.part(name) in names.HEADS
-    } == tensors
-    assert found.config.num_labels == labels
-    assert found.config.answerability == (head == "squad_v2")
 
 
 def test_a_training_checkpoint_without_its_slots(golden, tmp_path):
@@ -555,10 +504,7 @@ def test_another_size_that_shows_too_little(google_variables, config, tmp_path):
             GraphHints(3, None, "relu"),
             "doesn't show num_attention_heads. Put its albert_config.json",
         ),
-        (
-            GraphHints(3, 7, "relu"),
-            "must be an ALBERT's. .*hidden_size must be a multiple",
-        ),
+        (GraphHints(3, 7, "relu"), "must be an ALBERT's. .*hidden_size must be a multiple"),
     ):
         with pytest.raises(UserError, match=message):
             google.inferred_config(variables, facts, tmp_path)

@@ -283,10 +283,7 @@ def test_uploads_a_model_with_its_card(monkeypatch, small_config, tmp_path):
     model = AlbertForTokenClassification(small_config)
     url = model.push_to_hub("tagger", private=True, token="secret", commit_message="First")
     assert url == "https://huggingface.co/someone/tagger/commit/1"
-    assert fake.calls[:2] == [
-        ("token", "secret"),
-        ("tagger", {"private": True, "exist_ok": True}),
-    ]
+    assert fake.calls[:2] == [("token", "secret"), ("tagger", {"private": True, "exist_ok": True})]
     assert fake.calls[2][1]["commit_message"] == "First"
     model.save_pretrained(tmp_path)
     for path in tmp_path.iterdir():

@@ -290,11 +290,7 @@ def assert_alike(ours, theirs, cls, small_features, features):
 
 CASES = pytest.mark.parametrize(
     ("cls", "arguments"),
-    [
-        ("AlbertBackbone", {}),
-        ("AlbertTextClassifier", {"num_classes": 3}),
-        ("AlbertMaskedLM", {}),
-    ],
+    [("AlbertBackbone", {}), ("AlbertTextClassifier", {"num_classes": 3}), ("AlbertMaskedLM", {})],
 )
 
 
@@ -306,23 +302,3 @@ def test_its_own_presets(theirs, small_features, features, tmp_path, cls, argume
     model.save_to_preset(str(tmp_path))
     ours = pair(cls).from_pretrained(tmp_path)
     assert_alike(ours, model, cls, small_features, features)
-
-
-@pytest.mark.peers
-def test_bfloat16(itself, tmp_path, theirs):
-    model = itself.models.AlbertBackbone(
-        vocabulary_size=31,
-        num_layers=2,
-        num_heads=5,
-        embedding_dim=6,
-        hidden_dim=20,
-        intermediate_dim=24,
-        max_sequence_length=11,
-        dtype="bfloat16",
-    )
-    model.save_to_preset(str(tmp_path))
-    found = find(tmp_path).read().tensors
-    table = model.token_embedding.embeddings
-    np.testing.assert_array_equal(
-        found["embeddings.word_embeddings.weight"], np.asarray(table).astype("float32")
-    )

@@ -51,16 +51,6 @@ def rewrite(folder, change):
     safetensors.numpy.save_file(tensors, folder / hugging_face.WEIGHTS)
 
 
-def test_round_trip_is_bit_equal(saved, tmp_path, small_features):
-    model = AlbertForSequenceClassification.from_pretrained(saved)
-    model.save_pretrained(tmp_path / "again")
-    for name in (hugging_face.CONFIG, hugging_face.WEIGHTS):
-        assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    assert json.loads((saved / hugging_face.CONFIG).read_text())["architectures"] == [
-        "AlbertForSequenceClassification"
-    ]
-
-
 def test_other_files_stay(saved, small_config):
     (saved / "spiece.model").write_bytes(b"vocabulary")
     AlbertForSequenceClassification(small_config).save_pretrained(saved)
@@ -167,19 +157,6 @@ def test_large_weights_are_named_in_a_warning(saved, caplog):
 def test_weights_beyond_float32(value):
     tensors = {"x": np.array([0.5, value, -0.5])}
     assert weights.bad_values(tensors, "here") == ["not finite: x"]
-
-
-def test_a_full_disk_leaves_the_old_model(saved, small_config, monkeypatch):
-    before = {path.name: path.read_bytes() for path in saved.iterdir()}
-
-    def full(tensors, path, metadata):
-        path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(safetensors.numpy, "save_file", full)
-    with pytest.raises(OSError, match="No space left"):
-        AlbertForSequenceClassification(small_config).save_pretrained(saved)
-    assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
 
 
 def test_a_head_of_another_size_names_the_way_out(saved):
