@@ -116,11 +116,6 @@ def window(*ids, **more):
     return Window({"input_ids": list(ids), "token_type_ids": [1] * len(ids), **more})
 
 
-def test_batches_are_padded_to_the_longest_row(pipe):
-    arrays = pipe("feature-extraction")._arrays([window(5, 6, 7), window(*range(1, 10))])
-    assert arrays["input_ids"].shape == (2, 9)
-
-
 def test_for_xla_batches_are_padded_to_multiples_of_eight_within_the_model(pipe, monkeypatch):
     extract = pipe("feature-extraction")
     monkeypatch.setattr(extract.model, "jit_compile", True)
@@ -198,9 +193,7 @@ def test_windows(tokenizer):
 def test_windows_of_a_pair(tokenizer):
     first, second = (pieces(tokenizer, text) for text in PAIR)
     found = rows(tokenizer, PAIR, stride=0)
-    assert found == [
-        [[2, *first, 3, *second[start : start + 3], 3] for start in (0, 3, 6)],
-    ]
+    assert found == [[[2, *first, 3, *second[start : start + 3], 3] for start in (0, 3, 6)]]
     with pytest.raises(UserError, match="'only_first' must be able to make the texts fit"):
         rows(tokenizer, PAIR, stride=0, truncation="only_first")
 
