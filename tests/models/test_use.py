@@ -178,38 +178,6 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path)
         model.save_pretrained(tmp_path)
 
 
-REPLICAS = """
-import keras, numpy as np, tensorflow as tf
-from albert_tf import AlbertConfig, AlbertForSequenceClassification
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-config = AlbertConfig.from_size(
-    "tiny", num_hidden_layers=1, classifier_dropout_prob=0.0, hidden_dropout_prob=0.0
-)
-ids = np.arange(1, 25).reshape(4, 6)
-def run(strategy):
-    keras.utils.set_random_seed(1)
-    with strategy.scope():
-        model = AlbertForSequenceClassification(config)
-        model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], jit_compile=False)
-    loss = model.fit({"input_ids": ids}, np.array([0, 1, 1, 0]), verbose=0).history["loss"][0]
-    model.newly_initialized = ["classifier"]
-    assert model.untrained_parts() == []
-    return loss, model.get_weights()
-one = run(tf.distribute.get_strategy())
-two = run(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
-assert abs(one[0] - two[0]) < 1e-5, (one[0], two[0])
-assert max(np.abs(a - b).max() for a, b in zip(one[1], two[1])) < 1e-5
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-def test_two_replicas_learn_as_one_device(tmp_path):
-    run(REPLICAS, tmp_path)
-
-
 @pytest.mark.slow
 def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
     model = AlbertForSequenceClassification(small_config)
