@@ -1,6 +1,5 @@
 import contextlib
 import gzip
-import io
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf import cli
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
@@ -147,27 +145,6 @@ def test_predict_streams(classifier):
         process.stdin.close()
     assert process.wait() == 0
     assert "Traceback" not in process.stderr.read()
-
-
-def test_bytes_that_are_not_utf_8_still_give_json(classifier, tmp_path, monkeypatch):
-    (tmp_path / "latin.txt").write_bytes("déjà vu\n".encode("latin-1"))
-    printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "utf-8", errors="strict"))
-    arguments = ["predict", "--json", "--model", str(classifier), "--input"]
-    assert cli.main([*arguments, str(tmp_path / "latin.txt")]) == 0
-    sys.stdout.flush()
-    assert json.loads(printed.getvalue())["text"] == "d\ufffdj\ufffd vu"
-
-
-def test_a_vocabulary_of_another_size(run, classifier, tmp_path):
-    for path in classifier.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["vocab_size"] += 1
-    AlbertForSequenceClassification(AlbertConfig.from_dict(config)).save_pretrained(tmp_path)
-    status, _, errors = run("predict", "--model", tmp_path, "text")
-    assert status == 2
-    assert f"{config['vocab_size'] - 1} tokens in the tokenizer" in errors
 
 
 def test_a_damaged_file_is_found_on_the_way(run, classifier, tmp_path):
