@@ -75,10 +75,7 @@ def test_bad_labels(tmp_path, name, row, message):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("a.jsonl", '{"text": "a", "label": ["x, y"]}'),
-        ("a.csv", "text,label\na,\"['x, y']\"\n"),
-    ],
+    [("a.jsonl", '{"text": "a", "label": ["x, y"]}'), ("a.csv", "text,label\na,\"['x, y']\"\n")],
 )
 def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
     (tmp_path / name).write_text(content)
