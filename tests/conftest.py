@@ -122,13 +122,6 @@ def pytest_generate_tests(metafunc):
         )
 
 
-def rename_checkpoint(folder, prefix):
-    """Gives a written checkpoint of TensorFlow 1 another name, as most of Google's have."""
-    for path in folder.glob("model.ckpt.*"):
-        path.rename(path.with_name(path.name.replace("model.ckpt", prefix)))
-    (folder / "checkpoint").unlink()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def numpy_reads_what_models_return():
     """Lets NumPy read torch tensors that require a gradient."""

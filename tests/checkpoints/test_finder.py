@@ -9,7 +9,6 @@ from albert_tf.checkpoints import google, hugging_face, names
 from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 from tests.checkpoints.presets import write_preset
-from tests.conftest import rename_checkpoint
 
 WRITERS = {"hf": hugging_face.write, "tf1": google.write, "keras-hub": write_preset}
 
@@ -44,13 +43,6 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert numbers * 4 < peak < 2 * stored + 4 * numbers * (dtype == "float16") + 2**20
-
-
-def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
-    google.write(tmp_path / "out", small_config, tensors)
-    rename_checkpoint(tmp_path / "out", "model.ckpt-best")
-    for name in ("model.ckpt-best", "model.ckpt-best.index"):
-        assert find(tmp_path / "out" / name).read().tensors.keys() == tensors.keys()
 
 
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):

@@ -36,14 +36,6 @@ def test_without_pooler(small_config, small_features):
     assert not AlbertModel.from_config(model.get_config()).add_pooling_layer
 
 
-def test_padding_changes_nothing(model, small_features):
-    padded = ops.convert_to_numpy(model(small_features).last_hidden_state)[1, :4]
-    alone = model(
-        {name: values[1:, :4] for name, values in small_features.items()}
-    ).last_hidden_state
-    np.testing.assert_allclose(padded, alone[0], atol=2e-6)
-
-
 def test_predict_returns_every_layer_to_those_who_ask(small_config, small_features):
     """Without such a request its layers are a loop, which returns the last one alone."""
 

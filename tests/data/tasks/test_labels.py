@@ -155,13 +155,6 @@ def test_the_same_labels_for_all_texts_are_said(probability):
     assert task().fit_thresholds(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
 
 
-def test_rows_have_a_float_for_each_label(tiny_tokenizer):
-    rows = task().encode(examples(("sad",), ()), tiny_tokenizer, config(), 16)
-    labels = rows.batch(np.arange(2))[1]["labels"]
-    assert labels.dtype == "float32"
-    assert labels.tolist() == [[0, 1, 0], [0, 0, 0]]
-
-
 def test_written_predictions(tmp_path):
     task().write(tmp_path, examples((), ()), probabilities((0.9, 0.8, 0.1), (0, 0, 0)), config())
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
