@@ -73,12 +73,6 @@ def test_a_dataset_streams(pipe):
     close(list(classify(pairs)), classify(list(zip(TEXTS, TEXTS[::-1], strict=True))))
 
 
-@pytest.mark.parametrize("inputs", [None, 7])
-def test_no_input(pipe, inputs):
-    with pytest.raises(TypeError, match=f"Received: {inputs}"):
-        pipe("text-classification")(inputs)
-
-
 @pytest.mark.parametrize(
     ("made_with", "called_with", "received"),
     [
