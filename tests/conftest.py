@@ -44,6 +44,11 @@ SENTENCES = [
     "What a wonderful surprise: generous portions, kind people, fair prices!",
 ]
 
+WORDS = (
+    "the cat sat on a mat in paris and ada lives near new york city with her old dog who barked "
+    "at the moon over france"
+)
+
 # Tests that may put text into a graph.
 GRAPHS = ("tests/commands/test_export.py", "tests/export/", "tests/fuzz/", "tests/text/")
 
@@ -115,13 +120,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(
             "reference", [found[name] for name in sorted(found)], ids=sorted(found)
         )
-
-
-def rename_checkpoint(folder, prefix):
-    """Gives a written checkpoint of TensorFlow 1 another name, as most of Google's have."""
-    for path in folder.glob("model.ckpt.*"):
-        path.rename(path.with_name(path.name.replace("model.ckpt", prefix)))
-    (folder / "checkpoint").unlink()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -255,6 +253,19 @@ def tiny_vocabulary() -> bytes:
     from albert_tf.text.vocabulary import train_vocabulary
 
     return train_vocabulary(SENTENCES, vocab_size=200)
+
+
+@pytest.fixture(scope="session")
+def words_vocabulary() -> bytes:
+    """A vocabulary in which the words of `WORDS` are one piece each."""
+    import numpy as np
+
+    from albert_tf.text.vocabulary import train_vocabulary
+
+    generator = np.random.default_rng(7)
+    lines = [" ".join(generator.choice(WORDS.split(), 6)) for _ in range(400)]
+    lines += ["the dog, the cat. a mat! who sat?"] * 5
+    return train_vocabulary(lines, vocab_size=140)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.checkpoints.presets import write_preset
-from tests.conftest import rename_checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
@@ -94,7 +93,9 @@ def googles(config, tokenizer, tmp_path):
     folder = tmp_path / "albert_base"
     model = AlbertForPreTraining(config)
     google.write(folder, config, weights.extract(model))
-    rename_checkpoint(folder, "model.ckpt-best")
+    for path in folder.glob("model.ckpt.*"):
+        path.rename(path.with_name(path.name.replace("model.ckpt", "model.ckpt-best")))
+    (folder / "checkpoint").unlink()
     (folder / "30k-clean.model").write_bytes(tokenizer.model_bytes)
     return tmp_path
 

@@ -9,7 +9,6 @@ from albert_tf.checkpoints import google, hugging_face, names
 from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 from tests.checkpoints.presets import write_preset
-from tests.conftest import rename_checkpoint
 
 WRITERS = {"hf": hugging_face.write, "tf1": google.write, "keras-hub": write_preset}
 
@@ -22,18 +21,6 @@ def tensors(small_config):
         for name, shape in names.shapes(small_config).items()
         if name.split(".")[0] in ("embeddings", "encoder", "pooler")
     }
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_a_written_checkpoint_is_found_and_read(small_config, tensors, tmp_path, kind):
-    WRITERS[kind](tmp_path / "out", small_config, tensors)
-    assert find(tmp_path / "out").format == kind
-    found = find(tmp_path / "out").read()
-    assert str(tmp_path / "out") in found.origin
-    assert found.config.replace(id2label=None) == small_config.replace(id2label=None)
-    assert found.tensors.keys() == tensors.keys()
-    for name in tensors:
-        np.testing.assert_array_equal(found.tensors[name], tensors[name], err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +43,6 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert numbers * 4 < peak < 2 * stored + 4 * numbers * (dtype == "float16") + 2**20
-
-
-def test_a_prefix_of_tensorflow_1(small_config, tensors, tmp_path):
-    google.write(tmp_path / "out", small_config, tensors)
-    rename_checkpoint(tmp_path / "out", "model.ckpt-best")
-    for name in ("model.ckpt-best", "model.ckpt-best.index"):
-        assert find(tmp_path / "out" / name).read().tensors.keys() == tensors.keys()
 
 
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):
@@ -128,17 +108,9 @@ def test_weights_of_keras_beside_hugging_faces(small_config, tensors, tmp_path):
     assert find(tmp_path).read().config == small_config
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing", "neither a directory here nor such a name"),
-        ("/missing/too/deep", "neither a directory here nor such a name"),
-        ("./missing/model", "neither a directory here nor such a name"),
-    ],
-)
-def test_a_path_that_is_not_there(name, message):
-    with pytest.raises(UserError, match=message):
-        find(name)
+def test_a_path_that_is_not_there():
+    with pytest.raises(UserError, match="neither a directory here nor such a name"):
+        find("./missing/model")
 
 
 def test_a_hub_name_without_network_names_the_cache(tmp_path):

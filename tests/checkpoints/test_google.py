@@ -7,17 +7,11 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
-from albert_tf.checkpoints import google, names, tf_checkpoint, weights
+from albert_tf.checkpoints import google, names, tf_checkpoint
 from albert_tf.checkpoints.finder import find
-from albert_tf.checkpoints.google import (
-    GraphHints,
-    layers_in_other_groups,
-    read_hints,
-    to_google,
-)
+from albert_tf.checkpoints.google import GraphHints, layers_in_other_groups, read_hints, to_google
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining
 
 HEADS = ("pretraining", "classifier", "squad_v1", "squad_v2")
 
@@ -33,6 +27,11 @@ def model(small_config, google_variables):
 def written(model, tmp_path):
     google.write(tmp_path / "model", model.config, model.tensors)
     return tmp_path / "model"
+
+
+@pytest.fixture
+def config(small_config):
+    return dataclasses.replace(small_config, id2label=None)
 
 
 def assert_equal(found, expected):
@@ -54,52 +53,6 @@ def test_the_originals_checkpoints_equal_transformers_conversion(golden, referen
     found = find(reference).read()
     assert found.config == AlbertConfig.from_json_file(folder / "albert_config.json")
     assert_equal(found.tensors, expected)
-
-
-@pytest.mark.references(*(f"B_original_tf1/*/{head}" for head in HEADS[1:]))
-def test_the_body_below_the_originals_heads(golden, reference):
-    expected = converted(golden, reference.parent.name)
-    tensors = find(reference).read().tensors
-    body = {tensor: array for tensor, array in expected.items() if tensor in tensors}
-    assert len(body) == len(expected) - 7, "all but the heads of pretraining"
-    assert_equal({tensor: tensors[tensor] for tensor in body}, body)
-
-
-@pytest.mark.parametrize(
-    ("head", "labels", "tensors"),
-    [
-        ("classifier", 3, {"classifier.weight": (3, 32), "classifier.bias": (3,)}),
-        ("regression", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
-        ("race", 1, {"classifier.weight": (1, 32), "classifier.bias": (1,)}),
-        ("squad_v1", 2, {"qa_outputs.weight": (2, 32), "qa_outputs.bias": (2,)}),
-        (
-            "squad_v2",
-            2,
-            {
-                "start_logits.dense.weight": (1, 32),
-                "start_logits.dense.bias": (1,),
-                "end_logits.dense_0.weight": (32, 64),
-                "end_logits.dense_0.bias": (32,),
-                "end_logits.LayerNorm.weight": (32,),
-                "end_logits.LayerNorm.bias": (32,),
-                "end_logits.dense_1.weight": (1, 32),
-                "end_logits.dense_1.bias": (1,),
-                "answer_class.dense_0.weight": (32, 64),
-                "answer_class.dense_0.bias": (32,),
-                "answer_class.dense_1.weight": (1, 32),
-            },
-        ),
-    ],
-)
-def test_the_originals_heads(golden, head, labels, tensors):
-    found = find(golden / "B_original_tf1" / "c1_base_gelu" / head).read()
-    assert {
-        name: array.shape
-        for name, array in found.tensors.items()
-        if names.part(name) in names.HEADS
-    } == tensors
-    assert found.config.num_labels == labels
-    assert found.config.answerability == (head == "squad_v2")
 
 
 def test_a_training_checkpoint_without_its_slots(golden, tmp_path):
@@ -153,8 +106,6 @@ def test_round_trip_is_bit_equal(model, written):
 
 
 def test_the_original_loads_a_written_checkpoint(model, written, google_variables):
-    import tensorflow as tf
-
     expected = google_variables(model.config, *HEADS)
     assert dict(tf.train.list_variables(written)) == {
         "global_step": [],
@@ -358,136 +309,40 @@ def test_no_identity_is_made_for_a_width_that_no_tensor_has():
     assert found.keys() == {"embeddings.word_embeddings.weight"}
 
 
-# The configuration of brightmart/albert_zh's albert_tiny_zh, in other sizes.
-ZH_CONFIG = {
-    "attention_probs_dropout_prob": 0.0,
-    "directionality": "bidi",
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.0,
-    "hidden_size": 20,
-    "embedding_size": 6,
-    "initializer_range": 0.02,
-    "intermediate_size": 24,
-    "max_position_embeddings": 11,
-    "num_attention_heads": 5,
-    "num_hidden_layers": 3,
-    "pooler_fc_size": 768,
-    "pooler_num_attention_heads": 12,
-    "pooler_num_fc_layers": 3,
-    "pooler_size_per_head": 128,
-    "pooler_type": "first_token_transform",
-    "type_vocab_size": 2,
-    "vocab_size": 31,
-    "ln_type": "postln",
-}
 ZH_BLOCK = "bert/encoder/layer_shared/"
-ZH_SHAPES = {
-    "bert/embeddings/word_embeddings": (31, 6),
-    "bert/embeddings/word_embeddings_2": (6, 20),
-    "bert/embeddings/position_embeddings": (11, 20),
-    "bert/embeddings/token_type_embeddings": (2, 20),
-    "bert/embeddings/LayerNorm": 20,
-    **{f"{ZH_BLOCK}attention/self/{part}": (20, 20) for part in ("query", "key", "value")},
-    f"{ZH_BLOCK}attention/output/dense": (20, 20),
-    f"{ZH_BLOCK}attention/output/LayerNorm": 20,
-    f"{ZH_BLOCK}intermediate/dense": (20, 24),
-    f"{ZH_BLOCK}output/dense": (24, 20),
-    f"{ZH_BLOCK}output/LayerNorm": 20,
-    "bert/pooler/dense": (20, 20),
-    "cls/predictions/transform/dense": (20, 20),
-    "cls/predictions/transform/LayerNorm": 20,
-    "cls/predictions/output_bias": (31,),
-    "cls/seq_relationship/output_weights": (2, 20),
-    "cls/seq_relationship/output_bias": (2,),
+ZH_NAMES = {  # brightmart/albert_zh, modeling.py, by Google's names within a block
+    **{f"attention_1/self/{part}": f"attention/self/{part}" for part in ("query", "key", "value")},
+    "attention_1/output/dense": "attention/output/dense",
+    "LayerNorm": "attention/output/LayerNorm",
+    "ffn_1/intermediate/dense": "intermediate/dense",
+    "ffn_1/intermediate/output/dense": "output/dense",
+    "LayerNorm_1": "output/LayerNorm",
 }
 
 
-@pytest.fixture
-def zh_variables():
+def test_albert_zh(google_variables, config, tmp_path):
+    """Words are projected without a bias, then added to positions of the width H."""
     generator = np.random.default_rng(7)
-    drawn = {}
-    for name, shape in ZH_SHAPES.items():
-        if isinstance(shape, int):
-            parts = {"/gamma": (shape,), "/beta": (shape,)}
-        elif name.endswith(("dense", "query", "key", "value")):
-            parts = {"/kernel": shape, "/bias": shape[1:]}
-        else:
-            parts = {"": shape}
-        for part, size in parts.items():
-            drawn[name + part] = (0.3 * generator.standard_normal(size)).astype("float32")
-    return drawn
+    table, projection = (generator.standard_normal(shape) for shape in ((31, 6), (6, 20)))
+    whole = dataclasses.replace(config, embedding_size=20)
+    variables = google_variables(whole, "pretraining")
+    theirs = {}
+    for name, array in variables.items():
+        part, _, kind = name.removeprefix(google._BLOCK).rpartition("/")
+        theirs[f"{ZH_BLOCK}{ZH_NAMES[part]}/{kind}" if google._BLOCK in name else name] = array
+    theirs["bert/embeddings/word_embeddings"] = table.astype("float32")
+    theirs["bert/embeddings/word_embeddings_2"] = projection.astype("float32")
+    tf_checkpoint.write_variables(tmp_path / "albert_model.ckpt", theirs)
+    stated = {**to_google(config), "ln_type": "postln"}
+    (tmp_path / "albert_config_tiny.json").write_text(json.dumps(stated))
 
-
-def layer_norm(hidden, variables, scope):
-    centred = hidden - hidden.mean(-1, keepdims=True)
-    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-    return scaled * variables[f"{scope}/gamma"] + variables[f"{scope}/beta"]
-
-
-def dense(hidden, variables, scope):
-    return hidden @ variables[f"{scope}/kernel"] + variables[f"{scope}/bias"]
-
-
-def gelu(x):
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def embed(variables, ids, types):
-    """`[B, T, H]`: the words are projected, then positions and types added and normalised in H."""
-    words = variables["bert/embeddings/word_embeddings"][ids]
-    projected = words @ variables["bert/embeddings/word_embeddings_2"]
-    positions = variables["bert/embeddings/position_embeddings"][: ids.shape[1]]
-    types = variables["bert/embeddings/token_type_embeddings"][types]
-    return layer_norm(projected + positions + types, variables, "bert/embeddings/LayerNorm")
-
-
-def block(hidden, variables, mask):
-    query, key, value = (
-        dense(hidden, variables, f"{ZH_BLOCK}attention/self/{part}")
-        .reshape(*hidden.shape[:2], 5, 4)
-        .transpose(0, 2, 1, 3)
-        for part in ("query", "key", "value")
-    )
-    scores = query @ key.transpose(0, 1, 3, 2) / 2.0 + (1 - mask[:, None, None]) * -10000.0
-    exponents = np.exp(scores - scores.max(-1, keepdims=True))
-    context = exponents / exponents.sum(-1, keepdims=True) @ value
-    context = context.transpose(0, 2, 1, 3).reshape(hidden.shape)
-    hidden = layer_norm(
-        hidden + dense(context, variables, f"{ZH_BLOCK}attention/output/dense"),
-        variables,
-        f"{ZH_BLOCK}attention/output/LayerNorm",
-    )
-    inside = gelu(dense(hidden, variables, f"{ZH_BLOCK}intermediate/dense"))
-    return layer_norm(
-        hidden + dense(inside, variables, f"{ZH_BLOCK}output/dense"),
-        variables,
-        f"{ZH_BLOCK}output/LayerNorm",
-    )
-
-
-def test_outputs_equal_albert_zh_written_out(zh_variables, small_features, tmp_path):
-    """The reference follows brightmart/albert_zh's modeling.py and run_pretraining.py, float64."""
-    tf_checkpoint.write_variables(tmp_path / "albert_model.ckpt", zh_variables)
-    (tmp_path / "albert_config_tiny.json").write_text(json.dumps(ZH_CONFIG))
     found = find(tmp_path).read()
-    model = AlbertForPreTraining(found.config)
-    assert weights.assign(model, found.tensors, found.origin) == []
-    output = model(small_features)
-
-    wide = {name: array.astype("float64") for name, array in zh_variables.items()}
-    hidden = embed(wide, small_features["input_ids"], small_features["token_type_ids"])
-    for _ in range(3):
-        hidden = block(hidden, wide, small_features["attention_mask"])
-    inside = gelu(dense(hidden, wide, "cls/predictions/transform/dense"))
-    inside = layer_norm(inside, wide, "cls/predictions/transform/LayerNorm")
-    narrow = inside @ wide["bert/embeddings/word_embeddings_2"].T
-    logits = narrow @ wide["bert/embeddings/word_embeddings"].T
-    logits += wide["cls/predictions/output_bias"]
-    pooled = np.tanh(dense(hidden[:, 0], wide, "bert/pooler/dense"))
-    order = pooled @ wide["cls/seq_relationship/output_weights"].T
-    order += wide["cls/seq_relationship/output_bias"]
-    np.testing.assert_allclose(output.prediction_logits, logits, atol=3e-5)
-    np.testing.assert_allclose(output.sop_logits, order, atol=3e-6)
+    assert found.config == whole
+    words = found.tensors.pop("embeddings.word_embeddings.weight")
+    np.testing.assert_allclose(words, table @ projection, atol=1e-5)
+    expected = google.as_checkpoint(whole, variables, "").tensors
+    del expected["embeddings.word_embeddings.weight"]
+    assert_equal(found.tensors, expected)
 
 
 @pytest.mark.parametrize(
@@ -509,18 +364,14 @@ def test_published_layouts_of_albert_zh(golden, layout):
 
 
 @pytest.mark.parametrize(("rows", "width"), [(10**6, 10**6), (10**6, 20), (31, 40)])
-def test_tables_whose_product_would_be_larger_than_the_model(rows, width):
+def test_tables_whose_product_would_be_larger_than_the_model(config, rows, width):
     """Two tables of a few megabytes may have a product of terabytes."""
     tables = {
         "bert/embeddings/word_embeddings": np.zeros((rows, 1), "float32"),
         "bert/embeddings/word_embeddings_2": np.zeros((1, width), "float32"),
     }
     with pytest.raises(UserError, match=r"and weights \[H, H\] .* Received: \("):
-        google.from_albert_zh(AlbertConfig.from_dict(ZH_CONFIG), tables)
-
-
-def test_the_originals_are_not_of_albert_zh(small_config, google_variables):
-    assert not google.is_albert_zh(google_variables(small_config))
+        google.from_albert_zh(config, tables)
 
 
 GARDEN_BLOCK = "bert/encoder/transformer/group_0/inner_group_0/attention_1/"
@@ -534,6 +385,7 @@ GARDEN_BLOCK = "bert/encoder/transformer/group_0/inner_group_0/attention_1/"
         ("embeddings/layer_norm/gamma", "bert/embeddings/LayerNorm/gamma"),
         ("transformer/output/bias", f"{GARDEN_BLOCK[:-12]}ffn_1/intermediate/output/dense/bias"),
         ("transformer/output_layer_norm/beta", f"{GARDEN_BLOCK[:-12]}LayerNorm_1/beta"),
+        ("transformer/self_attention_output/bias", f"{GARDEN_BLOCK}output/dense/bias"),
         ("bert/cls/predictions/output_bias/bias", "cls/predictions/output_bias"),
         ("bert/cls/predictions/transform/dense/kernel", "cls/predictions/transform/dense/kernel"),
     ],
@@ -548,46 +400,7 @@ def test_unknown_names_of_model_garden_stay():
     assert google.from_model_garden(given) == given
 
 
-@pytest.mark.parametrize("output", ["self_attention/attention_output", "self_attention_output"])
-def test_kernels_by_head_give_the_same_attention(output):
-    """Model Garden's layers are einsums over heads; Google's, products of matrices."""
-    generator = np.random.default_rng(2)
-    hidden = generator.standard_normal((2, 7, 20))
-    scope = "transformer/self_attention/"
-    variables = {
-        f"{scope}query/kernel": generator.standard_normal((20, 5, 4)),
-        f"{scope}query/bias": generator.standard_normal((5, 4)),
-        f"transformer/{output}/kernel": generator.standard_normal((5, 4, 20)),
-        f"transformer/{output}/bias": generator.standard_normal(20),
-    }
-    query_kernel, query_bias, kernel, bias = variables.values()
-    query = np.einsum("BTH,HAD->BTAD", hidden, query_kernel) + query_bias
-    expected = np.einsum("BTAD,ADH->BTH", query, kernel) + bias
-
-    found = google.from_model_garden(variables)
-    flat = (
-        hidden @ found[f"{GARDEN_BLOCK}self/query/kernel"] + found[f"{GARDEN_BLOCK}self/query/bias"]
-    )
-    result = (
-        flat @ found[f"{GARDEN_BLOCK}output/dense/kernel"]
-        + found[f"{GARDEN_BLOCK}output/dense/bias"]
-    )
-    np.testing.assert_allclose(result, expected, rtol=1e-10)
-    assert google.model_garden_heads(variables) == 5
-
-
-def test_heads_of_other_variables():
-    assert (
-        google.model_garden_heads({f"{GARDEN_BLOCK}self/query/kernel": np.ones((20, 20))}) is None
-    )
-
-
 NOTHING = GraphHints(None, None, None)
-
-
-@pytest.fixture
-def config(small_config):
-    return dataclasses.replace(small_config, id2label=None)
 
 
 @pytest.mark.parametrize("scope", ["", "module/"])
@@ -601,9 +414,10 @@ def test_a_module_of_tensorflow_1(tf1_module, google_variables, config, tmp_path
     assert found.origin == f"{folder} (TF-Hub module)"
 
 
-def test_groups_and_equal_widths(tf1_module, google_variables, config, tmp_path):
+@pytest.mark.parametrize("hidden_act", ["relu", "tanh"])
+def test_groups_and_equal_widths(tf1_module, google_variables, config, tmp_path, hidden_act):
     config = dataclasses.replace(
-        config, num_hidden_groups=3, inner_group_num=2, embedding_size=20, hidden_act="relu"
+        config, num_hidden_groups=3, inner_group_num=2, embedding_size=20, hidden_act=hidden_act
     )
     folder = tf1_module(tmp_path / "module", config, google_variables(config))
     assert find(folder).read().config == config
@@ -617,10 +431,13 @@ def test_a_configuration_takes_precedence(tf1_module, google_variables, config, 
         assert find(folder).read().config == stated
 
 
-@pytest.mark.parametrize("with_mlm", [False, True])
-def test_a_saved_model_of_model_garden(garden_module, garden_variables, config, tmp_path, with_mlm):
+@pytest.mark.parametrize(("with_mlm", "hidden_act"), [(False, "gelu"), (True, "gelu_new")])
+def test_a_saved_model_of_model_garden(
+    garden_module, garden_variables, config, tmp_path, with_mlm, hidden_act
+):
+    config = dataclasses.replace(config, hidden_act=hidden_act)
     variables = garden_variables(config, with_mlm)
-    folder = garden_module(tmp_path / "albert_en_base", config, variables)
+    folder = garden_module(tmp_path / "module", config, variables, hidden_act == "gelu_new")
     found = find(folder).read()
     assert found.config == config
     block = "encoder.albert_layer_groups.0.albert_layers.0"
@@ -647,8 +464,6 @@ def test_a_saved_model_of_model_garden(garden_module, garden_variables, config, 
 def test_nothing_of_the_graph_is_loaded(
     garden_module, garden_variables, config, tmp_path, monkeypatch
 ):
-    import tensorflow as tf
-
     folder = garden_module(tmp_path / "module", config, garden_variables(config))
 
     def refuse(*args, **kwargs):
@@ -689,18 +504,13 @@ def test_another_size_that_shows_too_little(google_variables, config, tmp_path):
             GraphHints(3, None, "relu"),
             "doesn't show num_attention_heads. Put its albert_config.json",
         ),
-        (
-            GraphHints(3, 7, "relu"),
-            "must be an ALBERT's. .*hidden_size must be a multiple",
-        ),
+        (GraphHints(3, 7, "relu"), "must be an ALBERT's. .*hidden_size must be a multiple"),
     ):
         with pytest.raises(UserError, match=message):
             google.inferred_config(variables, facts, tmp_path)
 
 
 def test_another_kind_of_model(tmp_path):
-    import tensorflow as tf
-
     module = tf.Module()
     module.kernel = tf.Variable(tf.ones([2, 3]), name="layer_0/kernel")
     tf.saved_model.save(module, tmp_path)
@@ -723,8 +533,6 @@ def test_missing_and_damaged_variables(garden_module, garden_variables, config, 
 
 
 def test_an_object_checkpoint_of_model_garden(garden_variables, config, tmp_path):
-    import tensorflow as tf
-
     module = tf.Module()
     module.kept = [tf.Variable(a, name=name) for name, a in garden_variables(config).items()]
     tf.train.Checkpoint(model=module).write(tmp_path / "bert_model.ckpt")
@@ -737,31 +545,7 @@ def test_an_object_checkpoint_of_model_garden(garden_variables, config, tmp_path
     )
 
 
-@pytest.mark.parametrize(
-    ("hidden_act", "layers", "inner"), [("gelu_new", 3, 1), ("relu", 4, 2), ("tanh", 3, 1)]
-)
-def test_a_graph_of_tensorflow_1(
-    tf1_module, google_variables, small_config, tmp_path, hidden_act, layers, inner
-):
-    config = dataclasses.replace(
-        small_config, hidden_act=hidden_act, num_hidden_layers=layers, inner_group_num=inner
-    )
-    folder = tf1_module(tmp_path / "module", config, google_variables(config))
-    assert read_hints(folder) == GraphHints(layers * inner, 5, hidden_act)
-
-
-@pytest.mark.parametrize("approximate", [True, False])
-def test_functions_of_tensorflow_2(
-    garden_module, garden_variables, small_config, tmp_path, approximate
-):
-    variables = garden_variables(small_config)
-    folder = garden_module(tmp_path / "module", small_config, variables, approximate)
-    assert read_hints(folder) == GraphHints(3, None, "gelu_new" if approximate else "gelu")
-
-
 def test_a_graph_without_attention(tmp_path):
-    import tensorflow as tf
-
     module = tf.Module()
     module.double = tf.function(lambda x: 2 * x, input_signature=[tf.TensorSpec([None])])
     tf.saved_model.save(module, tmp_path)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
+from albert_tf.checkpoints import hub, sentence_transformers
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
@@ -241,18 +241,6 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
     assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b'{"weight_map": 3}', b'{"weight_map": {"a": "../x"}}', b"{}"]
-)
-def test_a_damaged_index(tmp_path, content):
-    path = tmp_path / "model.safetensors.index.json"
-    path.write_bytes(content)
-    with pytest.raises(
-        UserError, match='must be a JSON object|must have a "weight_map"|files beside it'
-    ):
-        hugging_face.shard_names(path)
-
-
 def test_home(monkeypatch, files, tmp_path):
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
     assert find("~/model").read().config.hidden_size == 20
@@ -295,10 +283,7 @@ def test_uploads_a_model_with_its_card(monkeypatch, small_config, tmp_path):
     model = AlbertForTokenClassification(small_config)
     url = model.push_to_hub("tagger", private=True, token="secret", commit_message="First")
     assert url == "https://huggingface.co/someone/tagger/commit/1"
-    assert fake.calls[:2] == [
-        ("token", "secret"),
-        ("tagger", {"private": True, "exist_ok": True}),
-    ]
+    assert fake.calls[:2] == [("token", "secret"), ("tagger", {"private": True, "exist_ok": True})]
     assert fake.calls[2][1]["commit_message"] == "First"
     model.save_pretrained(tmp_path)
     for path in tmp_path.iterdir():

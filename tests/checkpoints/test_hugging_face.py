@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import re
 
@@ -11,15 +10,7 @@ from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.hugging_face import collected
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models import (
-    AlbertForMaskedLM,
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-    AlbertModel,
-)
+from albert_tf.models import AlbertForMaskedLM
 
 h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
 
@@ -239,23 +230,6 @@ def test_bfloat16_without_keras(folder, tensors):
     assert done.stdout == "float32\n", done.stderr
 
 
-def test_old_names_and_a_prefix_of_data_parallel(folder, tensors):
-    old = {
-        "module."
-        + names.stored_name(name)
-        .replace("LayerNorm.weight", "LayerNorm.gamma")
-        .replace("LayerNorm.bias", "LayerNorm.beta"): array
-        for name, array in tensors.items()
-    }
-    old["module.albert.embeddings.position_ids"] = np.arange(11)[None]
-    old["module.predictions.decoder.weight"] = tensors["embeddings.word_embeddings.weight"].copy()
-    safetensors.numpy.save_file(old, folder / "model.safetensors")
-    model = AlbertForPreTraining.from_pretrained(folder)
-    np.testing.assert_array_equal(
-        model.predictions.layer_norm.gamma, tensors["predictions.LayerNorm.weight"]
-    )
-
-
 @pytest.mark.parametrize("other_shard", [0, 1])
 def test_a_decoder_in_another_shard_that_is_not_tied(folder, tensors, other_shard):
     decoder, words = "predictions.decoder.weight", "embeddings.word_embeddings.weight"
@@ -328,11 +302,22 @@ def test_an_index_may_list_the_copies_of_tied_weights(folder, tensors):
     assert find(folder).read().tensors.keys() == tensors.keys()
 
 
-def test_a_shards_name_beyond_what_file_systems_have(folder, tensors):
-    write_shards(folder, tensors)
-    name = "ä" * 123 + ".safetensors"  # 135 characters, 258 bytes
-    write_index(folder, "model.safetensors", {"pooler.bias": name})
-    with pytest.raises(UserError, match="files beside it. Received: 'ää.*255 bytes"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "must be a JSON object"),
+        ("[]", "must be a JSON object"),
+        ("{}", 'must have a "weight_map"'),
+        ('{"weight_map": 3}', 'must have a "weight_map"'),
+        ('{"weight_map": {"a": "../x"}}', "files beside it"),
+        ('{"weight_map": {"a": "model.safetensors.index.json"}}', "files beside it.*'model"),
+        # 135 characters, 258 bytes
+        (f'{{"weight_map": {{"a": "{"ä" * 123}.safetensors"}}}}', "Received: 'ää.*255 bytes"),
+    ],
+)
+def test_a_damaged_index(folder, content, message):
+    (folder / "model.safetensors.index.json").write_text(content, "utf-8")
+    with pytest.raises(UserError, match=message):
         find(folder).read()
 
 
@@ -347,30 +332,9 @@ def test_a_missing_shard(folder, tensors):
 def test_a_truncated_file(folder, tensors, file):
     WRITERS[file](folder, tensors)
     (folder / file).write_bytes((folder / file).read_bytes()[:-50])
-    with pytest.raises(UserError, match=f"Received {file}, which doesn't read|{file} must be"):
+    message = f"Received {file}, which doesn't read|{file} must be a whole .* Received [0-9,]+ byte"
+    with pytest.raises(UserError, match=message):
         find(folder).read()
-
-
-@pytest.mark.parametrize(
-    ("cls", "options"),
-    [
-        (AlbertModel, {}),
-        (AlbertForPreTraining, {}),
-        (AlbertForMaskedLM, {}),
-        (AlbertForSequenceClassification, {}),
-        (AlbertForTokenClassification, {}),
-        (AlbertForMultipleChoice, {}),
-        (AlbertForQuestionAnswering, {}),
-        (AlbertForQuestionAnswering, {"answerability": True}),
-    ],
-)
-def test_written_as_the_model_itself_writes(small_config, tmp_path, cls, options):
-    cls(dataclasses.replace(small_config, **options)).save_pretrained(tmp_path / "model")
-    checkpoint = find(tmp_path / "model").read()
-    hugging_face.write(tmp_path / "again", checkpoint.config, checkpoint.tensors)
-    for name in ("config.json", "model.safetensors"):
-        found, expected = ((tmp_path / each / name).read_bytes() for each in ("again", "model"))
-        assert found == expected, name
 
 
 WORDS = np.arange(12, dtype="float32").reshape(4, 3)
@@ -396,50 +360,16 @@ def test_names_of_pytorch(source, name):
 
 
 @pytest.mark.parametrize(
-    ("source", "groups", "name"),
+    ("source", "name"),
     [
-        (
-            "albert/tf_albert_model/albert/encoder/albert_layer_groups_._1/albert_layers_._0/ffn/kernel:0",
-            True,
-            "encoder.albert_layer_groups.1.albert_layers.0.ffn.weight",
-        ),
-        ("classifier/tf_albert_for_x_3/classifier/kernel:0", True, "classifier.weight"),
-        ("sop_classifier/classifier/kernel:0", False, "sop_classifier.classifier.weight"),
-        ("albert/pooler/kernel:0", False, "pooler.weight"),
-        # A scope that is called as the model is.
-        ("albert/albert/albert/pooler/kernel:0", True, "pooler.weight"),
+        ("classifier/tf_albert_for_x_3/classifier/kernel:0", "classifier.weight"),
+        ("albert/albert/albert/pooler/kernel:0", "pooler.weight"),  # a scope named as the model
     ],
 )
-def test_kernels_of_keras_are_transposed(source, groups, name):
-    ((stored, tensor),) = collected(hugging_face.from_keras({source: KERNEL}, groups)).items()
+def test_names_of_keras(source, name):
+    ((stored, tensor),) = collected(hugging_face.from_keras({source: KERNEL}, True)).items()
     assert stored == name
     np.testing.assert_array_equal(tensor, KERNEL.T)
-
-
-def test_tables_and_norms_are_not():
-    stored = collected(
-        hugging_face.from_keras(
-            {
-                "albert/embeddings/word_embeddings/weight:0": WORDS,
-                "albert/embeddings/token_type_embeddings/embeddings:0": KERNEL,
-                "albert/embeddings/LayerNorm/gamma:0": WORDS[0],
-            }
-        )
-    )
-    np.testing.assert_array_equal(stored["embeddings.word_embeddings.weight"], WORDS)
-    np.testing.assert_array_equal(stored["embeddings.token_type_embeddings.weight"], KERNEL)
-    np.testing.assert_array_equal(stored["embeddings.LayerNorm.weight"], WORDS[0])
-
-
-@pytest.mark.parametrize("separator", ["/", "."])
-def test_names_of_flax(separator):
-    names = ["albert/embeddings/word_embeddings/embedding", "albert/pooler/kernel"]
-    given = dict(
-        zip((name.replace("/", separator) for name in names), (WORDS, KERNEL), strict=True)
-    )
-    found = collected(hugging_face.from_flax(given, separator))
-    np.testing.assert_array_equal(found["embeddings.word_embeddings.weight"], WORDS)
-    np.testing.assert_array_equal(found["pooler.weight"], KERNEL.T)
 
 
 def test_redundant_tensors_are_dropped():
@@ -476,11 +406,3 @@ def test_a_decoder_that_is_not_tied():
     tied["predictions.decoder.weight"] = WORDS + 1
     with pytest.raises(UserError, match="must use the word table itself"):
         collected(hugging_face.from_pytorch(tied))
-
-
-def test_an_index_that_names_itself(folder, tensors):
-    write_shards(folder, tensors)
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": {"pooler.bias": index.name}}))
-    with pytest.raises(UserError, match="must name .safetensors files beside it. Received: 'model"):
-        find(folder).read()

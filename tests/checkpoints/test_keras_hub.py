@@ -126,15 +126,6 @@ def test_a_missing_file(preset, file):
         find(preset).read()
 
 
-def test_every_weight_of_the_backbone_has_a_place(small_config):
-    config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
-    parts = ("embeddings", "encoder", "pooler")
-    expected = {name for name in names.shapes(config) if name.split(".")[0] in parts}
-    places = keras_hub.backbone_weights(config)
-    assert places.keys() == expected
-    assert len({place[:3] for place in places.values()}) == len(places)
-
-
 def test_layers_are_numbered_in_the_order_of_the_graph(small_config):
     config = dataclasses.replace(small_config, num_hidden_groups=3, inner_group_num=2)
     paths = [
@@ -179,12 +170,6 @@ def files(small_config, tmp_path):
         return tmp_path / "config.json", task
 
     return make
-
-
-def test_configurations(files, small_config):
-    assert keras_hub.to_config(*files()) == small_config
-    without = dataclasses.replace(small_config, id2label=None)
-    assert keras_hub.to_config(files()[0], None) == without
 
 
 @pytest.mark.parametrize(
@@ -305,11 +290,7 @@ def assert_alike(ours, theirs, cls, small_features, features):
 
 CASES = pytest.mark.parametrize(
     ("cls", "arguments"),
-    [
-        ("AlbertBackbone", {}),
-        ("AlbertTextClassifier", {"num_classes": 3}),
-        ("AlbertMaskedLM", {}),
-    ],
+    [("AlbertBackbone", {}), ("AlbertTextClassifier", {"num_classes": 3}), ("AlbertMaskedLM", {})],
 )
 
 
@@ -321,23 +302,3 @@ def test_its_own_presets(theirs, small_features, features, tmp_path, cls, argume
     model.save_to_preset(str(tmp_path))
     ours = pair(cls).from_pretrained(tmp_path)
     assert_alike(ours, model, cls, small_features, features)
-
-
-@pytest.mark.peers
-def test_bfloat16(itself, tmp_path, theirs):
-    model = itself.models.AlbertBackbone(
-        vocabulary_size=31,
-        num_layers=2,
-        num_heads=5,
-        embedding_dim=6,
-        hidden_dim=20,
-        intermediate_dim=24,
-        max_sequence_length=11,
-        dtype="bfloat16",
-    )
-    model.save_to_preset(str(tmp_path))
-    found = find(tmp_path).read().tensors
-    table = model.token_embedding.embeddings
-    np.testing.assert_array_equal(
-        found["embeddings.word_embeddings.weight"], np.asarray(table).astype("float32")
-    )

@@ -23,11 +23,17 @@ STATES = np.arange(30, dtype="float32").reshape(2, 5, 3) % 7 - 2
 MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "float32")
 
 
+@pytest.fixture(scope="module")
+def saved(small_config, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder")
+    AlbertModel(small_config).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
-def model(small_config, tmp_path):
+def model(saved, tmp_path):
     """The directory of an encoder without modules."""
-    AlbertModel(small_config).save_pretrained(tmp_path / "plain")
-    return tmp_path / "plain"
+    return shutil.copytree(saved, tmp_path / "plain")
 
 
 @pytest.fixture

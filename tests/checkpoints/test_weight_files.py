@@ -55,12 +55,6 @@ def flax(tmp_path):
     return read
 
 
-def test_nested_names_of_flax(flax):
-    found = flax(packed({"albert": {"pooler": {"kernel": VALUES, "bias": VALUES[0]}}}))
-    assert sorted(found) == ["albert/pooler/bias", "albert/pooler/kernel"]
-    np.testing.assert_array_equal(found["albert/pooler/kernel"], VALUES)
-
-
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float64"])
 def test_other_floats_of_flax_become_float32(flax, dtype):
     found = flax(packed({"x": VALUES.astype(dtype)}))["x"]

@@ -81,10 +81,7 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
             ["--language", "de", "--sentence-splitter", "textwrap:wrap"],
             "needs .* --sentence-splitter sentencex.*textwrap:wrap",
         ),
-        (
-            ["--ngram", "1", "--favor-shorter-ngram", "false"],
-            "--ngram 2 or more. .* --ngram 1",
-        ),
+        (["--ngram", "1", "--favor-shorter-ngram", "false"], "--ngram 2 or more. .* --ngram 1"),
         (["--ngram", "0"], "ngram must be between 1 and 10. Received: 0"),
     ],
 )

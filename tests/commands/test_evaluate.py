@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 
@@ -50,25 +49,3 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
     labels = [line.split("\t")[0] for line in alone.splitlines()]
     rows = [f"{index}\t{label}" for index, label in enumerate(labels)]
     assert (folder / "predictions.tsv").read_text().splitlines() == ["index\tprediction", *rows]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--task", "rte", "--data", ".", "--submission", "out"], "must have one file test.tsv"),
-        (
-            ["--task", "rte", "--data", "test.tsv", "--submission", "out"],
-            "labels must be those of the task rte: .* Received: bad, good",
-        ),
-    ],
-)
-def test_a_submission_that_cannot_be_made(
-    run, classifier, tmp_path, monkeypatch, arguments, message
-):
-    monkeypatch.chdir(tmp_path)
-    if "test.tsv" in arguments:
-        (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n0\tA.\tB.\n")
-    status, _, errors = run("evaluate", "--model", classifier, *arguments)
-    assert status == 2
-    assert re.search(message, errors)
-    assert not (tmp_path / "out").exists()

@@ -79,75 +79,18 @@ def test_a_checkpoint_without_a_class(run, folder, tmp_path):
     assert (output / "saved_model.pb").exists()
 
 
-def test_a_limit_on_the_bytes_of_a_text(run, folder, tmp_path):
-    """A host reads 1024 bytes of a text with the option, and all without it."""
+def test_shapes(run, folder, tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_text")
-    arguments = ("saved-model", "--model", folder("sequence-classification"), "--no-check")
-    assert run(*arguments, "--output", tmp_path / "all")[0] == 0
-    assert run(*arguments, "--output", tmp_path / "limited", "--max-bytes", 1024)[0] == 0
-    served = {name: tf.saved_model.load(tmp_path / name) for name in ("all", "limited")}
-
-    def logits(name, text):
-        outputs = served[name].signatures["text"](text=tf.constant([text]))
-        return outputs["logits"].numpy().tolist()
-
-    whole, cut = "a boat", "a boa"
-    long = " " * (1025 - len(whole)) + whole  # White space takes bytes and no pieces.
-    assert logits("limited", long) == logits("limited", cut) != logits("limited", whole)
-    assert logits("limited", long[1:]) == logits("limited", whole)
-    assert logits("all", long) == logits("all", whole)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("saved-model", "--max-bytes", 1023), "max_bytes must be 1024 or more. Received: 1023"),
-        (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
-        (
-            ("saved-model", "--max-bytes", 1024, "--max-length", 128),
-            "at least 2048 for max_length=128. Received: 1024.",
-        ),
-    ],
-)
-def test_limits_that_are_refused(run, tmp_path, arguments, message):
-    status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "1")
-    assert (status, errors.count("\n")) == (2, 1)
-    assert message in errors
-    assert not (tmp_path / "1").exists()
-
-
-@pytest.fixture
-def exported(monkeypatch):
-    """Returns the options that the command gives to the exporter, which is not run."""
-    given = {}
-
-    def export_tflite(model, tokenizer, path, options):
-        given.update(vars(options))
-        return "a report"
-
-    monkeypatch.setattr("albert_tf_export.export_tflite", export_tflite)
-    return given
-
-
-def test_shapes(run, folder, tmp_path, exported):
-    pytest.importorskip("tensorflow_text")
+    exported = {}
+    monkeypatch.setattr(
+        "albert_tf_export.export_tflite",
+        lambda *given: exported.update(vars(given[-1])) or "a report",
+    )
     arguments = ("tflite", "--model", folder("encoder"), "--output", tmp_path / "a.tflite")
     assert run(*arguments, "--lengths", "16,24", "32", "--batch", "dynamic")[0] == 0
     assert (exported["lengths"], exported["batch"]) == ((16, 24, 32), None)
     assert run(*arguments, "--max-length", 16, "--batch", 2)[:2] == (0, "a report\n")
     assert (exported["max_length"], exported["batch"]) == (16, 2)
-
-
-def test_onnx(run, folder, tmp_path, monkeypatch):
-    given = {}
-    monkeypatch.setattr("albert_tf_export.options.check_extra", lambda *_: None)
-    monkeypatch.setattr(
-        "albert_tf_export.export_onnx", lambda *given_: given.update(vars(given_[-1])) or "a report"
-    )
-    arguments = ("onnx", "--model", folder("masked-lm"), "--output", tmp_path / "a.onnx")
-    assert run(*arguments, "--quantize", "dynamic", "--predictions", 3)[:2] == (0, "a report\n")
-    expected = {"quantize": "dynamic", "predictions": 3}
-    assert given == {**expected, "check": True, "force": False}
 
 
 @pytest.mark.parametrize(
@@ -173,6 +116,7 @@ def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
         (("tflite", "--lengths", "16,a"), "lengths must be a whole number. Received: 'a'"),
         (("tflite", "--lengths", "16,0"), "lengths must be 1 or more. Received: 0"),
+        (("saved-model", "--warmup", "none"), "warmup must be a file of requests. Received: none"),
     ],
 )
 def test_options_that_are_refused(run, tmp_path, arguments, message):

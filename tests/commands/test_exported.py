@@ -23,22 +23,13 @@ def run_alone(*arguments):
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """Returns a function that exports the model of a directory, and gives the file."""
+def classifier_file(classifier, tmp_path_factory):
     from albert_tf import AlbertTokenizer, export_tflite, load_pretrained
 
-    def export(folder, name):
-        path = tmp_path_factory.mktemp("exported") / name
-        tokenizer = AlbertTokenizer.from_pretrained(folder)
-        export_tflite(load_pretrained(folder), tokenizer, path, ids_only=True, check=False)
-        return path
-
-    return export
-
-
-@pytest.fixture(scope="module")
-def classifier_file(classifier, exported):
-    return exported(classifier, "classifier.tflite")
+    path = tmp_path_factory.mktemp("exported") / "classifier.tflite"
+    tokenizer = AlbertTokenizer.from_pretrained(classifier)
+    export_tflite(load_pretrained(classifier), tokenizer, path, ids_only=True, check=False)
+    return path
 
 
 def test_predict_answers_as_the_directory_does(run, classifier, classifier_file):
@@ -48,25 +39,17 @@ def test_predict_answers_as_the_directory_does(run, classifier, classifier_file)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("command", "file", "message"),
     [
-        (("fill-mask", "[MASK]"), "must have an AlbertForMaskedLM. Received: classifier.tflite"),
-        (("embed", "a"), "must have an AlbertModel. Received: classifier.tflite, which has"),
-        (("tag", "a"), "must have an AlbertForTokenClassification. Received: classifier.tflite"),
+        ("embed", "classifier.tflite", "must have an AlbertModel. Received: classifier.tflite, wh"),
+        ("predict", "none.tflite", "must be a file. Received: none.tflite, which isn't there."),
     ],
 )
-def test_a_file_of_another_task_is_refused(arguments, message, run, classifier_file, monkeypatch):
+def test_files_that_are_refused(command, file, message, run, classifier_file, monkeypatch):
     monkeypatch.chdir(classifier_file.parent)
-    command, *texts = arguments
-    status, output, errors = run(command, "--model", classifier_file.name, *texts)
+    status, output, errors = run(command, "--model", file, "a")
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert message in errors
-
-
-def test_a_file_that_is_not_there(run):
-    status, _, errors = run("predict", "--model", "none.tflite", "a")
-    assert (status, errors.count("\n")) == (2, 1)
-    assert "The model must be a file. Received: none.tflite, which isn't there." in errors
 
 
 @pytest.mark.slow
@@ -77,15 +60,3 @@ def test_evaluate_scores_a_file(run, classifier, classifier_file, tmp_path):
     status, output, _ = run("evaluate", "--model", classifier_file, *arguments)
     assert status == 0
     assert json.loads(output) == pytest.approx(json.loads(expected))
-
-
-@pytest.mark.slow
-def test_predict_tags_by_a_file(run, task_model, exported, tmp_path):
-    model, tokenizer = task_model("tag")
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    path = exported(tmp_path, "tagger.tflite")
-    texts = ("a quiet boat", "smoke and noise in the harbour " * 12)
-    for command in ("predict", "tag"):
-        expected = run(command, "--model", tmp_path, *texts)
-        assert run_alone(command, "--model", path, *texts) == expected

@@ -66,29 +66,6 @@ def test_values_out_of_range(finetune, tmp_path, option, value):
     assert not (tmp_path / "model" / "model.safetensors").exists()
 
 
-def test_one_label(finetune, tmp_path):
-    folder = data(tmp_path / "data", "one\tgood\ntwo\tgood\n", "three\tgood\n")
-    status, _, errors = finetune("--data", folder, "--text-column", "text")
-    assert status == 2
-    assert "at least two labels. Received: 2 examples, all with the label 'good'" in errors
-
-
-def test_a_damaged_model(model, finetune, tmp_path):
-    weights = model / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:5000])
-    status, _, errors = finetune("--model", model, "--output", tmp_path / "other")
-    assert status == 2
-    assert "must be a whole safetensors file. Received 5,000 bytes" in errors
-
-
-def test_a_config_that_does_not_fit_the_weights(model, finetune, tmp_path):
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(json.dumps({**config, "hidden_size": 64}))
-    status, _, errors = finetune("--model", model, "--output", tmp_path / "other")
-    assert status == 2
-    assert "pooler.weight is (32, 32) in the checkpoint, (64, 64) by the configuration" in errors
-
-
 def test_a_finished_output(finetune, tmp_path):
     assert finetune()[0] == 0
     before = load_file(tmp_path / "model" / "model.safetensors")["classifier.weight"]
@@ -123,20 +100,6 @@ def test_a_file_of_scores_is_split(finetune, tmp_path):
     (tmp_path / "scores.csv").write_text("text,label\n" + rows)
     options = ["--data", tmp_path / "scores.csv", "--text-column", "text", "--regression"]
     assert finetune(*options)[0] == 0
-
-
-def test_a_long_document(finetune, tmp_path):
-    rows = "a b\tx\nc d\ty\n" * 4
-    folder = data(tmp_path / "data", f"{rows}{'word ' * 6_000}\tx\n", rows)
-    assert finetune("--data", folder, "--text-column", "text")[0] == 0
-
-
-def test_a_line_that_is_not_utf_8_is_named(finetune, tmp_path):
-    folder = data(tmp_path / "data", "", "")
-    (folder / "train.tsv").write_bytes(b"text\tlabel\n" + b"a b\tx\nc d\ty\n" * 2000 + b"\xe9\tx\n")
-    status, _, errors = finetune("--data", folder, "--text-column", "text")
-    assert status == 2
-    assert "line 4002" in errors
 
 
 def test_a_model_of_another_task_gets_a_new_classifier(model, finetune, tmp_path):

@@ -1,6 +1,5 @@
 import contextlib
 import gzip
-import io
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf import cli
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
@@ -26,15 +24,6 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 NESTED = ["--text-column", "a.b"]
 
 
-def test_predict(run, classifier):
-    status, output, _ = run("predict", "--model", classifier, "A quiet delight.", "", "Dull.")
-    assert status == 0
-    rows = [line.split("\t") for line in output.splitlines()]
-    assert len(rows) == 3
-    assert {label for label, _ in rows} <= {"bad", "good"}
-    assert all(0.5 <= float(probability) <= 1 for _, probability in rows)
-
-
 def test_predict_from_a_file_as_json(run, classifier, tmp_path):
     texts = ["A quiet delight.", "", "Déjà vu", "Dull."]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -47,7 +36,10 @@ def test_predict_from_a_file_as_json(run, classifier, tmp_path):
         assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-6)
         assert row["probabilities"][row["label"]] == max(row["probabilities"].values())
     _, plain, _ = run("predict", "--model", classifier, "--batch-size", 1, *texts)
-    assert [line.split("\t")[0] for line in plain.splitlines()] == [row["label"] for row in rows]
+    for line, row in zip(plain.splitlines(), rows, strict=True):
+        label, probability = line.split("\t")
+        assert label == row["label"]
+        assert float(probability) == pytest.approx(row["probabilities"][label], abs=1e-4)
 
 
 def test_predict_pairs(run, classifier):
@@ -147,27 +139,6 @@ def test_predict_streams(classifier):
         process.stdin.close()
     assert process.wait() == 0
     assert "Traceback" not in process.stderr.read()
-
-
-def test_bytes_that_are_not_utf_8_still_give_json(classifier, tmp_path, monkeypatch):
-    (tmp_path / "latin.txt").write_bytes("déjà vu\n".encode("latin-1"))
-    printed = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "utf-8", errors="strict"))
-    arguments = ["predict", "--json", "--model", str(classifier), "--input"]
-    assert cli.main([*arguments, str(tmp_path / "latin.txt")]) == 0
-    sys.stdout.flush()
-    assert json.loads(printed.getvalue())["text"] == "d\ufffdj\ufffd vu"
-
-
-def test_a_vocabulary_of_another_size(run, classifier, tmp_path):
-    for path in classifier.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["vocab_size"] += 1
-    AlbertForSequenceClassification(AlbertConfig.from_dict(config)).save_pretrained(tmp_path)
-    status, _, errors = run("predict", "--model", tmp_path, "text")
-    assert status == 2
-    assert f"{config['vocab_size'] - 1} tokens in the tokenizer" in errors
 
 
 def test_a_damaged_file_is_found_on_the_way(run, classifier, tmp_path):

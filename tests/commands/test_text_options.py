@@ -83,6 +83,7 @@ def test_bytes_that_are_not_utf_8_are_printed(ask, tmp_path):
         for command, name in (
             ("answer", "questions.jsonl"),
             ("tag", "texts.txt"),
+            ("predict", "texts.txt"),
             ("fill-mask", "texts.txt"),
         ):
             status, output, errors = ask(command, "--input", tmp_path / name, *options)

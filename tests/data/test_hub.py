@@ -61,8 +61,7 @@ def task(name, data, **others):
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "expected"),
-    [("sst2", 1, "1"), ("qqp", 0, "0"), ("rte", 1, "not_entailment")],
+    ("name", "label", "expected"), [("sst2", 1, "1"), ("qqp", 0, "0"), ("rte", 1, "not_entailment")]
 )
 def test_glue_needs_no_names_of_columns(hub, name, label, expected):
     for split in ("train", "validation"):

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pipeline import (
-    batch_order,
-    batches,
-    evaluation_order,
-    steps_per_epoch,
-)
+from albert_tf.data.pipeline import batch_order, batches, evaluation_order, steps_per_epoch
 from albert_tf.data.tasks.rows import Rows
 
 N, BATCH = 23, 4

@@ -24,10 +24,7 @@ TEXTS = [
 VARIANTS = {
     "answerability": ("question-answering", {"answerability": True}),
     "regression": ("sequence-classification", {"id2label": {0: "stars"}}),
-    "several-labels": (
-        "sequence-classification",
-        {"problem_type": "multi_label_classification"},
-    ),
+    "several-labels": ("sequence-classification", {"problem_type": "multi_label_classification"}),
 }
 
 

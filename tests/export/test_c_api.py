@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from albert_tf_export import export_saved_model
 
-from albert_tf.pipelines import pipeline
-
-NAMES = ("input_ids", "attention_mask", "token_type_ids")
-
 
 def strings(*texts):
     return np.array([text.encode() for text in texts], object)
@@ -29,28 +25,6 @@ def test_serves_a_tagger(checked, serve):
     assert found["words"].tolist() == [[b"the", b"film", b"was", b"slow"], [b"slow", *[b""] * 3]]
     assert found["starts"].tolist() == [[0, 4, 9, 13], [0] * 4]
     assert found["end_bytes"].tolist() == [[3, 8, 12, 17], [4, 0, 0, 0]]
-
-
-@pytest.mark.slow
-def test_serves_answers(checked, serve, make_model, tokenizer):
-    folder = checked(export_saved_model, "question-answering").path
-    question, context = "What?", "The  café 🦕 died."  # in one row of 24 pieces
-    names = ("answer", "start", "end", "score")
-    answer = serve(folder, "serving_default", *names)
-    found = answer(text=strings(question, "?"), text_pair=strings(context, ""))
-    ask = pipeline("question-answering", make_model("question-answering"), tokenizer)
-    expected = ask(question=question, context=context)
-    first, second = ([found[name][row] for name in names] for row in (0, 1))
-    assert first[0].decode() == expected["answer"]
-    assert first[1:3] == [expected["start"], expected["end"]]
-    assert first[3] == pytest.approx(expected["score"], abs=1e-5)
-    assert second == [b"", 0, 0, 0]
-
-
-def test_serves_ids(written, serve, features, logits):
-    ids = serve(written(export_saved_model), "ids", "logits")
-    answer = ids(**{name: features[name] for name in NAMES})
-    np.testing.assert_allclose(answer["logits"], logits, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize(

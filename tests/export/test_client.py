@@ -135,9 +135,7 @@ class Model(tf.Module):
 def model_server(tmp_path_factory):
     path, model = str(tmp_path_factory.mktemp("served")), Model()
     tf.saved_model.save(
-        model,
-        path,
-        {"text": model.text, "serving_default": model.text, "ids": model.ids},
+        model, path, {"text": model.text, "serving_default": model.text, "ids": model.ids}
     )
     return Server(path)
 

@@ -1,5 +1,4 @@
 import inspect
-import subprocess
 import sys
 
 import pytest
@@ -33,20 +32,6 @@ def test_text_needs_tensorflow_text(export, classifier, tokenizer, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"quantize": "int4"}, "none, float16 or dynamic. Received: 'int4'"),
-        ({"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
-        ({"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
-        ({"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
-    ],
-)
-def test_options_that_are_refused(options, message, classifier, tokenizer, tmp_path):
-    with pytest.raises(UserError, match=message):
-        export_tflite(classifier, tokenizer, tmp_path / "a", **options)
-
-
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
 def test_vocabularies_that_differ(export, make_classifier, tokenizer, tmp_path):
     model = make_classifier(vocab_size=tokenizer.vocab_size + 7)
@@ -73,11 +58,22 @@ def test_tasks_of_pairs(export, task, make_model, tokenizer, tmp_path):
         ("multiple-choice", {"choices": 0}, "choices must be 1 or more. Received: 0"),
         ("encoder", {"predictions": 2}, "Received: predictions=2 with AlbertModel"),
         ("masked-lm", {"predictions": 1.5}, "predictions must be a whole number. Received: 1.5"),
+        (None, {"quantize": "int4"}, "none, float16 or dynamic. Received: 'int4'"),
+        (None, {"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
+        (None, {"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
+        (None, {"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
+        (None, {"lengths": (8,), "max_length": 16}, "lengths excludes --max-length"),
+        (None, {"lengths": (8, 8)}, "lengths must be different whole numbers.* .8, 8"),
+        (None, {"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
+        (None, {"lengths": (8, 41)}, "max_length=41, max_position_embeddings=40"),
+        (None, {"batch": 0}, "batch must be 1 or more. Received: 0"),
+        (None, {"batch": 1.5}, "batch must be a whole number or dynamic. Received: 1.5"),
     ],
 )
-def test_counts(task, options, message, make_model, tokenizer, tmp_path):
+def test_options_of_tflite(task, options, message, make_model, classifier, tokenizer, tmp_path):
+    model = make_model(task) if task else classifier
     with pytest.raises(UserError, match=message):
-        export_tflite(make_model(task), tokenizer, tmp_path / "a", **options)
+        export_tflite(model, tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -118,16 +114,9 @@ def test_a_function_takes_options_or_their_values(classifier, tokenizer, tmp_pat
         ("max_bytes", 2048),
         ("warmup", "a"),
         ("pooling", "mean"),
-    ]
-    + [("normalize", False)],
+        ("normalize", False),
+    ],
 )
 def test_without_text_nothing_reads_texts(name, value):
     with pytest.raises(UserError, match=f"^{flag(name)} excludes --ids-only.$"):
         SavedModelOptions(ids_only=True, **{name: value})
-
-
-def test_options_need_no_tensorflow():
-    code = (
-        "import sys, albert_tf_export.options; assert not {'keras', 'tensorflow'} & {*sys.modules}"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

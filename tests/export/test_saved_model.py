@@ -69,22 +69,6 @@ def test_signatures_are_declared(exported):
         }
 
 
-def test_loop_in_a_function_and_in_predict(classifier, features, logits):
-    @tf.function
-    def looped(features):
-        return classifier(features, unroll=False)["logits"]
-
-    tensors = {name: tf.constant(value) for name, value in features.items()}
-    np.testing.assert_allclose(looped(tensors), logits, rtol=0, atol=2e-6)
-    # Unknown shapes select other kernels.
-    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in tensors}
-    np.testing.assert_allclose(
-        looped.get_concrete_function(specs)(tensors), logits, rtol=0, atol=2e-6
-    )
-    predicted = classifier.predict(features, batch_size=2, verbose=0)["logits"]
-    np.testing.assert_allclose(predicted, logits, rtol=0, atol=2e-6)
-
-
 def test_layers_are_a_loop(written):
     assert b"while_body" in (written(export_saved_model) / "saved_model.pb").read_bytes()
 
@@ -217,16 +201,6 @@ def test_wrong_answers_remove_it(classifier, tokenizer, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_leaves_nothing(classifier, tokenizer, tmp_path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(check, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        export_saved_model(classifier, tokenizer, tmp_path / "1", ids_only=True)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most):
     failure = pytest.raises(OSError, match="could not be written.*File too large")
     with failure, files_of_at_most(1_000):
@@ -243,12 +217,6 @@ def test_existing_output(classifier, tokenizer, tmp_path):
     assert (path / "notes.txt").read_text() == "mine"
     export_saved_model(classifier, tokenizer, path, force=True, ids_only=True, check=False)
     assert sorted(file.name for file in path.glob("*.*")) == ["fingerprint.pb", "saved_model.pb"]
-
-
-def test_parent_that_is_a_file(classifier, tokenizer, tmp_path):
-    (tmp_path / "parent").write_text("a file")
-    with pytest.raises(OSError, match="parent"):
-        export_saved_model(classifier, tokenizer, tmp_path / "parent" / "1")
 
 
 @pytest.mark.parametrize("task", [*TASKS, "answerability"])

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_saved_model, export_tflite
-from albert_tf_export.tflite import LABELS, beside
 
 from tests.export.conftest import archive_start
 
@@ -123,19 +122,6 @@ def test_two_empty_texts_give_a_beam(checked):
     assert answer["start_top_index"].numpy()[0, 0] == 0
     answer = served.signatures["text"](text=tf.constant([""]), text_pair=tf.constant([""]))
     assert answer["answer"].numpy().tolist() == [b""]
-
-
-@pytest.mark.parametrize(
-    ("task", "named"),
-    [("token-classification", True), pytest.param("regression", False, marks=pytest.mark.slow)],
-)
-def test_labels_beside_the_file(task, named, checked):
-    path = checked(export_tflite, task).path
-    assert beside(path, LABELS).exists() == named
-    interpreter = Interpreter(str(path))
-    outputs = interpreter.get_signature_list()["ids"]["outputs"]
-    assert outputs == ["logits", "probabilities" if named else "value"]
-    assert {each["dtype"] for each in interpreter.get_output_details()} == {np.float32}
 
 
 def test_masked_words_on_a_phone(checked):

@@ -6,8 +6,6 @@ from albert_tf_export import ParityError, check, export_tflite
 from albert_tf_export.check import Run
 from albert_tf_export.report import Difference
 
-from albert_tf.errors import UserError
-
 LABELS = ["bad", "naïve", "good"]
 FORMS = ("loop", "unrolled")
 PRECISIONS = ("none", "float16", "dynamic")
@@ -203,11 +201,3 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
         export_tflite(classifier, tokenizer, path, **options)
     assert [file.name for file in tmp_path.iterdir()] == ["model.tflite"]
     assert path.read_text() == "the one before"
-
-
-def test_existing_output(classifier, tokenizer, tmp_path):
-    path = tmp_path / "model.tflite"
-    path.write_text("mine")
-    with pytest.raises(UserError, match="must not exist yet"):
-        export_tflite(classifier, tokenizer, path, max_length=24)
-    assert path.read_text() == "mine"

@@ -17,15 +17,11 @@ def wordpiece():
     return WordPieceTokenizer(content, model_max_length=24)
 
 
-@pytest.fixture(scope="module")
-def tagger(make_model, wordpiece):
-    return make_model("token-classification", vocab_size=wordpiece.vocab_size)
-
-
 @pytest.mark.parametrize(
     "export", [export_saved_model, pytest.param(export_tflite, marks=pytest.mark.slow)]
 )
-def test_strings_and_ids(export, tagger, wordpiece, checked):
+def test_strings_and_ids(export, make_model, wordpiece, checked):
+    tagger = make_model("token-classification", vocab_size=wordpiece.vocab_size)
     report = checked(export, tagger, wordpiece)
     assert set(report.differences) == {"text", "ids"}
     assert all(each.value < 1e-5 for each in report.differences.values())

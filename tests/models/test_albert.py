@@ -36,47 +36,6 @@ def test_without_pooler(small_config, small_features):
     assert not AlbertModel.from_config(model.get_config()).add_pooling_layer
 
 
-def test_padding_changes_nothing(model, small_features):
-    padded = ops.convert_to_numpy(model(small_features).last_hidden_state)[1, :4]
-    alone = model(
-        {name: values[1:, :4] for name, values in small_features.items()}
-    ).last_hidden_state
-    np.testing.assert_allclose(padded, alone[0], atol=2e-6)
-
-
-def test_a_mask_over_queries_and_keys(model, small_features):
-    by_keys = model(small_features).last_hidden_state
-    square = np.repeat(small_features["attention_mask"][:, None], 7, axis=1)
-    np.testing.assert_allclose(
-        model({**small_features, "attention_mask": square}).last_hidden_state, by_keys
-    )
-
-
-def test_all_padding_is_finite(model, small_features):
-    nothing = {**small_features, "attention_mask": np.zeros((2, 7), "int32")}
-    assert np.isfinite(ops.convert_to_numpy(model(nothing).last_hidden_state)).all()
-
-
-def test_inputs_embeds(model, small_features):
-    table = ops.convert_to_numpy(model.embedding.word_embeddings)
-    others = {name: values for name, values in small_features.items() if name != "input_ids"}
-    embedded = model(inputs_embeds=table[small_features["input_ids"]], **others)
-    np.testing.assert_allclose(
-        embedded.last_hidden_state, model(small_features).last_hidden_state, atol=2e-6
-    )
-
-
-def test_predict_and_save(model, small_features, tmp_path):
-    expected = model(small_features).last_hidden_state
-    np.testing.assert_allclose(
-        model.predict(small_features, verbose=0).last_hidden_state, expected, atol=2e-6
-    )
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert loaded.config == model.config
-    np.testing.assert_array_equal(loaded(small_features).last_hidden_state, expected)
-
-
 def test_predict_returns_every_layer_to_those_who_ask(small_config, small_features):
     """Without such a request its layers are a loop, which returns the last one alone."""
 
@@ -132,23 +91,6 @@ def test_batches_of_all_sizes_are_predicted_by_one_graph(small_config, small_fea
     assert "While" in {operation.type for operation in graph.graph.get_operations()}
 
 
-def test_weights_file(model, small_config, small_features, tmp_path):
-    model.save_weights(tmp_path / "model.weights.h5")
-    other = AlbertModel(small_config)
-    other.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(
-        other(small_features).last_hidden_state, model(small_features).last_hidden_state
-    )
-
-
-def test_inside_a_functional_model(model, small_features):
-    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
-    pooled = model(inputs)["pooler_output"]
-    functional = keras.Model(inputs, keras.layers.Dense(4)(pooled))
-    assert functional(small_features).shape == (2, 4)
-    assert len(functional.trainable_weights) == len(model.trainable_weights) + 2
-
-
 def test_dropout_only_in_training(small_config, small_features):
     model = AlbertModel(dataclasses.replace(small_config, hidden_dropout_prob=0.5))
     still, again = (ops.convert_to_numpy(model(small_features).pooler_output) for _ in range(2))
@@ -190,16 +132,3 @@ def test_inputs_that_do_not_fit(model, inputs, message):
 def test_a_loop_returns_no_layers(model, small_features):
     with pytest.raises(ValueError, match="need unroll=True.*Received unroll=False"):
         model(small_features, unroll=False, output_hidden_states=True)
-
-
-def test_needs_a_configuration():
-    with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: {'hidden_size': 20}"):
-        AlbertModel({"hidden_size": 20})
-
-
-def test_takes_what_the_tokenizer_gives(small_config, tiny_tokenizer):
-    model = AlbertModel(dataclasses.replace(small_config, vocab_size=len(tiny_tokenizer)))
-    inputs = tiny_tokenizer(["It was late.", "So"], padding=True, return_tensors="np")
-    np.testing.assert_array_equal(
-        model(inputs).last_hidden_state, model(**inputs).last_hidden_state
-    )

@@ -48,19 +48,6 @@ def test_fit_with_the_models_loss(task, task_config):
     assert history["loss"][-1] < 0.6 * history["loss"][0]
 
 
-def test_labels_as_y_give_the_same_loss(task, task_model):
-    if task.config.get("answerability"):
-        pytest.skip("takes its labels among the features")
-    task_model.compile("sgd", run_eagerly=EAGERLY)
-    direct = float(task_model(task.inputs, **task.labels)["loss"])
-    in_order = tuple(task.labels.values())
-    forms = (task.labels, in_order if len(in_order) > 1 else in_order[0])
-    for y in forms:
-        assert task_model.evaluate(task.inputs, y, batch_size=4, verbose=0) == pytest.approx(
-            direct, rel=1e-6
-        )
-
-
 def split(task, names):
     """Returns the task's examples with the labels of these names among the features."""
     features = {name: label for name, label in task.labels.items() if name in names}
@@ -217,23 +204,6 @@ def test_training_in_half_precision(task, task_config):
     assert losses[-1] < losses[0]
 
 
-def test_metrics_receive_the_compared_outputs(task, task_model):
-    if task.config.get("answerability"):
-        pytest.skip("its outputs are log probabilities, and a score")
-    names = list(task_model.targets.values())
-    accuracy = "sparse_categorical_accuracy"
-    metrics = [accuracy] if len(names) == 1 else {name: [accuracy] for name in names}
-    task_model.compile("sgd", metrics=metrics, run_eagerly=EAGERLY)
-    results = task_model.evaluate(
-        {**task.inputs, **task.labels}, batch_size=4, verbose=0, return_dict=True
-    )
-    outputs = arrays(task_model(task.inputs))
-    for label, name in zip(task.labels.values(), names, strict=True):
-        expected = (outputs[name].argmax(axis=-1) == label).mean()
-        key = accuracy if len(names) == 1 else f"{name}_{accuracy}"
-        assert results[key] == pytest.approx(expected, abs=1e-6)
-
-
 def test_weights_and_metrics_by_label(task, task_model):
     """Weights and metrics are dicts, by label or by output, or in the order of the labels."""
     if task.config.get("answerability"):
@@ -266,11 +236,7 @@ def test_weights_and_metrics_by_label(task, task_model):
             "sgd", loss=[loss] * len(names), weighted_metrics=metrics, run_eagerly=EAGERLY
         )
         results = task_model.evaluate(
-            task.inputs,
-            form(task.labels),
-            sample_weight=form(weights),
-            verbose=0,
-            return_dict=True,
+            task.inputs, form(task.labels), sample_weight=form(weights), verbose=0, return_dict=True
         )
         scale = 2 if "start_positions" in task.labels else 1
         assert results["loss"] == pytest.approx(scale * own, rel=1e-5)
@@ -300,18 +266,23 @@ def test_an_unknown_input_is_refused(task, task_model):
         task_model(task.inputs, segment_ids=task.inputs["token_type_ids"])
 
 
+@pytest.fixture
+def masked_lm(tiny_tokenizer, small_config):
+    """A model of the vocabulary's size, without its tokenizer."""
+    return AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+
+
 def vocabulary(folder):
     path = folder / "spiece.model"
     return path.read_bytes() if path.exists() else None
 
 
-def test_the_tokenizer_beside_the_weights(tiny_tokenizer, small_config, tmp_path):
-    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
-    model.save_pretrained(tmp_path / "alone")
-    assert model.tokenizer is None and vocabulary(tmp_path / "alone") is None
+def test_the_tokenizer_beside_the_weights(tiny_tokenizer, masked_lm, tmp_path):
+    masked_lm.save_pretrained(tmp_path / "alone")
+    assert masked_lm.tokenizer is None and vocabulary(tmp_path / "alone") is None
     assert AlbertForMaskedLM.from_pretrained(tmp_path / "alone").tokenizer is None
-    model.tokenizer = tiny_tokenizer
-    model.save_pretrained(tmp_path / "both")
+    masked_lm.tokenizer = tiny_tokenizer
+    masked_lm.save_pretrained(tmp_path / "both")
     assert vocabulary(tmp_path / "both") == tiny_tokenizer.model_bytes
     again = AlbertForMaskedLM.from_pretrained(tmp_path / "both")
     again.save_pretrained(tmp_path / "copy")
@@ -321,11 +292,10 @@ def test_the_tokenizer_beside_the_weights(tiny_tokenizer, small_config, tmp_path
     assert again.tokenizer is None
 
 
-def test_only_a_used_tokenizer_replaces_another_one(tiny_tokenizer, small_config, tmp_path):
+def test_only_a_used_tokenizer_replaces_another_one(tiny_tokenizer, masked_lm, tmp_path):
     """`tokenizer.save_pretrained(folder)` may come before the model's."""
-    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
-    model.tokenizer = tiny_tokenizer
-    model.save_pretrained(tmp_path / "model")
+    masked_lm.tokenizer = tiny_tokenizer
+    masked_lm.save_pretrained(tmp_path / "model")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "spiece.model").write_bytes(b"another one")
     again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
@@ -336,35 +306,32 @@ def test_only_a_used_tokenizer_replaces_another_one(tiny_tokenizer, small_config
     assert vocabulary(tmp_path / "other") == tiny_tokenizer.model_bytes
 
 
-def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, small_config, tmp_path):
-    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
-    model.tokenizer = tiny_tokenizer
-    model.save_pretrained(tmp_path / "model")
+def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, masked_lm, tmp_path):
+    masked_lm.tokenizer = tiny_tokenizer
+    masked_lm.save_pretrained(tmp_path / "model")
     again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
     again.resize_token_embeddings(len(tiny_tokenizer) + 1)
     again.save_pretrained(tmp_path / "larger")
     assert vocabulary(tmp_path / "larger") is None
-    model.resize_token_embeddings(len(tiny_tokenizer) + 1)
+    masked_lm.resize_token_embeddings(len(tiny_tokenizer) + 1)
     with pytest.raises(UserError, match="must have the same vocabulary"):
-        model.save_pretrained(tmp_path / "larger")
+        masked_lm.save_pretrained(tmp_path / "larger")
 
 
-def test_keras_files_leave_the_tokenizer_alone(tiny_tokenizer, small_config, tmp_path):
+def test_keras_files_leave_the_tokenizer_alone(tiny_tokenizer, masked_lm, tmp_path):
     """Saving reads every attribute of a model, and a published vocabulary takes seconds."""
-    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
-    model.tokenizer = tiny_tokenizer
-    model.save_pretrained(tmp_path / "model")
+    masked_lm.tokenizer = tiny_tokenizer
+    masked_lm.save_pretrained(tmp_path / "model")
     again = AlbertForMaskedLM.from_pretrained(tmp_path / "model")
     again.save(tmp_path / "model.keras")
     assert again._tokenizer is None
     assert keras.models.load_model(tmp_path / "model.keras").tokenizer is None
 
 
-def test_keras_files_hold_a_tokenizer_that_was_set_or_used(tiny_tokenizer, small_config, tmp_path):
-    model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+def test_keras_files_hold_a_tokenizer_that_was_set_or_used(tiny_tokenizer, masked_lm, tmp_path):
     tiny_tokenizer.model_max_length = 9
-    model.tokenizer = tiny_tokenizer
-    model.save(tmp_path / "model.keras")
-    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(model)):
+    masked_lm.tokenizer = tiny_tokenizer
+    masked_lm.save(tmp_path / "model.keras")
+    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(masked_lm)):
         assert again.tokenizer.model_bytes == tiny_tokenizer.model_bytes
         assert again.tokenizer.model_max_length == 9

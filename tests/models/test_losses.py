@@ -77,15 +77,3 @@ def test_weights_of_single_pieces():
     expected = (-log_softmax(LOGITS, axis=-1)[..., 0] * weights).sum() / 10
     found = float(losses.mean(losses.cross_entropy(labels, LOGITS), weights))
     assert found == pytest.approx(expected, rel=1e-5)
-
-
-def test_sigmoid_and_squares_are_averaged_over_an_example():
-    targets = np.array([[0, 1, 1], [1, 0, 0]])
-    logits = LOGITS[:, 0]
-    expected = np.mean(
-        np.log1p(np.exp(-logits)) * targets + np.log1p(np.exp(logits)) * (1 - targets)
-    )
-    assert value(losses.sigmoid_cross_entropy(targets, logits)) == pytest.approx(expected, rel=1e-5)
-    expected = np.mean((targets - logits) ** 2)
-    found = value(losses.squared_error(targets, ops.convert_to_tensor(logits)))
-    assert found == pytest.approx(expected, rel=1e-5)

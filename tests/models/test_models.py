@@ -94,10 +94,3 @@ def test_unknown_classes(architectures, received, saved):
 def test_unknown_task(tmp_path):
     with pytest.raises(UserError, match="one of encoder, .*multiple-choice. Received: 'poetry'"):
         load_pretrained(tmp_path, "poetry")
-
-
-def test_a_configuration_that_is_damaged(saved):
-    _, folder = saved("encoder")
-    (folder / "config.json").write_text("{")
-    with pytest.raises(UserError, match="config.json must be a JSON object. Received: Expecting"):
-        load_pretrained(folder)

@@ -32,36 +32,13 @@ def model(small_config):
     )
 
 
-def test_fit_learns(model, examples):
-    features, labels = examples
-    model = type(model)(dataclasses.replace(model.config, num_hidden_layers=1))
-    model.compile(keras.optimizers.Adam(0.005), metrics=["accuracy"])
-    history = model.fit(features, labels, epochs=20, batch_size=8, verbose=0).history
-    assert history["loss"][-1] < 0.5 * history["loss"][0]
-    assert history["accuracy"][-1] > 0.9
-
-
-def test_its_own_loss_is_the_one_that_keras_names(model, examples):
-    features, labels = examples
-    weight = np.linspace(0, 2, N).astype("float32")
-    model.compile("sgd", run_eagerly=EAGERLY)
-    own = model.evaluate(features, labels, sample_weight=weight, batch_size=N, verbose=0)
-    loss_function = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss=loss_function, run_eagerly=EAGERLY)
-    named = model.evaluate(features, labels, sample_weight=weight, batch_size=N, verbose=0)
-    assert own == pytest.approx(named, abs=1e-6)
-    assert own != pytest.approx(model.evaluate(features, labels, batch_size=N, verbose=0), abs=1e-4)
-
-
-@pytest.mark.parametrize("shape", [(2,), (2, 1)])
-def test_regression(small_config, small_features, scrambled, shape):
+def test_regression_on_a_column(small_config, small_features, scrambled):
     model = scrambled(
         AlbertForSequenceClassification(dataclasses.replace(small_config, id2label={0: "score"}))
     )
-    assert model.problem_type == "regression"
-    targets = np.array([0.5, -2.0], "float32")
-    outputs = model(small_features, labels=targets.reshape(shape))
-    expected = np.mean((np.asarray(outputs.logits)[:, 0] - targets) ** 2)
+    targets = np.array([[0.5], [-2.0]], "float32")
+    outputs = model(small_features, labels=targets)
+    expected = np.mean((np.asarray(outputs.logits) - targets) ** 2)
     assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
 
 
@@ -96,32 +73,11 @@ def test_one_label_that_may_be_absent(small_config, small_features, scrambled):
     assert found == pytest.approx([own, right, right], rel=1e-5)
 
 
-def test_several_labels(small_config, small_features, scrambled):
-    config = dataclasses.replace(small_config, problem_type="multi_label_classification")
-    model = scrambled(AlbertForSequenceClassification(config))
-    targets = np.array([[1, 0, 1], [0, 0, 1]])
-    outputs = model(small_features, labels=targets)
-    probabilities = 1 / (1 + np.exp(-np.asarray(outputs.logits)))
-    expected = -np.mean(np.where(targets, np.log(probabilities), np.log(1 - probabilities)))
-    assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
-
-
 def test_outputs_on_request(model, small_features):
     outputs = model(
         small_features, labels=np.array([0, 2]), output_hidden_states=True, output_attentions=True
     )
     assert list(outputs) == ["loss", "logits", "hidden_states", "attentions"]
-
-
-def test_keras_file_keeps_training_where_it_stopped(model, examples, tmp_path):
-    features, labels = examples
-    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"], run_eagerly=EAGERLY)
-    model.fit(features, labels, batch_size=8, verbose=0, shuffle=False)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    for one in (model, loaded):
-        one.fit(features, labels, batch_size=8, verbose=0, shuffle=False)
-    np.testing.assert_allclose(loaded(features)["logits"], model(features)["logits"], atol=1e-6)
 
 
 def test_every_weight_learns(model, examples):
@@ -138,15 +94,6 @@ def test_every_weight_learns(model, examples):
     }
     # A bias of all keys moves every score of a query alike, which softmax doesn't see.
     assert still == {"albert/encoder/group_0_block_0/attention/key/bias"}
-
-
-def test_named_labels_travel(small_config, tmp_path):
-    config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
-    AlbertForSequenceClassification(config).save_pretrained(tmp_path)
-    assert AlbertForSequenceClassification.from_pretrained(tmp_path).config.id2label == {
-        0: "bad",
-        1: "good",
-    }
 
 
 def test_the_last_layer_is_computed_where_it_is_read(model, examples):

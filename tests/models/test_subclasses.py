@@ -19,6 +19,11 @@ from albert_tf.models import (
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
 
 
+@pytest.fixture
+def small_config(small_config):
+    return small_config.replace(num_hidden_layers=1)
+
+
 @keras.saving.register_keras_serializable("tests")
 class Shifted(AlbertForSequenceClassification):
     """Adds a layer, a variable and a layer without weights to a task's model."""

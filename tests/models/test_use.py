@@ -73,14 +73,6 @@ def test_gradient_checkpointing_is_kept(small_config):
         assert again.albert.encoder.gradient_checkpointing
 
 
-def run(code, folder):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 def test_a_functional_model(small_config, small_features, tmp_path):
     encoder = AlbertModel(dataclasses.replace(small_config, num_hidden_layers=1))
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
@@ -178,56 +170,19 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path)
         model.save_pretrained(tmp_path)
 
 
-REPLICAS = """
-import keras, numpy as np, tensorflow as tf
-from albert_tf import AlbertConfig, AlbertForSequenceClassification
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
-config = AlbertConfig.from_size(
-    "tiny", num_hidden_layers=1, classifier_dropout_prob=0.0, hidden_dropout_prob=0.0
-)
-ids = np.arange(1, 25).reshape(4, 6)
-def run(strategy):
-    keras.utils.set_random_seed(1)
-    with strategy.scope():
-        model = AlbertForSequenceClassification(config)
-        model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], jit_compile=False)
-    loss = model.fit({"input_ids": ids}, np.array([0, 1, 1, 0]), verbose=0).history["loss"][0]
-    model.newly_initialized = ["classifier"]
-    assert model.untrained_parts() == []
-    return loss, model.get_weights()
-one = run(tf.distribute.get_strategy())
-two = run(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
-assert abs(one[0] - two[0]) < 1e-5, (one[0], two[0])
-assert max(np.abs(a - b).max() for a, b in zip(one[1], two[1])) < 1e-5
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.tensorflow
-def test_two_replicas_learn_as_one_device(tmp_path):
-    run(REPLICAS, tmp_path)
-
-
 @pytest.mark.slow
 def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
     model = AlbertForSequenceClassification(small_config)
     model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, 6)))
     model.save(tmp_path / "model.keras")
-    run("import keras, albert_tf; keras.models.load_model('model.keras')", tmp_path)
+    code = "import keras, albert_tf; keras.models.load_model('model.keras')"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "mode"),
-    [
-        ("answerability", "int8"),
-        pytest.param("answerability", "int4", marks=pytest.mark.slow),
-        pytest.param("masked lm", "int8", marks=pytest.mark.slow),
-        pytest.param("masked lm", "int4", marks=pytest.mark.slow),
-    ],
-    indirect=["task"],
+    ("task", "mode"), [("answerability", "int8"), ("masked lm", "int4")], indirect=["task"]
 )
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
@@ -663,7 +618,8 @@ def test_weights_of_keras_2_are_refused(small_config, tmp_path, name):
 def test_copies(small_config, small_features):
     """`copy.deepcopy` and pickle keep weights and what was given to `compile`."""
     model = AlbertForSequenceClassification(small_config)
-    model.compile("adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    loss = "sparse_categorical_crossentropy"
+    model.compile("adam", loss, metrics=["accuracy"], run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
     for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert again.evaluate(small_features, LABELS, verbose=0) == pytest.approx(

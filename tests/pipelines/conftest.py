@@ -2,18 +2,12 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from albert_tf import models
 from albert_tf.config import AlbertConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
 
-WORDS = (
-    "the cat sat on a mat in paris and ada lives near new york city with her old dog who barked "
-    "at the moon over france"
-)
 LABELS = dict(enumerate(("O", "B-PER", "I-PER", "B-LOC", "I-LOC")))
 # Class and options of each kind of model.
 KINDS = {
@@ -29,11 +23,8 @@ LONGEST = 32
 
 
 @pytest.fixture(scope="session")
-def tokenizer():
-    generator = np.random.default_rng(7)
-    lines = [" ".join(generator.choice(WORDS.split(), 6)) for _ in range(400)]
-    lines += ["the dog, the cat. a mat! who sat?"] * 5
-    return AlbertTokenizer(train_vocabulary(lines, vocab_size=140), model_max_length=LONGEST)
+def tokenizer(words_vocabulary):
+    return AlbertTokenizer(words_vocabulary, model_max_length=LONGEST)
 
 
 @pytest.fixture(scope="session")

@@ -73,12 +73,6 @@ def test_a_dataset_streams(pipe):
     close(list(classify(pairs)), classify(list(zip(TEXTS, TEXTS[::-1], strict=True))))
 
 
-@pytest.mark.parametrize("inputs", [None, 7])
-def test_no_input(pipe, inputs):
-    with pytest.raises(TypeError, match=f"Received: {inputs}"):
-        pipe("text-classification")(inputs)
-
-
 @pytest.mark.parametrize(
     ("made_with", "called_with", "received"),
     [
@@ -114,11 +108,6 @@ def test_the_tokenizer_must_be_the_models(config, tokenizer):
 
 def window(*ids, **more):
     return Window({"input_ids": list(ids), "token_type_ids": [1] * len(ids), **more})
-
-
-def test_batches_are_padded_to_the_longest_row(pipe):
-    arrays = pipe("feature-extraction")._arrays([window(5, 6, 7), window(*range(1, 10))])
-    assert arrays["input_ids"].shape == (2, 9)
 
 
 def test_for_xla_batches_are_padded_to_multiples_of_eight_within_the_model(pipe, monkeypatch):
@@ -198,9 +187,7 @@ def test_windows(tokenizer):
 def test_windows_of_a_pair(tokenizer):
     first, second = (pieces(tokenizer, text) for text in PAIR)
     found = rows(tokenizer, PAIR, stride=0)
-    assert found == [
-        [[2, *first, 3, *second[start : start + 3], 3] for start in (0, 3, 6)],
-    ]
+    assert found == [[[2, *first, 3, *second[start : start + 3], 3] for start in (0, 3, 6)]]
     with pytest.raises(UserError, match="'only_first' must be able to make the texts fit"):
         rows(tokenizer, PAIR, stride=0, truncation="only_first")
 

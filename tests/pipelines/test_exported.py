@@ -93,8 +93,7 @@ QUICK = ("text-classification", "fill-mask")
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in INPUTS],
+    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in INPUTS]
 )
 def test_answers_of_a_file_are_those_of_keras(kind, model, tokenizer, tmp_path):
     task = "question-answering" if kind == "answerability" else kind

@@ -31,11 +31,7 @@ def test_states_of_every_place(pipe, model, tokenizer):
 def test_one_vector(pipe, model, tokenizer, pooling):
     expected = outputs(model, tokenizer, "the cat sat")
     states = np.asarray(expected["last_hidden_state"])[0]
-    vector = {
-        "mean": states.mean(axis=0),
-        "cls": states[0],
-        "max": states.max(axis=0),
-    }[pooling]
+    vector = {"mean": states.mean(axis=0), "cls": states[0], "max": states.max(axis=0)}[pooling]
     found = pipe("feature-extraction", pooling=pooling)(["a", "the cat sat"])
     assert len(found[1]) == 20
     np.testing.assert_allclose(found[1], vector, atol=1e-5)
@@ -110,9 +106,7 @@ def test_a_folder_of_sentence_transformers(folder, pipe, tokenizer):
     found, expected = embed("the cat sat"), by_hand("the cat sat")
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(
-        embed(LONG, truncation=True),
-        by_hand(LONG, max_length=9, truncation=True),
-        atol=1e-6,
+        embed(LONG, truncation=True), by_hand(LONG, max_length=9, truncation=True), atol=1e-6
     )
     with pytest.warns(UserWarning, match="more than 9 tokens are truncated"):
         embed(LONG)

@@ -137,26 +137,6 @@ def test_a_long_context_is_read_to_its_end(pipe, model, tokenizer):
     assert found[0]["score"] == pytest.approx(score, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("piece", "expected"),
-    [("CAT", "CAT"), ("mat", "mat"), ("par", "París"), ("😀", "😀"), ("ís", "París")],
-)
-def test_answers_are_whole_words(pipe, tokenizer, piece, expected, monkeypatch):
-    """Extends a span of one piece to its word, without the punctuation around it."""
-    encoding = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True)
-    at = CONTEXT.lower().index(piece.lower()[0] if piece == "ís" else piece.lower())
-    at = CONTEXT.index("París") + 3 if piece == "ís" else at
-    place = encoding.char_to_token(0, at, sequence_index=1)
-    from albert_tf.text.answers import Span
-
-    monkeypatch.setattr(
-        "albert_tf.pipelines.question_answering.best_spans",
-        lambda *_: ([Span(place, place, 0.5)], 0.0),
-    )
-    answer = pipe("question-answering")(question=QUESTION, context=CONTEXT)
-    assert answer["answer"] == expected
-
-
 def test_forms_of_calls(pipe):
     ask = pipe("question-answering", doc_stride=4)
     one = ask(question=QUESTION, context=CONTEXT)
@@ -223,58 +203,6 @@ def test_a_long_question_is_cut(pipe):
     ask = pipe("question-answering", max_question_len=3)
     found = ask(question="who sat on a mat in paris", context=CONTEXT)
     assert found == ask(question="who sat on", context=CONTEXT)
-
-
-@pytest.mark.peers
-@pytest.mark.parametrize("stride", [4, 9])
-def test_as_transformers_model(saved, stride):
-    """transformers' own model and tokenizer, and the decoding of its former pipeline."""
-    torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[peers])")
-    transformers = pytest.importorskip(
-        "transformers", reason="needs transformers (pip install albert_tf[peers])"
-    )
-    from albert_tf.pipelines import pipeline
-
-    folder = saved("question-answering")
-    theirs = transformers.AlbertForQuestionAnswering.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    context = LONG.replace(".", "")
-    rows = tokenizer(
-        "who sat",
-        context,
-        truncation="only_second",
-        max_length=32,
-        stride=stride,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-        return_token_type_ids=True,
-    )
-    expected = []
-    for row, ids in enumerate(rows["input_ids"]):
-        types = torch.tensor([rows["token_type_ids"][row]])
-        with torch.no_grad():
-            logits = theirs(torch.tensor([ids]), token_type_ids=types)
-        inside = np.array([each == 1 for each in rows.sequence_ids(row)])
-        inside[0] = True
-        start, end = (
-            np.exp(np.where(inside, each[0].numpy(), -np.inf))
-            for each in (logits.start_logits, logits.end_logits)
-        )
-        start, end = start / start.sum(), end / end.sum()
-        score, s, e = max(
-            (start[s] * end[e], s, e)
-            for s in np.flatnonzero(inside)[1:]
-            for e in range(s, min(s + 15, len(ids)))
-        )
-        offsets = rows["offset_mapping"][row]
-        expected.append((float(score), offsets[s][0], offsets[e][1]))
-    score, start, end = max(expected)
-    found = pipeline("question-answering", folder)(
-        question="who sat", context=context, doc_stride=stride
-    )
-    assert len(expected) > 1
-    assert (found["start"], found["end"]) == (start, end)
-    assert found["score"] == pytest.approx(score, abs=1e-4)
 
 
 def test_a_question_takes_half_a_window_at_most(pipe):

@@ -11,7 +11,6 @@ from albert_tf.pipelines.token_classification import (
     Token,
     entities,
     grouped,
-    labelled_tokens,
     without_overlaps,
     words,
 )
@@ -102,20 +101,12 @@ def test_word_pieces(model, pipe, config):
     ("options", "message"),
     [
         ({"aggregation_strategy": "last"}, "one of none, simple, .* Received: 'last'"),
-        ({"stride": 30}, "smaller than the tokens of a window. Received: stride=30, 30 tokens"),
-        ({"stride": -1}, "0 or more"),
         ({"max_length": 33}, "at least 3, and at most 32, .* Received: 33"),
     ],
 )
 def test_options_out_of_range(pipe, options, message):
     with pytest.raises(UserError, match=message):
         pipe("token-classification")(LONG, **options)
-
-
-def test_no_text(pipe):
-    tag = pipe("token-classification")
-    with pytest.raises(TypeError, match="A text must be a str. Received: None"):
-        tag([None])
 
 
 def test_no_ignored_labels(pipe):
@@ -159,14 +150,6 @@ def pieces():
 
 def spans(found):
     return [(each["entity_group"], each["word"], each["score"]) for each in found]
-
-
-def test_tokens(pieces):
-    found = labelled_tokens(pieces[1:3], NAMES)
-    assert found == [
-        {"entity": "I-PER", "score": 0.6, "index": 2, "word": "▁lo", "start": 4, "end": 6},
-        {"entity": "B-LOC", "score": 0.9, "index": 3, "word": "ve", "start": 6, "end": 8},
-    ]
 
 
 def test_tokens_of_each_word(pieces):

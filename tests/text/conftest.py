@@ -34,7 +34,7 @@ WORDS = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def train_sentencepiece():
     """Returns a function from options of SentencePiece's trainer to a model as it was trained."""
 
@@ -67,7 +67,7 @@ def published_tokenizer(published) -> AlbertTokenizer:
 
 
 @pytest.fixture(scope="session")
-def unbaked() -> bytes:
+def unbaked(train_sentencepiece) -> bytes:
     """A small model that normalises no more than the published one does."""
     sentences = [
         WORDS,
@@ -75,20 +75,7 @@ def unbaked() -> bytes:
         "café naïve Ωmega straße",
         "quick brown foxes, 19, 5,",
     ] * 3
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([original_normalization(line) for line in sentences]),
-        model_writer=model,
-        vocab_size=120,
-        hard_vocab_limit=False,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        minloglevel=3,
-    )
-    return model.getvalue()
+    return train_sentencepiece(map(original_normalization, sentences), vocab_size=120)
 
 
 @pytest.fixture(scope="session")

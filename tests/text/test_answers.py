@@ -16,7 +16,6 @@ from albert_tf.text.answers import (
     read_span,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import train_vocabulary
 
 START = np.array([0.3, -1.2, 2.5, 0.7, 1.9, -0.4, 0.1])
 END = np.array([0.9, 0.2, -0.6, 1.4, 2.2, 1.1, -2.0])
@@ -88,19 +87,9 @@ def test_the_best_window_counts():
 CONTEXT = 'The CAT sat, "who barked" at (París) - it didn\'t cost £3.50!'
 
 
-WORDS = (
-    "the cat sat on a mat in paris and ada lives near new york city with her old dog who barked "
-    "at the moon over france"
-)
-
-
 @pytest.fixture(scope="module")
-def tokenizer():
-    """Returns a tokenizer with a vocabulary of whole words."""
-    generator = np.random.default_rng(7)
-    lines = [" ".join(generator.choice(WORDS.split(), 6)) for _ in range(400)]
-    lines += ["the dog, the cat. a mat! who sat?"] * 5
-    return AlbertTokenizer(train_vocabulary(lines, vocab_size=140))
+def tokenizer(words_vocabulary):
+    return AlbertTokenizer(words_vocabulary)
 
 
 @pytest.fixture(scope="module")

@@ -8,16 +8,7 @@ import string
 import numpy as np
 import pytest
 
-from albert_tf.text.encoding import (
-    PADDING_STRATEGIES,
-    RaggedRows,
-    as_tensors,
-    checked_side,
-    chosen,
-    kept_lengths,
-    pad_rows,
-    windows,
-)
+from albert_tf.text.encoding import kept_lengths
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 WORDS = ["The", "old", "library,", "", "sold", "20,000", "Cafe\u0301s", "on hill", " ", "[MASK]"]
@@ -204,32 +195,6 @@ def test_words_beside_hugging_face(published, tmp_path):
         assert one.sequence_ids(row) == other.sequence_ids(row)
 
 
-FEATURES = {
-    "input_ids": [[7, 8, 9], [], [5]],
-    "offset_mapping": [[(0, 1), (1, 2), (3, 4)], [], [(0, 2)]],
-    "labels": [1, 0, 1],
-}
-
-
-def padded(*options, **sides):
-    rows = {name: RaggedRows.of(FEATURES[name]) for name in ("input_ids", "offset_mapping")}
-    features = pad_rows({**FEATURES, **rows}, *options, pad_id=6, **sides)
-    return as_tensors(features, None)
-
-
-def test_padding_sides():
-    right = padded("longest", 0, 2)
-    assert right["input_ids"] == [[7, 8, 9, 6], [6, 6, 6, 6], [5, 6, 6, 6]]
-    left = padded("max_length", 5, side="left")
-    assert left["input_ids"] == [[6, 6, 7, 8, 9], [6] * 5, [6, 6, 6, 6, 5]]
-    assert left["offset_mapping"][2] == [(0, 0)] * 4 + [(0, 2)]
-    assert left["labels"] == right["labels"] == [1, 0, 1]
-    assert padded("do_not_pad", 9) == FEATURES
-    short = padded("max_length", 2, side="left")
-    assert short["input_ids"] == [[7, 8, 9], [6, 6], [6, 5]]
-    assert short["offset_mapping"][1:] == [[(0, 0), (0, 0)], [(0, 0), (0, 2)]]
-
-
 def test_the_tokenizers_side(tokenizer):
     texts, left = ["a", "the old hill"], AlbertTokenizer(tokenizer.model_bytes, padding_side="left")
     width = len(tokenizer(texts[1]).input_ids)
@@ -247,12 +212,8 @@ def test_the_tokenizers_side(tokenizer):
 
 
 def test_wrong_padding(tokenizer):
-    with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'both'"):
-        checked_side("both")
     with pytest.raises(ValueError, match="must be 'right' or 'left'. Received: 'top'"):
         tokenizer.pad({"input_ids": [7]}, padding_side="top")
-    with pytest.raises(ValueError, match="padding must be one of True, False, .* Received: 'left'"):
-        chosen("padding", "left", PADDING_STRATEGIES)
 
 
 def original_loop(first, second, room):
@@ -271,11 +232,3 @@ def test_longest_first_is_the_original_loop():
             for room in range(20):
                 kept = kept_lengths(first, second, room, "longest_first")
                 assert kept == original_loop(first, second, room)
-
-
-def test_windows():
-    assert list(windows(11, 4, 1)) == [(0, 4), (3, 7), (6, 10), (9, 11)]
-    assert list(windows(8, 4, 0)) == [(0, 4), (4, 8)]
-    assert list(windows(3, 4, 9)) == [(0, 3)]
-    with pytest.raises(ValueError, match="stride must be at least 0.*stride=4, 4 tokens"):
-        list(windows(5, 4, 4))

@@ -94,7 +94,7 @@ def test_truncation(tokenizer):
     [
         ({"padding": "left"}, "padding must be one of True, False, .* Received: 'left'"),
         ({"truncation": "middle"}, "truncation must be one of .* Received: 'middle'"),
-        ({"max_length": 4, "stride": 2, "return_overflowing_tokens": True}, "stride must be"),
+        ({"max_length": 4, "stride": 2, "return_overflowing_tokens": True}, "at least 0.*stride=2"),
     ],
 )
 def test_wrong_options(tokenizer, option, message):
@@ -230,13 +230,6 @@ def test_special_tokens_inside_text(tokenizer):
     assert MASK not in tokenizer.encode("[mask] [ MASK ]")
 
 
-def test_bytes_and_surrogates(tokenizer):
-    assert tokenizer("caf\u00e9".encode()).input_ids == tokenizer("caf\u00e9").input_ids
-    assert tokenizer(b"the \xff\xfe hill").input_ids == tokenizer("the \udcff hill").input_ids
-    assert tokenizer("the \ud800 hill").input_ids.count(UNK) == 1
-    assert tokenizer("the \ufffd hill").input_ids == tokenizer("the hill").input_ids
-
-
 def test_decode(tokenizer):
     text = "the old library on a hill"
     ids = tokenizer.encode(text.upper())
@@ -284,6 +277,8 @@ def test_pad(tokenizer):
         "input_ids": [7, 8, PAD],
         "attention_mask": [1, 1, 0],
     }
+    longer = tokenizer.pad({"input_ids": [[7, 8, 9], [5]]}, "max_length", max_length=2)
+    assert longer["input_ids"] == [[7, 8, 9], [5, PAD]]
     arrays = tokenizer.pad({"input_ids": np.array([[7, 8]])}, pad_to_multiple_of=3)
     assert arrays["input_ids"] == [[7, 8, PAD]]
     with pytest.raises(ValueError, match="must have input_ids to be padded. Received: labels"):
@@ -321,17 +316,6 @@ def test_tokenizer_config_is_honoured(unbaked, tmp_path):
         99,
     )
     assert AlbertTokenizer.from_pretrained(tmp_path, do_lower_case=True).do_lower_case
-
-
-def test_bad_directories(tmp_path, tokenizer):
-    with pytest.raises(UserError, match="must have spiece.model.*Copy the checkpoint's"):
-        AlbertTokenizer.from_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    (tmp_path / "tokenizer_config.json").write_text("{")
-    with pytest.raises(UserError, match="tokenizer_config.json must be a JSON object"):
-        AlbertTokenizer.from_pretrained(tmp_path)
-    with pytest.raises(UserError, match="neither a directory here"):
-        AlbertTokenizer.from_pretrained(tmp_path / "nowhere")
 
 
 def test_settings_that_can_be_assigned(tiny_tokenizer):

@@ -1,9 +1,6 @@
 """Finding a vocabulary by each publisher's file names."""
 
 import json
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
@@ -131,18 +128,6 @@ def test_null_and_transformers_own_settings(tmp_path, tokenizer):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
     loaded = AlbertTokenizer.from_pretrained(tmp_path)
     assert (loaded.padding_side, loaded.model_max_length) == ("right", 7)
-
-
-def test_sentencepiece_needs_no_tensorflow(tmp_path, tokenizer):
-    tokenizer.save_pretrained(tmp_path)
-    code = f"""
-        import sys
-        from albert_tf.text.tokenizer import AlbertTokenizer
-        tokenizer = AlbertTokenizer.from_pretrained({str(tmp_path)!r})
-        assert tokenizer("the hill", return_offsets_mapping=True).word_ids()
-        assert "tensorflow" not in sys.modules
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
 @pytest.mark.parametrize("place", ["tokenizer_config.json", "special_tokens_map.json"])

@@ -198,13 +198,6 @@ def test_characters(character, becomes):
     assert Rules()(character) == becomes
 
 
-def test_options_of_rules():
-    assert Rules(lower_case=False)("É") == "E"
-    assert Rules(strip_accents=False)("É") == "é"
-    assert Rules(strip_accents=False)("İ") == "i\u0307"
-    assert Rules(split_chinese=False)("中") == "中"
-
-
 def test_punctuation_is_asciis_symbols_and_unicodes():
     assert all(map(is_punctuation, "!+^`~，。…「·"))
     assert not any(map(is_punctuation, "a1￥€°の"))

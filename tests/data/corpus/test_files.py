@@ -2,9 +2,6 @@
 
 import gzip
 import os
-import shutil
-import subprocess
-import sys
 
 import fsspec
 import pytest
@@ -78,12 +75,6 @@ def test_other_compressions_are_refused_by_name(folder, name):
         text_lines(f"{folder}/{name}")
 
 
-def test_names_stay_when_the_corpus_moves(folder, tmp_path):
-    before = names(folder)
-    shutil.move(folder, tmp_path / "elsewhere")
-    assert names(tmp_path / "elsewhere") == before
-
-
 def test_names_with_a_common_prefix(tmp_path):
     for name in ("part-1/a.txt", "part-2/a.txt"):
         (tmp_path / name).parent.mkdir()
@@ -143,19 +134,3 @@ def test_urls(folder, protocol):
 def test_an_unknown_protocol(folder):
     with pytest.raises(UserError, match="fsspec knows. Received: none://a: Protocol not known"):
         find_inputs(["none://a"])
-
-
-def test_local_files_need_no_tensorflow(folder):
-    code = (
-        "import sys; from albert_tf.data.corpus import documents, files\n"
-        "assert files.find_inputs(sys.argv[1:])\n"
-        "assert not {'tensorflow', 'numpy', 'keras', 'sentencepiece'} & sys.modules.keys()"
-    )
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
-
-
-def test_gzip_is_opened_as_text(folder):
-    with open_bytes(str(folder / "z.txt.gz")) as stream:
-        assert stream.read() == b"z"
-    with open_bytes(str(folder / "b.txt")) as stream:
-        assert stream.read() == b"b.txt"

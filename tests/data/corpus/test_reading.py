@@ -11,7 +11,6 @@ import pytest
 from albert_tf.commands.text_options import lines
 from albert_tf.data.conll import sentences
 from albert_tf.data.corpus import reading
-from albert_tf.data.corpus.documents import JSON_LINE
 from albert_tf.data.corpus.reading import ByteWindow, bounded_lines, cut, passages
 from albert_tf.data.readers import Columns, read_examples
 from albert_tf.errors import UserError
@@ -20,10 +19,6 @@ from albert_tf.errors import UserError
 @pytest.fixture(autouse=True)
 def longest(monkeypatch):
     monkeypatch.setattr(reading, "LONGEST_LINE", 100)
-
-
-def test_every_reader_has_the_same_bound():
-    assert JSON_LINE == 16 << 20
 
 
 def test_a_line_at_the_limit_and_one_beyond():

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -139,32 +137,6 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
         run_local(make(folder / "letter.txt"))
 
 
-def test_two_runs_at_once_are_refused(make, tmp_path):
-    job = make(tmp_path / "examples")
-    holder = (
-        "import sys; from albert_tf.files import locked\n"
-        "with locked(sys.argv[1]): print('locked', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", holder, job.output],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    process.stdout.readline()
-    for force in (False, True):
-        with pytest.raises(
-            UserError, match="one run at a time.*examples, to which another run is writing"
-        ):
-            run_local(job, force=force)
-    assert os.listdir(job.output) == [".lock"]
-    process.kill()  # the lock ends with it
-    process.communicate()
-    with Output(job.output).locked():
-        pass
-    assert not os.path.exists(job.output)
-
-
 def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, content, tmp_path):
     bad = tmp_path / "z.jsonl"
     bad.write_text('{"text": "One. Two."}\nnonsense\n')
@@ -194,13 +166,6 @@ def test_a_manifest_of_another_format_is_refused(tmp_path, text):
     assert read_manifest(Output(str(tmp_path))) is None
     (tmp_path / "manifest.json").write_text(text)
     assert read_manifest(Output(str(tmp_path))) is None
-
-
-def test_the_manifest_is_read_back(make, finished):
-    manifest = read_manifest(Output(str(finished)))
-    assert manifest.settings == make(finished).settings()
-    assert manifest.totals["documents"] == 96
-    assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards)
 
 
 def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, content, tmp_path):

@@ -130,19 +130,6 @@ def test_batches_follow_the_schema(dataset):
         assert labels[feature.name].shape.rank == len(feature.shape)
 
 
-def test_static_records_are_read_as_they_are(static, whole_static):
-    for inputs, labels in whole_static[:STEPS]:
-        for row in range(BATCH):
-            record = static.record(inputs["input_ids"][row, 0] - FIRST)
-            assert inputs["input_ids"][row].tolist() == record["input_ids"]
-            assert inputs["attention_mask"][row].tolist() == record["input_mask"]
-            assert inputs["token_type_ids"][row].tolist() == record["segment_ids"]
-            assert inputs["masked_lm_positions"][row].tolist() == record["masked_lm_positions"]
-            expected = np.where(record["masked_lm_weights"], record["masked_lm_ids"], -100)
-            assert labels["labels"][row].tolist() == expected.tolist()
-            assert labels["sentence_order_label"][row] == record["next_sentence_labels"][0]
-
-
 def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
     tf.random.set_seed(5)  # changes no batch
     made = [

@@ -6,12 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.pretraining import masking, numpy_ops, rng, tf_ops
-from albert_tf.data.pretraining.masking import (
-    Unmasked,
-    WordTable,
-    as_rows,
-    mask,
-)
+from albert_tf.data.pretraining.masking import Unmasked, WordTable, as_rows, mask
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs
 

@@ -40,13 +40,6 @@ def test_files_of_tensorflow_are_read(tmp_path):
     assert list(read_records(path)) == [b"", b"one", b"two" * 1000]
 
 
-def test_records_of_the_original(golden):
-    path = golden / "F_pretraining_data/sample_seq64_pred10.tfrecord"
-    examples = [decode(record) for record in read_records(path)]
-    assert len(examples) == 150
-    assert all(len(example["input_ids"]) == 64 for example in examples)
-
-
 def test_files_cut_short(file):
     whole = file.read_bytes()
     one = len(whole) // 5

@@ -2,17 +2,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining import numpy_ops, rng, tf_ops
+from albert_tf.data.pretraining import rng, tf_ops
 
 
 def test_the_stream_is_splitmix64():
     """Compares with the published first numbers of the generator for the seed 1234567."""
-    step = 0x9E3779B97F4A7C15
-    states = np.array([(1234567 + place * step) % 2**64 for place in (1, 2, 3)], np.uint64)
-    with np.errstate(over="ignore"):
-        numbers = rng._mixed(states, numpy_ops)
-    assert numbers.tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert rng.fold_in(1234567, [0, 1, 2]).tolist() == numbers.tolist()
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert rng.fold_in(1234567, [0, 1, 2]).tolist() == published
 
 
 def test_keys_never_change():

@@ -214,52 +214,35 @@ def test_the_head(examples, head, expected):
     assert fields == {"answerability": expected, "thresholds": None}
 
 
-def written(path, *names):
-    qas = [
-        {"id": name, "question": "?", "answers": [{"text": "1999", "answer_start": 29}]}
-        for name in names
+def written(path, *articles):
+    """Writes articles, each given by the names of its questions."""
+    given = {"question": "?", "answers": [{"text": "1999", "answer_start": 29}]}
+    data = [
+        {"paragraphs": [{"context": CONTEXT, "qas": [{"id": name, **given} for name in names]}]}
+        for names in articles
     ]
-    articles = [{"paragraphs": [{"context": CONTEXT, "qas": [each]}]} for each in qas]
-    path.write_text(json.dumps({"data": articles}))
+    path.write_text(json.dumps({"data": data}))
 
 
 def test_files_of_a_folder(tmp_path):
     with pytest.raises(UserError, match=r"must have one train\*.json. Received: nothing"):
         task(tmp_path).files("train")
-    written(tmp_path / "train-v1.1.json", "a", "b")
-    written(tmp_path / "dev-v1.1.json", "c")
+    written(tmp_path / "train-v1.1.json", ["a"], ["b"])
+    written(tmp_path / "dev-v1.1.json", ["c"])
     train, dev = task(tmp_path).train_and_dev(0.5, 1)
     assert [each.id for each in (*train, *dev)] == ["a", "b", "c"]
-    written(tmp_path / "train-v2.0.json", "a")
+    written(tmp_path / "train-v2.0.json", ["a"])
     with pytest.raises(UserError, match="Received: dev-v1.1.json, train-v1.1.json, train-v2.0"):
         task(tmp_path).files("train")
 
 
 def test_a_single_file_is_split_by_article(tmp_path):
-    articles = [
-        {
-            "paragraphs": [
-                {
-                    "context": CONTEXT,
-                    "qas": [
-                        {
-                            "id": f"{article}.{number}",
-                            "question": "?",
-                            "answers": [{"text": "1999", "answer_start": 29}],
-                        }
-                        for number in range(3)
-                    ],
-                }
-            ]
-        }
-        for article in range(7)
-    ]
     path = tmp_path / "all.json"
-    path.write_text(json.dumps({"data": articles}))
+    written(path, *([f"{article}.{number}" for number in range(3)] for article in range(7)))
     train, dev = task(path).train_and_dev(0.3, 1)
     assert len(train) + len(dev) == 21 and len(dev) == 9
     assert not {each.article for each in train} & {each.article for each in dev}
-    written(tmp_path / "one.json", "a")
+    written(tmp_path / "one.json", ["a"])
     with pytest.raises(UserError, match="one.json can't be split .*1 examples in 1 documents, 0"):
         task(tmp_path / "one.json").train_and_dev(0.1, 1)
 

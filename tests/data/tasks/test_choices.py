@@ -95,13 +95,6 @@ def test_own_columns(tmp_path):
     ]
 
 
-def test_a_column_without_a_name_is_no_part(tmp_path):
-    path = tmp_path / "all.csv"
-    path.write_text(",context,a,b,label\n0,So it goes.,One.,Two.,B\n")
-    (example,) = task(path, choices_columns=("a", "b")).read(path)
-    assert example.part == ""
-
-
 def test_a_file_without_labels(tmp_path):
     path = write(tmp_path / "test.jsonl", {name: ROW[name] for name in ("question", "choices")})
     (example,) = task(path).read(path, labelled=False)
@@ -185,13 +178,6 @@ def test_long_texts(tiny_tokenizer, length, caplog):
         f"1 of 2 examples have a question with a choice of more than {most} tokens" in caplog.text
     )
     assert "the first: line 1" in caplog.text
-
-
-def test_unlike_numbers_of_choices(tiny_tokenizer):
-    segments = [("Why?", ["Bread.", "A quiet delight.", "No."]), ("Who?", ["People.", "I."])]
-    features, labels = choice_rows(segments, [2, 0], tiny_tokenizer, 32).batch(np.array([0, 1]))
-    assert features["input_ids"].shape[:2] == (2, 3) and labels["labels"].tolist() == [2, 0]
-    assert (features["attention_mask"].max(axis=-1) == [[1, 1, 1], [1, 1, 0]]).all()
 
 
 def test_scores_by_part(tmp_path):

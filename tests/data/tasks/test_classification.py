@@ -268,16 +268,6 @@ def test_rows_have_a_class_and_at_most_max_length_pieces(tiny_tokenizer):
     assert [int(label) for label in rows.labels["labels"]] == [1, 0] * 4
 
 
-def test_pairs_have_two_types(tiny_tokenizer):
-    rows = task("rte").encode(
-        [Example("one", "two", "entailment")],
-        tiny_tokenizer,
-        AlbertConfig(**task("rte").config_fields([])),
-        16,
-    )
-    assert set(rows.arrays["token_type_ids"][0].tolist()) == {0, 1}
-
-
 def test_classes_are_judged():
     mrpc = task("mrpc")
     examples = [Example("a", "b", "1"), Example("c", "d", "0")]

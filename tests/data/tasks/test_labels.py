@@ -75,10 +75,7 @@ def test_bad_labels(tmp_path, name, row, message):
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("a.jsonl", '{"text": "a", "label": ["x, y"]}'),
-        ("a.csv", "text,label\na,\"['x, y']\"\n"),
-    ],
+    [("a.jsonl", '{"text": "a", "label": ["x, y"]}'), ("a.csv", "text,label\na,\"['x, y']\"\n")],
 )
 def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
     (tmp_path / name).write_text(content)
@@ -156,13 +153,6 @@ def test_the_same_labels_for_all_texts_are_said(probability):
     scores = task().scores(examples((), ()), found, config())  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
     assert task().fit_thresholds(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
-
-
-def test_rows_have_a_float_for_each_label(tiny_tokenizer):
-    rows = task().encode(examples(("sad",), ()), tiny_tokenizer, config(), 16)
-    labels = rows.batch(np.arange(2))[1]["labels"]
-    assert labels.dtype == "float32"
-    assert labels.tolist() == [[0, 1, 0], [0, 0, 0]]
 
 
 def test_written_predictions(tmp_path):

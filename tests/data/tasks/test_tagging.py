@@ -1,4 +1,3 @@
-import gzip
 import json
 from pathlib import Path
 
@@ -116,11 +115,6 @@ def test_parquet_names_the_numbers_of_tags(tmp_path, kind):
     info = {"huggingface": json.dumps({"info": {"features": features}})}
     parquet.write_table(table.replace_schema_metadata(info), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet") == [(("Anna", "ran"), ("B-PER", "O"))]
-
-
-def test_compressed_files(tmp_path):
-    (tmp_path / "a.conll.gz").write_bytes(gzip.compress(CONLL["tabs"].encode()))
-    assert read(tmp_path / "a.conll.gz") == [ANNA]
 
 
 def test_a_file_without_tags(tmp_path):
