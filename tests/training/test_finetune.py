@@ -13,6 +13,7 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data import classification_dataset
 from albert_tf.errors import Interrupted, UserError
+from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import DROPOUT_RATES
@@ -345,6 +346,11 @@ def test_an_output_that_exists(data, tmp_path):
     (tmp_path / "out" / "README.md").write_text("an earlier card")
     with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
         finetune(options(data, tmp_path / "out"))
+    with (
+        locked(tmp_path / "other"),
+        pytest.raises(UserError, match="one run at a time .*other, to which another run"),
+    ):
+        finetune(options(data, tmp_path / "other"))
     without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 16}
     report = finetune(options(data, tmp_path / "out", force=True, **without_progress))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
