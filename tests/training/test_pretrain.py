@@ -174,19 +174,21 @@ def test_an_existing_output_is_refused(uninterrupted, options):
         training.pretrain(options(uninterrupted[1]))
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
     monkeypatch.setattr(
         "albert_tf.training.run.Resume", lambda *a, **named: Resume(*a, **named | second)
     )
-    without_evaluation = {"eval_data": None, "eval_steps": None}
+    few = {"steps": 4, "save_steps": 2, "eval_data": None, "eval_steps": None}
     with locked(tmp_path / "model"):
-        report = training.pretrain(options(tmp_path / "model", save_steps=2, **without_evaluation))
+        report = training.pretrain(options(tmp_path / "model", **few))
         assert os.listdir(tmp_path / "model") == [LOCK]
-    assert report["steps"] == STEPS
+    assert report["steps"] == 4
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
     given = options(tmp_path / "model", learning_rate=1e30, save_steps=1)
     assert main(command(given)[3:]) == 2

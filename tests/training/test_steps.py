@@ -191,7 +191,7 @@ def test_micro_batches_of_another_loss_are_one_step():
     found = []
     for parts in (1, 3):
         keras.utils.set_random_seed(2)
-        config = AlbertConfig.from_size("tiny", vocab_size=V, num_labels=2)
+        config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1, num_labels=2)
         plain = {"hidden_dropout_prob": 0.0, "classifier_dropout_prob": 0.0}
         model = AlbertForSequenceClassification(config.replace(**plain))
         loss = keras.losses.CategoricalCrossentropy(from_logits=True)
