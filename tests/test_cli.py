@@ -63,7 +63,6 @@ def files(tmp_path, monkeypatch):
         ("predict --model folder text", "must hold config.json"),
         ("predict --model none text", "neither a directory here nor such a name"),
         ("predict --model small", "Texts come as arguments or with --input"),
-        ("predict --model small --batch-size 0 text", "batch_size must be 1 or more"),
         ("predict --model small --input none", "none, which doesn't exist"),
         ("predict --model small --input folder", "folder, which is a folder"),
         ("predict --model small --input utf-16.txt", "begins as UTF-16 or UTF-32 does"),
@@ -151,7 +150,6 @@ def files(tmp_path, monkeypatch):
         ),
         ("export tflite --model none --output o", "Received: none"),
         ("export tflite --model small --output folder", "must not exist yet. Received: folder"),
-        ("export tflite --model small --output o --max-length 0", "max_length must be 1 or more"),
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "must not exist yet. Received: folder"),
         (
@@ -191,10 +189,6 @@ def files(tmp_path, monkeypatch):
             "--lengths excludes --max-length.",
         ),
         ("export tflite --model small --output o --lengths 8,8", "lengths must be different whole"),
-        (
-            "export tflite --model small --output o --batch 0",
-            "batch must be 1 or more. Received: 0",
-        ),
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
         (
             "convert small o --format tf1 --dtype float16",

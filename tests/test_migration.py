@@ -115,8 +115,6 @@ def test_commands_from_google(googles, monkeypatch, capsys):
     ]
     assert {command[0] for command in commands} >= {"convert", "finetune", "build-data", "pretrain"}
     for command in commands:
-        cli._parser().parse_args(command)
-    for command in commands:
         if command[0] == "convert":
             assert cli.main(command) == 0, capsys.readouterr().err
     assert (googles / "for-the-original-code" / "albert_config.json").is_file()

@@ -7,7 +7,7 @@ import pytest
 from keras import ops
 
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.optimizers import EXCLUDED, AlbertAdamW, Lamb, WarmupPolynomialDecay
+from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay
 
 NAMES = {AlbertAdamW: "adamw", Lamb: "lamb"}  # in the references
 BOTH = pytest.mark.parametrize("kind", [AlbertAdamW, Lamb])
@@ -83,15 +83,6 @@ def test_an_update_of_lamb_has_the_norm_of_its_weight(size):
     assert np.linalg.norm(step) == pytest.approx(0.1 * np.sqrt(2 * 0.1**2 / 0.001), rel=1e-3)
 
 
-def test_names_are_matched_on_every_backend():
-    """Keras' `exclude_from_weight_decay(var_names=…)` matches paths only on TensorFlow."""
-    ones = np.ones(3, "float32")
-    weights = named({"layer_norm/gamma": ones, "dense/kernel": ones})
-    AlbertAdamW(0.1, weight_decay=0.5).apply([ops.zeros(3), ops.zeros(3)], weights)
-    gamma, kernel = (float(ops.convert_to_numpy(weight)[0]) for weight in weights)
-    assert gamma == 1 and kernel == pytest.approx(0.95)
-
-
 @BOTH
 def test_gradients_are_clipped_together(kind):
     """Reads the clipped gradient from the first moment, a tenth of it after one step."""
@@ -148,10 +139,6 @@ def test_keras_serializes_the_optimizer(kind):
     assert again.decay == 0.2 and again.exclude == ("a",) and again.global_clipnorm == 0.6
 
 
-def test_default_exclusions_are_the_originals():
-    assert EXCLUDED == ("LayerNorm", "layer_norm", "bias")
-
-
 def rates(schedule, *steps):
     return [float(schedule(step)) for step in steps]
 
@@ -180,14 +167,6 @@ def test_the_original_form_is_the_originals(golden):
         )
 
 
-def test_the_originals_rate_drops_when_the_warm_up_ends():
-    schedule = WarmupPolynomialDecay(0.00176, 3125, 125_000)
-    assert rates(schedule, 0, 125_000, 130_000) == [0, 0, 0]
-    np.testing.assert_allclose(
-        rates(schedule, 3124, 3125), [0.00176 * 3124 / 3125, 0.00176 * 0.975], rtol=1e-6
-    )
-
-
 def test_the_usual_form_rises_to_the_peak_and_falls_from_it():
     schedule = WarmupPolynomialDecay(0.6, 3, 13, form="usual")
     np.testing.assert_allclose(rates(schedule, 0, 1, 2, 3), [0.2, 0.4, 0.6, 0.6], rtol=1e-6)
@@ -195,19 +174,12 @@ def test_the_usual_form_rises_to_the_peak_and_falls_from_it():
     assert rates(schedule, 14, 1000) == [0, 0]
 
 
-@pytest.mark.parametrize("power, half", [(1.0, 0.3), (2.0, 0.15), (0.5, 0.6 * 0.5**0.5)])
-def test_the_power_of_the_decay(power, half):
-    schedule = WarmupPolynomialDecay(0.6, 3, 13, power, form="usual")
-    np.testing.assert_allclose(rates(schedule, 3, 8, 13), [0.6, half, 0], rtol=1e-6, atol=1e-7)
+def test_the_power_of_the_decay_and_no_warm_up():
+    schedule = WarmupPolynomialDecay(0.6, 0, 12, 2.0, form="usual")
+    np.testing.assert_allclose(rates(schedule, 0, 6, 12), [0.6, 0.15, 0], rtol=1e-6, atol=1e-7)
 
 
-def test_without_warm_up_the_first_step_has_the_peak():
-    for form in ("original", "usual"):
-        schedule = WarmupPolynomialDecay(0.6, 0, 12, form=form)
-        np.testing.assert_allclose(rates(schedule, 0, 6, 12), [0.6, 0.3, 0], atol=1e-7)
-
-
-@pytest.mark.parametrize("warmup", [-1, 12, 13])
+@pytest.mark.parametrize("warmup", [-1, 12])
 def test_a_warm_up_that_does_not_fit(warmup):
     with pytest.raises(ValueError, match=f"Received: warmup_steps={warmup}, total_steps=12"):
         WarmupPolynomialDecay(0.6, warmup, 12)

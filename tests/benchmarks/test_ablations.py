@@ -201,8 +201,6 @@ def test_a_course_has_a_column_for_each_evaluation():
     ("given", "received"),
     [
         ([], "Received: none of them"),
-        (["--data", "a"], "Received: --data.$"),
-        (["--data", "a", "--eval-data", "b", "--vocab", "c"], "Received: --data, --eval-data, --v"),
         (TEXT[:4], "Received: --input, --eval-input.$"),
         ([*TEXT, "--eval-data", "b"], "Received: --eval-data, --input, --eval-input, --vocab"),
     ],

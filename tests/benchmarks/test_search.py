@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from benchmarks import search
@@ -39,8 +38,3 @@ def test_an_answer_s_sentence(squad):
     found = search.by_words(questions, sentences)
     assert found.argmax(axis=1).tolist() == [0, 1, 2, 2]
     assert search.scores(found, of) == (0.75, pytest.approx((3 + 1 / 2) / 4))
-
-
-def test_scores():
-    similarities = np.array([[0.1, 0.9, 0.3], [0.1, 0.9, 0.3]])
-    assert search.scores(similarities, np.array([1, 0])) == (0.5, pytest.approx((1 + 1 / 3) / 2))

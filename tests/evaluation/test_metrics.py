@@ -1,7 +1,3 @@
-import re
-import string
-from collections import Counter
-
 import numpy as np
 import pytest
 
@@ -46,11 +42,6 @@ def test_one_row(label, prediction, caplog):
     assert f"all 1 labels are {label}" in caplog.text
 
 
-def test_every_metric_is_a_number():
-    for name in METRICS:
-        assert 0 < evaluate((name,), LABELS, PREDICTIONS)[name] < 1
-
-
 @pytest.mark.parametrize(
     ("answer", "golds", "exact", "f1"),
     [
@@ -74,63 +65,6 @@ def test_answers_by_hand(answer, golds, exact, f1):
     assert judge(answer, golds) == (pytest.approx(f1), exact)
 
 
-def independent(answer, golds):
-    """Returns F1 and exact match from the words that two texts share, one word at a time."""
-
-    def words(text):
-        kept = "".join(each for each in text.lower() if each not in string.punctuation)
-        return [word for word in re.split(r"\s+", kept) if word and word not in ("a", "an", "the")]
-
-    given = words(answer)
-    targets = [target for target in map(words, golds) if target] or [[]]
-    best = 0.0
-    for target in targets:
-        left = Counter(target)
-        common = 0
-        for word in given:
-            if left[word]:
-                left[word] -= 1
-                common += 1
-        if common:
-            precision, recall = common / len(given), common / len(target)
-            best = max(best, 2 * precision * recall / (precision + recall))
-        elif given == target:
-            best = 1.0
-    return best, float(given in targets)
-
-
-def test_random_perturbations():
-    generator = np.random.default_rng(5)
-    pool = [
-        "The",
-        "cat",
-        "an",
-        "Old",
-        "dog's",
-        "a",
-        "hill,",
-        "in",
-        "1999",
-        "(New",
-        "York)",
-        "£3.50",
-    ]
-    pool += ["—", "the", "THE", "über", "'twas"]
-
-    def text(most):
-        words = generator.choice(pool, generator.integers(0, most))
-        joined = "".join(f"{word}{generator.choice([' ', '  ', ', ', chr(10)])}" for word in words)
-        return generator.choice([joined, joined.upper(), joined.strip() + "."])
-
-    seen = set()
-    for _ in range(3000):
-        answer, golds = text(5), [text(4) for _ in range(generator.integers(0, 4))]
-        found = judge(answer, golds)
-        assert found == pytest.approx(independent(answer, golds)), (answer, golds)
-        seen.add((found.exact_match, 0 < found.f1 < 1))
-    assert seen == {(0, False), (0, True), (1, False)}
-
-
 def test_normalized():
     assert normalized("  The Old\tcat's (an)  hat ") == "old cats hat"
 
@@ -148,9 +82,3 @@ def test_thresholds_by_trying_all():
             for threshold, mean in zip(thresholds, means, strict=True):
                 each = np.where(odds > threshold, ~has_answer, scores)
                 assert mean == pytest.approx(each.mean())
-
-
-def test_thresholds_by_hand():
-    thresholds, means = by_threshold([0.1, 0.2, 0.0], [-3.0, -2.0, 5.0], [True, True, False])
-    assert thresholds[1:].tolist() == [-3, -2, 5]
-    assert (3 * means).tolist() == pytest.approx([1, 1.1, 1.3, 0.3])

@@ -10,18 +10,6 @@ from albert_tf.layers import AlbertEncoder, FeedForward, SelfAttention, attentio
 B, T, H, A = 2, 7, 20, 5
 
 
-def test_weights_are_made_once_for_a_group_and_inner_block(small_config):
-    def parameters(**changes):
-        encoder = AlbertEncoder(dataclasses.replace(small_config, **changes))
-        encoder.build()
-        return encoder.count_params()
-
-    one = parameters()
-    assert one == parameters(num_hidden_layers=9)
-    assert parameters(num_hidden_groups=2) == parameters(inner_group_num=2) == 2 * one
-    assert parameters(num_hidden_groups=3, inner_group_num=2) == 6 * one
-
-
 @pytest.mark.parametrize(
     "changes", [{}, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3}]
 )
@@ -84,34 +72,6 @@ def test_bias_of_both_ranks():
         ValueError, match=r"\[batch, length\] or \[batch, length, length\]. Received shape \(3,\)"
     ):
         attention_bias(np.ones(3), "float32")
-
-
-def test_probabilities_sum_to_one_and_leave_masked_keys_out(
-    small_config, small_features, scrambled
-):
-    layer = SelfAttention(small_config)
-    layer.build()
-    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
-    output, probabilities = scrambled(layer)(
-        hidden, attention_bias(small_features["attention_mask"], "float32")
-    )
-    assert output.shape == (B, T, H)
-    assert probabilities.shape == (B, A, T, T)
-    np.testing.assert_allclose(ops.sum(probabilities, axis=-1), 1, atol=1e-6)
-    assert np.all(np.asarray(probabilities)[1, :, :, 4:] == 0)
-
-
-def test_what_is_masked_does_not_matter(small_config, small_features, scrambled):
-    layer = SelfAttention(small_config)
-    layer.build()
-    scrambled(layer)
-    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
-    changed = hidden.copy()
-    changed[1, 4:] += 1
-    bias = attention_bias(small_features["attention_mask"], "float32")
-    np.testing.assert_allclose(
-        layer(hidden, bias)[0][1, :4], layer(changed, bias)[0][1, :4], atol=1e-6
-    )
 
 
 def test_attention_in_numpy(small_config, small_features, scrambled):

@@ -7,10 +7,10 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.pipelines import pipeline
-from albert_tf.training.callbacks import Resume
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
-from albert_tf.training.options import FinetuningOptions
+from tests.training.test_finetune import Crash, at_step, crash
+from tests.training.test_finetune import options as options_of
 
 PLACES = ("harbour", "library", "garden", "station")
 THINGS = ("cat", "dog", "book", "lamp")
@@ -34,19 +34,14 @@ def write(path, impossible):
 
 
 def options(data, output, **others):
-    given = {"model": "tiny", "batch_size": 16, "vocab_size": 100, "max_length": 24}
-    given |= {} if "steps" in others else {"epochs": 2}
+    given = {"task": "squad", "batch_size": 16, "vocab_size": 100, "max_length": 24}
     given |= {"dropout": 0.1, "learning_rate": 3e-3, "save_steps": 3, "dev_fraction": 0.25}
-    return FinetuningOptions(**{**given, "task": "squad", "data": data, "output": output, **others})
-
-
-class Crash(Exception):
-    """Stands in for the death of the process."""
+    return options_of(data, output, **given, **others)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["transformers", "original"])
-def test_squad_2_from_files_to_answers(tmp_path, head, monkeypatch):
+def test_squad_2_from_files_to_answers(tmp_path, head):
     """Also resumes to the same weights, and evaluates to the scores of the run."""
     data, output = write(tmp_path / "all.json", impossible=True), tmp_path / "out"
     report = finetune(options(data, output, head=head))
@@ -55,15 +50,7 @@ def test_squad_2_from_files_to_answers(tmp_path, head, monkeypatch):
     assert best["f1"] == best["best_f1"] >= 50  # the threshold is the one that dev chose
     assert {"exact_match", "has_answer_f1", "no_answer_f1"} <= best.keys()
 
-    act = Resume.on_train_batch_end
-
-    def crash_after_a_checkpoint(resume, *given, **named):
-        act(resume, *given, **named)
-        if resume.step == 4:
-            raise Crash
-
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(Resume, "on_train_batch_end", crash_after_a_checkpoint)
+    with at_step(4, crash), pytest.raises(Crash):
         finetune(options(data, tmp_path / "again", head=head))
     assert finetune(options(data, tmp_path / "again", head=head))["best"] == best
     for name in ("model.safetensors", "config.json"):
@@ -86,7 +73,7 @@ def test_squad_2_from_files_to_answers(tmp_path, head, monkeypatch):
     assert answer["answer"] in context
 
 
-@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.usefixtures("without_graphs", "one_layer")
 def test_squad_1(tmp_path, monkeypatch):
     data = write(tmp_path / "all.json", impossible=False)
     report = finetune(options(data, tmp_path / "out", steps=2))

@@ -193,7 +193,7 @@ def make(small_features):
         model = AlbertForSequenceClassification(
             AlbertConfig.from_size("tiny", num_hidden_layers=1, vocab_size=31, num_labels=2)
         )
-        model.compile(keras.optimizers.Adam(1e-3))
+        model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
         return model
 
     generator = np.random.default_rng(2)
@@ -216,47 +216,50 @@ def weights(model):
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_the_same_program_goes_on(make, tmp_path, ctrl_c_enabled, number):
     classifier, batches = make
     whole = classifier()
-    run(whole, batches, Resume(tmp_path / "whole", save_steps=5, keep=9))
+    run(whole, batches, Resume(tmp_path / "whole", save_steps=2, keep=9), steps=5)
     names = [path.name for path in sorted((tmp_path / "whole").iterdir())]
-    assert names == ["step-00000005", "step-00000010", "step-00000012"]
+    assert names == ["step-00000002", "step-00000004", "step-00000005"]
 
     def interrupt(batch, logs):
-        if batch == 6:
+        if batch == 2:
             os.kill(os.getpid(), number)
 
     model, folder = classifier(), tmp_path / "run"
     stopper = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
-    with pytest.raises(Interrupted, match="newest checkpoint is .*step-00000007"):
-        run(model, batches, Resume(folder, save_steps=5), stopper)
+    with pytest.raises(Interrupted, match="newest checkpoint is .*step-00000003"):
+        run(model, batches, Resume(folder, save_steps=2), stopper, steps=5)
     assert signal.getsignal(number) is not None
-    model, resume = classifier(seed=2), Resume(folder, save_steps=5)
-    assert resume.step == 7
-    run(model, batches, resume)
+    model, resume = classifier(seed=2), Resume(folder, save_steps=2)
+    assert resume.step == 3
+    run(model, batches, resume, steps=5)
     for one, other in zip(weights(model), weights(whole), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_run_by_epochs_goes_on_after_the_last_one(tmp_path):
     """The order of texts is that of the epoch; a crash in mid-epoch loses its start."""
-    texts = [f"{word} film {number}" for number in range(12) for word in ("good", "bad")]
-    labels, folder = [1, 0] * 12, tmp_path / "run"
+    texts = [f"{word} film {number}" for number in range(4) for word in ("good", "bad")]
+    labels, folder = [1, 0] * 4, tmp_path / "run"
 
     def train(folder, *others):
         keras.utils.set_random_seed(3)
         model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        model.compile(keras.optimizers.Adam(1e-3))
+        model = model.with_depth(1)
+        model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
         resume = Resume(folder)
-        options = {"epochs": 3, "initial_epoch": resume.epoch, "batch_size": 8, "verbose": 0}
+        options = {"epochs": 2, "initial_epoch": resume.epoch, "batch_size": 4, "verbose": 0}
         model.fit(texts, labels, callbacks=[*others, resume], **options)
         return model
 
     def crash(batch, logs):
         crash.steps += 1
-        if crash.steps == 5:
+        if crash.steps == 3:
             raise InterruptedError
 
     crash.steps = 0

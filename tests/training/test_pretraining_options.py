@@ -1,6 +1,5 @@
 import dataclasses
 
-import keras
 import pytest
 
 from albert_tf.errors import UserError
@@ -44,8 +43,3 @@ def test_options_without_effect_on_the_result_may_change(tmp_path):
         {"dtype_policy": "mixed_float16"},
     ):
         assert decisive(dataclasses.replace(options, **change)) != decisive(options)
-
-
-def test_precisions_are_policies_of_keras_that_train():
-    for name in declared(PretrainingOptions)["dtype_policy"].choices:
-        assert keras.dtype_policies.get(name).variable_dtype == "float32"
