@@ -101,6 +101,7 @@ def test_a_closed_stderr_hides_nothing():
     assert alone(code + "with hidden_stderr(): print('inside')") == ("inside\n", "")
 
 
+@pytest.mark.slow
 def test_the_home_folder_stays_as_it_was(tmp_path):
     assert run(tmp_path) == ["tensorflow 1e-07", "None None"]
     assert list(tmp_path.iterdir()) == []

@@ -127,6 +127,7 @@ def test_accents_are_dropped_where_they_are_rare(tmp_path):
         assert describe(output).keep_accents is kept
 
 
+@pytest.mark.slow
 def test_turkish_letters(tmp_path):
     output = tmp_path / "spiece.model"
     words = ("--input", LANGUAGES / "tr.txt", "--vocab-size", 600, "--output", output)

@@ -20,14 +20,12 @@ TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
 # The others write all at once.
 RESUMED = ("build-data", "pretrain", "finetune", "similarity")
 ATOMIC = ("saved-model", "tflite", "convert")
-QUICK = [
+TRIED = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
     *(("convert", kind) for kind in ("kill", "cut", "time", "limit", "twice", "read-only")),
     ("saved-model", "kill"),
     ("saved-model", "limit"),
     *(("tflite", kind) for kind in ("kill", "cut")),
-]
-SLOW = [
     *(("pretrain", kind) for kind in ("kill", "twice")),
     *(("finetune", kind) for kind in ("kill", "limit")),
     *(("similarity", kind) for kind in ("kill", "torn")),
@@ -53,14 +51,9 @@ def trial(start, commands, references, tmp_path):
         subprocess.run(["umount", "-l", place], check=True)
 
 
-@pytest.mark.parametrize(("name", "kind"), QUICK)
-def test_a_fault(trial, name, kind):
-    trial(name, kind, 0)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "kind"), SLOW)
-def test_a_fault_while_training(trial, name, kind):
+@pytest.mark.parametrize(("name", "kind"), TRIED)
+def test_a_fault(trial, name, kind):
     trial(name, kind, 0)
 
 

@@ -117,6 +117,7 @@ def test_another_configuration(small_config, tmp_path):
         load(tmp_path, config="config.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "size"), [(AlbertForMaskedLM, V + 6), (AlbertForPreTraining, V - 2)]
 )
@@ -182,6 +183,7 @@ def test_embeddings_of_ids_in_a_functional_model(small_config, small_features, t
         whole.save(tmp_path / "model.keras")
 
 
+@pytest.mark.slow
 def test_another_vocabulary_before_and_after_training(small_config, small_features):
     model = AlbertForSequenceClassification(small_config)
     model.compile("adam", run_eagerly=True)

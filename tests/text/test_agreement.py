@@ -132,6 +132,7 @@ def every_code_point_between_letters(without=("Cs",)):
     return [" ".join(texts[start : start + 64]) for start in range(0, len(texts), 64)]
 
 
+@pytest.mark.slow
 def test_every_code_point_small_vocabulary(unbaked, tokenizer, original_ids, graph_ids):
     texts = every_code_point_between_letters()
     wanted = original_ids(unbaked, texts)
@@ -139,6 +140,7 @@ def test_every_code_point_small_vocabulary(unbaked, tokenizer, original_ids, gra
     assert differing(texts, graph_ids(tokenizer.model_bytes, texts), wanted) == []
 
 
+@pytest.mark.slow
 def test_every_code_point_published(
     published, published_tokenizer, original_ids, graph_ids, tflite_ids
 ):
@@ -242,6 +244,7 @@ def assert_equal_but_for_ties(model, got, wanted, at_most):
         assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_random_strings_published(
     published,
     rebuilt_vocabulary,

@@ -174,6 +174,7 @@ def test_an_existing_output_is_refused(uninterrupted, options):
         training.pretrain(options(uninterrupted[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_graphs")
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)

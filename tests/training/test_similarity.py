@@ -46,6 +46,7 @@ def given(data, output, **others):
     return options(data, output, task="similarity", dropout=0.1, save_steps=2, **others)
 
 
+@pytest.mark.slow
 def test_from_files_to_vectors(data, tmp_path):
     """A run that crashed and was resumed ends as an uninterrupted one."""
     report = finetune(given(data, tmp_path / "out", micro_batches=2))

@@ -172,6 +172,7 @@ def test_the_order_depends_on_the_seed_alone(static, whole_static):
     assert numbers(other) != numbers(whole_static)[:STEPS]
 
 
+@pytest.mark.slow
 def test_hosts_share_each_batch(dynamic):
     """Joins the parts of hosts to the batch of one host, masks included, also after a resume."""
     files, count = find_records(dynamic.path), 2
@@ -339,6 +340,7 @@ def test_batches_of_each_source(sources):
         assert batches_per_source(sources, steps) == [turns.count(at) for at in range(sources)]
 
 
+@pytest.mark.slow
 def test_batches_take_turns_and_resume(dynamic):
     short = find_records(dynamic.path)
     long = dataclasses.replace(short, max_seq_length=short.max_seq_length + 8)
