@@ -461,7 +461,7 @@ def main():
     parser.add_argument("--teacher", type=Path, required=True, help="folder of a BERT encoder")
     parser.add_argument("--vocab", default="small", help="the student's; default: %(default)s")
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
-    parser.add_argument("--begin", help="folder of an earlier run's model; default: the teacher")
+    parser.add_argument("--begin", help="model of an earlier run; default: the teacher's parts")
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--stop", type=int, help="step after which the process ends; default: all")
     parser.add_argument("--save-steps", type=int, default=100, help="default: %(default)s")
@@ -522,10 +522,16 @@ def main():
             "eos_token_id": tokenizer.sep_token_id,
         }
     )
-    frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
     if options.begin:
         student = AlbertForPreTraining.from_pretrained(options.begin, dtype=options.dtype_policy)
+        shape = student.config.num_hidden_groups, student.config.embedding_size
+        if shape != (options.groups, options.embedding_size):
+            parser.error(
+                "--groups and --embedding-size must be those of --begin. Received: "
+                f"{options.groups} and {options.embedding_size}, the model has {shape}."
+            )
     else:
+        frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
         student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
     model = Distillation(student, teacher, WEIGHTS | options.weights)
     train(

@@ -71,7 +71,7 @@ class OPTIONS(TextInputOptions):
 
     @property
     def has_table(self) -> bool:
-        """As in the base. With `pairs`, lines hold tabs, unless columns are named."""
+        """Whether the file is a table. One of pairs must name its second column to be one."""
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 

@@ -208,7 +208,6 @@ def _scorer(
     model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: tuple[int, int]
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that scores the model on held-out records, all hosts together."""
-
     index, count = host
 
     def own(values: tf.Tensor, fill: int) -> tf.Tensor:
