@@ -170,7 +170,7 @@ def files(tmp_path, monkeypatch):
         ),
         (
             "finetune --task classify --data data.csv --model small --output o --freeze 99",
-            "a number of layers from 1 to 4. Received: 99.",
+            "a number of layers from 1 to 6. Received: 99.",
         ),
         (
             "finetune --task classify --data data.csv --model tiny --output o --vocab none",
@@ -182,7 +182,7 @@ def files(tmp_path, monkeypatch):
         ),
         (
             "export tflite --model small --output o --max-length 9999",
-            "Received: max_length=9999, max_position_embeddings=128.",
+            "Received: max_length=9999, max_position_embeddings=256.",
         ),
         (
             "export tflite --model small --output o --lengths 16 --max-length 9",

@@ -172,7 +172,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
                 and a clip norm of 1. Its learning rate rises over the first tenth of the steps of
                 `fit`, then falls linearly to 0; each `fit` starts it anew, unless it continues
                 from an `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`:
-                2e-5 from base's width on, 3e-4 for narrower ones such as `small`, 5e-4 for one
+                2e-5 from base's width on, 1e-4 for narrower ones such as `small`, 5e-4 for one
                 that is newly initialized; load weights before `compile`.
             loss: as in Keras, and a name means the loss of logits. Default: the model's own.
             loss_weights: a number for each output.

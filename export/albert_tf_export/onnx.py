@@ -91,8 +91,7 @@ def export_onnx(
         if options.check:
             cases = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)
             samples = {signature.name: numeric(cases[signature.name])}
-            precision = "dynamic_onnx" if options.quantize == "dynamic" else options.quantize
-            differences = checks.compare("onnx", file, samples, precision)
+            differences = checks.compare("onnx", file, samples, options.quantize)
         report = Report.of(Path(path), file, differences)
         report.write(report_file, PACKAGES)
         return report

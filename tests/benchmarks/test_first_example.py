@@ -23,9 +23,9 @@ def test_the_script_measures_the_readmes_example():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_the_answers_are_right(seed):
     accuracy, is_right, difference = first_example.run(seed)
     assert is_right
     assert accuracy > 0.75
-    assert difference < 0.7  # of the one that is allowed; of seeds to 19, 12 has the largest: 0.603
+    assert difference < 0.7  # of the one that is allowed; of seeds to 14, 4 has the largest: 0.51
