@@ -159,7 +159,7 @@ test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
 test-web: $(BROWSER_STAMP) $(DOCS_STAMP)
-	$(RUN) -m pytest -n 0 -m browser --packages-required tests/export/test_browser.py tests/test_site.py
+	$(PYTEST) -m browser --packages-required tests/export/test_browser.py tests/test_site.py
 
 bench: $(PEERS_STAMP)
 	$(RUN) -m benchmarks.peers
