@@ -4,7 +4,6 @@ import re
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from albert_tf import cli
@@ -37,14 +36,6 @@ def test_the_front_page_is_short():
         assert part in first, part
 
 
-def test_the_card_of_the_small_model():
-    """Runs its way to add a group."""
-    (code,) = blocks("python", CARD)
-    names = {"weights": {"albert.encoder.albert_layer_groups.0.bias": np.ones(2)}}
-    exec(code, names)
-    assert list(names["weights"])[1] == "albert.encoder.albert_layer_groups.1.bias"
-
-
 def test_python_compiles():
     """Also that of blocks which `make pages` doesn't run."""
     for page in PAGES:
@@ -66,10 +57,10 @@ def commands(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
 def test_commands_parse(page, monkeypatch):
-    """Checks options and their values; the card has variables instead of values."""
+    """Checks options and their values."""
     monkeypatch.setattr("albert_tf_export.options.check_extra", lambda *_: None)
     for command in commands(page):
-        if page == CARD or "…" in command:
+        if "…" in command:
             cli._parser().parse_args([each for each in command if each != "…"])
         else:
             cli._parsed(command)

@@ -52,7 +52,7 @@ class AlbertForSimilarity(TaskModel):
         >>> model = AlbertForSimilarity.from_pretrained("small")
         >>> pair = tokenizer(["A quiet film.", "A loud one."], padding=True, return_tensors="np")
         >>> model({name: values[None] for name, values in pair.items()}).embeddings.shape
-        TensorShape([1, 2, 256])
+        TensorShape([1, 2, 384])
     """
 
     task = tasks.SIMILARITY

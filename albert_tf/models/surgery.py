@@ -132,7 +132,7 @@ def unshare(model: Model, share: str = "none") -> Model:
         >>> from albert_tf import AlbertModel, unshare
         >>> model = AlbertModel.from_pretrained("small")
         >>> len(model.encoder.blocks), len(unshare(model).encoder.blocks)
-        (2, 4)
+        (3, 6)
     """
     config = model.config
     if share not in ("none", "attention", "ffn"):
