@@ -43,7 +43,7 @@ class FeatureExtractionPipeline(Pipeline):
     >>> from albert_tf import pipeline
     >>> embed = pipeline("feature-extraction", "small", pooling="mean", return_tensors=True)
     >>> embed("A quiet delight.").shape
-    (256,)
+    (384,)
 
     Args: see `Pipeline`, and `Options` for the options. The pipeline uses the
         encoder of any task's model.

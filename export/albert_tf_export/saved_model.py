@@ -80,7 +80,7 @@ def export_saved_model(
         >>> report = export_saved_model(model, tokenizer, "served/1", pooling="mean", check=False)
         >>> signature = tf.saved_model.load("served/1").signatures["text"]
         >>> signature(text=tf.constant(["A quiet film."]))["embedding"].shape  # [B, H]
-        TensorShape([1, 256])
+        TensorShape([1, 384])
     """
     plan = _plan(model, tokenizer, path, options)
     with contextlib.ExitStack() as stack:
