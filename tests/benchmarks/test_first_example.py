@@ -28,4 +28,4 @@ def test_the_answers_are_right(seed):
     accuracy, is_right, difference = first_example.run(seed)
     assert is_right
     assert accuracy > 0.75
-    assert difference < 0.7  # of the one that is allowed; of seeds to 14, 4 has the largest: 0.51
+    assert difference < 0.7  # of the one that is allowed; of seeds to 9, 8 has the largest: 0.29
