@@ -11,13 +11,12 @@ from tests.test_pages import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-CARD = ROOT / "albert_tf" / "assets" / "small" / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
     README,
     *DOCS,
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
-    CARD,
+    ROOT / "albert_tf" / "assets" / "small" / "README.md",
 ]
 # Options of other programs, and one that a release has renamed.
 OF_OTHERS = {"--builtin-schema", "--offline", "--logdir", "--buckets", "--master"}
