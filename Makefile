@@ -6,7 +6,8 @@
 # make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
 # make test-engines   building data on Spark; needs Java 17
 # make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
-# make test-web       the page and the site of the documents in Chromium; needs npm and Chromium
+# make test-web       the page in Chromium; needs npm and Chromium
+# make test-site      every page of the documents in Chromium, after make docs
 # make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
 # make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
 # make bench-runtimes base in each runtime that reads an export: a table in Markdown
@@ -20,8 +21,8 @@
 # make lint           ruff and mypy
 # make pages          runs the blocks of README.md and docs/ with the built wheel in an empty folder, and
 #                     compares what they print with the pages; PAGES='README.md docs/mobile.md': these alone
-# make docs           the site of the documents, in build/docs; runs the notebooks when they or the
-#                     package have changed; a broken link or a failing cell is an error
+# make docs           runs the notebooks that have changed, or all if the package has; then make site
+# make site           the site of the documents, in build/docs; a broken link is an error
 # make pictures       draws docs/pictures anew from their sources; needs npm
 # make web-picture    docs/web.png from SITE, a page of `albert-tf export web`; needs Chromium
 # make dist           the wheel and the sdist, in dist
@@ -40,8 +41,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
-  test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint pages docs pictures \
-  web-picture dist clean
+  test-site test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint pages docs \
+  site pictures web-picture dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -158,8 +159,11 @@ test-backends: $(BACKENDS_STAMP)
 test-peers: $(PEERS_STAMP)
 	$(PYTEST) -m peers --packages-required tests --ignore=tests/engines
 
-test-web: $(BROWSER_STAMP) $(DOCS_STAMP)
-	$(PYTEST) -m browser --packages-required tests/export/test_browser.py tests/test_site.py
+test-web: $(BROWSER_STAMP)
+	$(PYTEST) -m browser --packages-required tests/export/test_browser.py
+
+test-site: $(BROWSER_STAMP) docs
+	$(PYTEST) -m browser --packages-required tests/test_site.py
 
 bench: $(PEERS_STAMP)
 	$(RUN) -m benchmarks.peers
@@ -232,14 +236,18 @@ pages: $(DEV_STAMP)
 	$(UV) pip install --quiet --python build/pages/venv "$$(echo build/pages/*.whl)[onnx,serving]"
 	$(RUN) .ci/pages.py --python build/pages/venv/bin/python $(PAGES)
 
-# The theme's makers warn of MkDocs 2, which the range of the extra excludes.
-docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(DOCS_STAMP)
+	$(RUN) .ci/notebooks.py
+	$(MAKE) site
+
+# The theme's makers warn of MkDocs 2, which the range of the extra excludes.
+site: export NO_MKDOCS_2_WARNING = 1
+site: $(DOCS_STAMP)
 	$(RUN) -m mkdocs build
 
 pictures: $(DOCS_STAMP)
 	$(RUN) .ci/pictures.py
-	$(RUN) .ci/notebooks.py
+	$(RUN) .ci/notebooks.py --draw
 
 web-picture: $(BROWSER_STAMP)
 	$(RUN) .ci/web_picture.py $(or $(SITE),$(error Name a page of `albert-tf export web`: make web-picture SITE=build/reviews))

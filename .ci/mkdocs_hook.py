@@ -1,9 +1,10 @@
 """Builds the site from the files where they are: nothing is copied into docs/ or edited for it.
 
 Pages link to each other as in the repository. Files outside docs/ that a page links to join the
-site under their own paths, notebooks become pages with their outputs, links to folders become plain
-text. Comments before tables become charts, and drawings become elements of the page, in the colors
-of its text. The front page is the README with the index of docs/; `api.md` lists the public names.
+site under their own paths, notebooks become pages, with the outputs of those that `make docs` has
+run, links to folders become plain text. Comments before tables become charts, and drawings become
+elements of the page, in the colors of its text. The front page is the README with the index of
+docs/; `api.md` lists the public names.
 """
 
 import importlib
@@ -29,7 +30,6 @@ FRONT = ("README.md", "docs/README.md")
 
 def on_files(files, config):
     """Adds the API's page, the style, and every file outside docs/ that a page links to."""
-    notebooks.run_all()
     files.append(File.generated(config, "site.css", abs_src_path=str(ROOT / ".ci" / "site.css")))
     files.append(File.generated(config, "api.md", content=api()))
     waiting = [

@@ -1,9 +1,10 @@
 """Runs the notebooks, and writes them as Markdown with what they print and draw.
 
+    python .ci/notebooks.py [--draw]
+
 A last cell, which no page shows, checks what the others have made: `tests/notebooks` has its code.
-Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: a
-second build of the site runs none of them. Run as a program (`make pictures`), this file writes the
-first plot of each notebook to docs/pictures.
+Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: none
+runs twice. With --draw (`make pictures`), the first plot of each goes to docs/pictures.
 """
 
 import base64
@@ -11,6 +12,7 @@ import hashlib
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -46,7 +48,7 @@ def run_all():
 
 def executed(path):
     """Returns the notebook with its outputs. A cell that fails raises `CellExecutionError`."""
-    cached = CACHE / f"{path.stem}-{digest(path)}.ipynb"
+    cached = kept(path)
     if not cached.exists():
         notebook = nbformat.read(path, as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell(checks(path).read_text("utf-8")))
@@ -68,6 +70,11 @@ def executed(path):
         with written_atomically(cached, force=True) as temporary:
             nbformat.write(notebook, temporary)
     return nbformat.read(cached, as_version=4)
+
+
+def kept(path):
+    """Returns where the executed notebook is, or would be."""
+    return CACHE / f"{path.stem}-{digest(path)}.ipynb"
 
 
 def checks(path):
@@ -95,9 +102,10 @@ def digest(path):
 
 
 def markdown(path):
-    """Returns cells and outputs as Markdown."""
+    """Returns cells and outputs as Markdown; without outputs if the notebook hasn't run."""
+    source = kept(path) if kept(path).exists() else path
     blocks = []
-    for cell in executed(path).cells:
+    for cell in nbformat.read(source, as_version=4).cells:
         if cell.cell_type == "code":
             blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
         else:
@@ -128,7 +136,8 @@ def first_plot(path):
 
 
 if __name__ == "__main__":
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+    run_all()
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")) if sys.argv[1:] == ["--draw"] else ():
         if svg := first_plot(path):
             target = PICTURES / f"{path.stem}.svg"
             target.write_text(standalone(svg), encoding="utf-8")

@@ -80,16 +80,22 @@ TASKS = {
 }
 
 
+@pytest.fixture(scope="session")
+def shallow_config(small_config):
+    """Has one layer, which is a third of the time."""
+    return dataclasses.replace(small_config, num_hidden_layers=1)
+
+
 @pytest.fixture(params=TASKS)
 def task(request):
     return TASKS[request.param]
 
 
 @pytest.fixture
-def task_config(small_config, task):
+def task_config(shallow_config, task):
     """The task's configuration, without dropout in the encoder and with weights large enough."""
     return dataclasses.replace(
-        small_config,
+        shallow_config,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         classifier_dropout_prob=0.0,

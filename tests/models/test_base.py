@@ -142,7 +142,8 @@ def test_head_of_a_bare_encoder_is_new(task, task_config, tmp_path, caplog):
         assert part in caplog.text
 
 
-def test_layers_on_request(task, task_model):
+def test_layers_on_request(task, task_config, scrambled):
+    task_model = scrambled(task.model(dataclasses.replace(task_config, num_hidden_layers=3)))
     outputs = task_model(task.inputs, output_hidden_states=True, output_attentions=True)
     sequences = task.inputs["input_ids"].reshape(-1, 7).shape[0]
     assert [state.shape for state in outputs.hidden_states] == [(sequences, 7, 20)] * 4

@@ -80,9 +80,9 @@ def test_the_optimizer(pretrained):
 
 
 @pytest.mark.parametrize("model_class", [*CLASSES.values()])
-def test_every_task_has_the_default(model_class, small_config):
+def test_every_task_has_the_default(model_class, shallow_config):
     """An encoder alone has no loss of its own, and is compiled as in Keras."""
-    model = model_class(small_config)
+    model = model_class(shallow_config)
     model.compile()
     expected = keras.optimizers.RMSprop if model_class is AlbertModel else AlbertAdamW
     assert isinstance(model.optimizer, expected)
@@ -95,9 +95,9 @@ def test_the_peak_by_width(pretrained, width, peak):
     assert model.optimizer._learning_rate.peak == peak
 
 
-def test_the_peak_of_random_weights(pretrained, small_config, tmp_path):
+def test_the_peak_of_random_weights(pretrained, shallow_config, tmp_path):
     """Newly initialized weights are recognized however they were saved and loaded."""
-    new, trained = AlbertForSequenceClassification(small_config), pretrained()
+    new, trained = AlbertForSequenceClassification(shallow_config), pretrained()
     for name, model, peak in (("new", new, 5e-4), ("trained", trained, 1e-4)):
         model.save_weights(tmp_path / f"{name}.weights.h5")
         model.save_pretrained(tmp_path / name)

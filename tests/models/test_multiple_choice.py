@@ -7,8 +7,8 @@ from tests.models.conftest import B, C, T, batch
 
 
 @pytest.fixture
-def model(small_config, scrambled):
-    return scrambled(AlbertForMultipleChoice(small_config))
+def model(shallow_config, scrambled):
+    return scrambled(AlbertForMultipleChoice(shallow_config))
 
 
 def test_a_choice_without_attention_is_padding(model):

@@ -13,8 +13,8 @@ FEATURES = {
 
 
 @pytest.fixture
-def model(small_config, scrambled):
-    return scrambled(AlbertForQuestionAnswering(small_config, answerability=True))
+def model(shallow_config, scrambled):
+    return scrambled(AlbertForQuestionAnswering(shallow_config, answerability=True))
 
 
 def test_where_no_answer_can_be(model):
@@ -54,8 +54,8 @@ def test_an_answerable_position_outside_does_not_count(model):
     assert float(both) == pytest.approx(float(one), rel=1e-5)
 
 
-def test_positions_that_are_no_whole_numbers(small_config, small_features):
-    model = AlbertForQuestionAnswering(small_config)
+def test_positions_that_are_no_whole_numbers(shallow_config, small_features):
+    model = AlbertForQuestionAnswering(shallow_config)
     model.compile("sgd", run_eagerly=True)
     labels = {"start_positions": np.array([1, 2]), "end_positions": np.array([2.9, 4.0])}
     for fit in (model.fit, model.evaluate):

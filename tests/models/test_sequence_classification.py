@@ -25,16 +25,16 @@ def examples():
 
 
 @pytest.fixture
-def model(small_config):
+def model(shallow_config):
     keras.utils.set_random_seed(1)
     return AlbertForSequenceClassification(
-        dataclasses.replace(small_config, classifier_dropout_prob=0.0, initializer_range=0.2)
+        dataclasses.replace(shallow_config, classifier_dropout_prob=0.0, initializer_range=0.2)
     )
 
 
-def test_regression_on_a_column(small_config, small_features, scrambled):
+def test_regression_on_a_column(shallow_config, small_features, scrambled):
     model = scrambled(
-        AlbertForSequenceClassification(dataclasses.replace(small_config, id2label={0: "score"}))
+        AlbertForSequenceClassification(dataclasses.replace(shallow_config, id2label={0: "score"}))
     )
     targets = np.array([[0.5], [-2.0]], "float32")
     outputs = model(small_features, labels=targets)
@@ -42,9 +42,9 @@ def test_regression_on_a_column(small_config, small_features, scrambled):
     assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_label_is_regression_everywhere(small_config, small_features, scrambled, tmp_path):
+def test_one_label_is_regression_everywhere(shallow_config, small_features, scrambled, tmp_path):
     """Loss, probabilities, the saved configuration and the model that is loaded agree."""
-    config = small_config.replace(num_labels=1)
+    config = shallow_config.replace(num_labels=1)
     model = scrambled(AlbertForSequenceClassification(config))
     assert model.config.problem_type == model.problem_type == "regression"
     logits = model(small_features).logits
@@ -60,8 +60,8 @@ def test_one_label_is_regression_everywhere(small_config, small_features, scramb
         )
 
 
-def test_one_label_that_may_be_absent(small_config, small_features, scrambled):
-    config = small_config.replace(num_labels=1, problem_type="multi_label_classification")
+def test_one_label_that_may_be_absent(shallow_config, small_features, scrambled):
+    config = shallow_config.replace(num_labels=1, problem_type="multi_label_classification")
     model = scrambled(AlbertForSequenceClassification(config))
     labels = np.array([1, 0])
     own = float(model(small_features, labels=labels).loss)
@@ -120,10 +120,10 @@ CLASSES = np.arange(len(TEXTS)) % 3
 
 
 @pytest.fixture
-def reader(tiny_tokenizer, small_config, scrambled):
+def reader(tiny_tokenizer, shallow_config, scrambled):
     """A model that takes texts, without dropout."""
     rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
-    config = small_config.replace(
+    config = shallow_config.replace(
         vocab_size=len(tiny_tokenizer), classifier_dropout_prob=0.0, **rates
     )
     model = scrambled(AlbertForSequenceClassification(config))
@@ -133,9 +133,9 @@ def reader(tiny_tokenizer, small_config, scrambled):
 
 
 @pytest.fixture
-def encode(tiny_tokenizer, small_config):
+def encode(tiny_tokenizer, shallow_config):
     def encode(*columns):
-        length = small_config.max_position_embeddings
+        length = shallow_config.max_position_embeddings
         options = {"truncation": True, "max_length": length, "padding": True}
         return dict(tiny_tokenizer(*columns, **options, return_tensors="np"))
 
@@ -292,8 +292,8 @@ def test_other_values_among_names_of_labels(reader, encode, label, message):
 
 
 @pytest.mark.parametrize("problem_type", ["regression", "multi_label_classification"])
-def test_numbers_that_are_not_finite_among_labels(small_config, small_features, problem_type):
-    model = AlbertForSequenceClassification(small_config.replace(problem_type=problem_type))
+def test_numbers_that_are_not_finite_among_labels(shallow_config, small_features, problem_type):
+    model = AlbertForSequenceClassification(shallow_config.replace(problem_type=problem_type))
     model.compile("sgd")
     labels = np.array([[0.0, 1.0, NAN], [1.0, 0.0, 1.0]])
     for call in (model.fit, model.evaluate, lambda x, labels: model(x, labels=labels)):
@@ -343,8 +343,8 @@ def test_texts_with_wrong_labels(reader):
         reader.fit(TEXTS, verbose=0)
 
 
-def test_another_vocabularys_tokenizer(reader, small_config):
-    model = AlbertForSequenceClassification(small_config)
+def test_another_vocabularys_tokenizer(reader, shallow_config):
+    model = AlbertForSequenceClassification(shallow_config)
     model.tokenizer = reader.tokenizer
     with pytest.raises(UserError, match="must have the same vocabulary. Received: "):
         model.predict(TEXTS, verbose=0)

@@ -15,8 +15,8 @@ GROUPS = np.array([5, 2, 5, 0])  # the first and the third example belong togeth
 
 
 @pytest.fixture
-def config(small_config):
-    return dataclasses.replace(small_config, hidden_dropout_prob=0.0, initializer_range=0.2)
+def config(shallow_config):
+    return dataclasses.replace(shallow_config, hidden_dropout_prob=0.0, initializer_range=0.2)
 
 
 @pytest.fixture

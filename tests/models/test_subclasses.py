@@ -20,8 +20,8 @@ EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
 
 
 @pytest.fixture
-def small_config(small_config):
-    return small_config.replace(num_hidden_layers=1)
+def shallow_config(shallow_config):
+    return shallow_config.replace(num_hidden_layers=1)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -69,9 +69,9 @@ def logits(model, features):
 
 @pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
 @pytest.mark.parametrize("trained", [True, False])
-def test_added_layers_are_kept(small_config, small_features, tmp_path, cls, trained):
+def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, trained):
     """Also those of a model that has not been called."""
-    model = cls(small_config)
+    model = cls(shallow_config)
     if trained:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile("adam", loss=loss, run_eagerly=EAGERLY)
@@ -87,17 +87,17 @@ def test_added_layers_are_kept(small_config, small_features, tmp_path, cls, trai
     assert np.abs(fresh - expected).max() > 1e-4
 
 
-def test_training_before_a_call(small_config, small_features):
+def test_training_before_a_call(shallow_config, small_features):
     """On TensorFlow a layer has no weights before the first step is traced."""
-    model = Shifted(small_config)
+    model = Shifted(shallow_config)
     model.compile("sgd")
     model.fit(small_features, np.array([0, 2]), verbose=0)
     assert len(model.optimizer._trainable_variables) == len(model.trainable_variables)
 
 
 @pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
-def test_checkpoints_refuse_what_they_can_not_describe(small_config, tmp_path, cls):
-    AlbertModel(small_config).save_pretrained(tmp_path)
+def test_checkpoints_refuse_what_they_can_not_describe(shallow_config, tmp_path, cls):
+    AlbertModel(shallow_config).save_pretrained(tmp_path)
     model = cls.from_pretrained(tmp_path, num_labels=3)
     assert "extra" in model.newly_initialized and "dropout" not in model.newly_initialized
     for write in (model.save_pretrained, lambda _: model.with_depth(2)):
@@ -106,7 +106,7 @@ def test_checkpoints_refuse_what_they_can_not_describe(small_config, tmp_path, c
     assert not (tmp_path / "new").exists()
 
 
-def test_a_call_with_other_inputs(small_config, tmp_path):
+def test_a_call_with_other_inputs(shallow_config, tmp_path):
     class Priced(Rater):
         def call(self, inputs, price, training=None):
             return super().call(inputs, training=training)
@@ -114,11 +114,11 @@ def test_a_call_with_other_inputs(small_config, tmp_path):
     with pytest.raises(
         UserError, match="extra of Priced, whose call doesn't work with input_ids, "
     ):
-        Priced(small_config).save(tmp_path / "model.keras")
+        Priced(shallow_config).save(tmp_path / "model.keras")
 
 
 @pytest.mark.parametrize("cls", [*CLASSES.values()])
-def test_the_models_have_no_other_weights(small_config, cls):
+def test_the_models_have_no_other_weights(shallow_config, cls):
     heads = (False, True) if cls is AlbertForQuestionAnswering else (False,)
     for answerability in heads:
-        assert names.added(cls(small_config.replace(answerability=answerability))) == []
+        assert names.added(cls(shallow_config.replace(answerability=answerability))) == []

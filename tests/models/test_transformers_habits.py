@@ -15,12 +15,12 @@ from albert_tf.models import (
     load_pretrained,
 )
 
-V = 31  # small_config's
+V = 31  # shallow_config's
 
 
 @pytest.fixture(scope="module")
-def model(small_config):
-    return AlbertForSequenceClassification(small_config)
+def model(shallow_config):
+    return AlbertForSequenceClassification(shallow_config)
 
 
 def arrays(outputs):
@@ -78,8 +78,8 @@ def test_options_of_from_pretrained_that_say_what_to_do(model, tmp_path, option,
     load_pretrained(tmp_path, output_attentions=False, torch_dtype=None, from_pt=True)
 
 
-def test_the_losses_of_compile(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_the_losses_of_compile(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", loss=model.compute_loss, run_eagerly=True)
     with pytest.raises(UserError, match="without a loss trains with the model's own"):
         model.fit(small_features, np.array([0, 2]), verbose=0)
@@ -98,16 +98,16 @@ def test_options_of_calls_in_the_configuration(model):
             change()
 
 
-def test_counts_of_parameters(small_config):
-    model = AlbertForSequenceClassification(small_config)
+def test_counts_of_parameters(shallow_config):
+    model = AlbertForSequenceClassification(shallow_config)
     assert model.num_parameters() == model.num_parameters(only_trainable=True)
     assert model.num_parameters() == model.count_params()
     model.albert.trainable = False
     assert model.num_parameters(only_trainable=True) == 3 * 20 + 3
 
 
-def test_another_configuration(small_config, tmp_path):
-    AlbertModel(small_config).save_pretrained(tmp_path)
+def test_another_configuration(shallow_config, tmp_path):
+    AlbertModel(shallow_config).save_pretrained(tmp_path)
     config = AlbertConfig.from_pretrained(tmp_path, num_labels=4, hidden_dropout_prob=0.3)
     load = AlbertForSequenceClassification.from_pretrained
     assert load(tmp_path, config=config).config == config
@@ -121,9 +121,9 @@ def test_another_configuration(small_config, tmp_path):
 @pytest.mark.parametrize(
     ("cls", "size"), [(AlbertForMaskedLM, V + 6), (AlbertForPreTraining, V - 2)]
 )
-def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, cls, size):
+def test_another_vocabulary(shallow_config, small_features, scrambled, tmp_path, cls, size):
     """Weights, configuration, decoder and bias follow, in memory and in both kinds of files."""
-    model = scrambled(cls(small_config))
+    model = scrambled(cls(shallow_config))
     shared = min(size, V)
     table, bias = (
         ops.convert_to_numpy(each)[:shared]
@@ -140,7 +140,7 @@ def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, c
         assert after[name].shape[-1] == (2 if name == "sop_logits" else size)
         width = min(before[name].shape[-1], after[name].shape[-1])
         np.testing.assert_allclose(after[name][..., :width], before[name][..., :width], atol=1e-6)
-    assert model.config == small_config.replace(vocab_size=size, id2label=model.config.id2label)
+    assert model.config == shallow_config.replace(vocab_size=size, id2label=model.config.id2label)
     with pytest.raises(ValueError, match=f"vocab_size={size}"):
         model(np.array([[size]]))
 
@@ -156,9 +156,9 @@ def test_another_vocabulary(small_config, small_features, scrambled, tmp_path, c
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_embeddings_of_ids(small_config, small_features, dtype):
+def test_embeddings_of_ids(shallow_config, small_features, dtype):
     """`get_input_embeddings()(ids)` is what `inputs_embeds` takes, also where E = H."""
-    for config in (small_config, small_config.replace(embedding_size=20)):
+    for config in (shallow_config, shallow_config.replace(embedding_size=20)):
         model = AlbertForSequenceClassification(config, dtype=dtype)
         inputs = dict(small_features)
         layer = model.get_input_embeddings()
@@ -171,8 +171,8 @@ def test_embeddings_of_ids(small_config, small_features, dtype):
         layer(np.array([[V]]))
 
 
-def test_embeddings_of_ids_in_a_functional_model(small_config, small_features, tmp_path):
-    model = AlbertForSequenceClassification(small_config)
+def test_embeddings_of_ids_in_a_functional_model(shallow_config, small_features, tmp_path):
+    model = AlbertForSequenceClassification(shallow_config)
     ids = keras.Input((None,), dtype="int32")
     logits = model(inputs_embeds=model.get_input_embeddings()(ids)).logits
     whole = keras.Model(ids, logits)
@@ -184,8 +184,8 @@ def test_embeddings_of_ids_in_a_functional_model(small_config, small_features, t
 
 
 @pytest.mark.slow
-def test_another_vocabulary_before_and_after_training(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_another_vocabulary_before_and_after_training(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("adam", run_eagerly=True)
     model.resize_token_embeddings(V + 1)
     features = {**small_features, "input_ids": np.full((2, 7), V)}
@@ -204,6 +204,6 @@ def test_a_vocabulary_that_stays(model):
     assert model.resize_token_embeddings(V).weight is table
 
 
-def test_a_vocabulary_without_room_for_the_special_tokens(small_config):
+def test_a_vocabulary_without_room_for_the_special_tokens(shallow_config):
     with pytest.raises(ValueError, match="eos_token_id must be null or an id below vocab_size"):
-        AlbertModel(small_config).resize_token_embeddings(3)
+        AlbertModel(shallow_config).resize_token_embeddings(3)

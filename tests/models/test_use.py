@@ -55,8 +55,8 @@ def frozen(config, *parts):
         (),
     ],
 )
-def test_frozen_parts_stay_frozen(small_config, tmp_path, parts):
-    model = frozen(small_config, *parts)
+def test_frozen_parts_stay_frozen(shallow_config, tmp_path, parts):
+    model = frozen(shallow_config, *parts)
     names = [variable.path.split("/", 1)[1] for variable in model.trainable_variables]
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -66,15 +66,15 @@ def test_frozen_parts_stay_frozen(small_config, tmp_path, parts):
     assert type(model).from_config(model.get_config()).trainable_variables == []
 
 
-def test_gradient_checkpointing_is_kept(small_config):
-    model = AlbertForSequenceClassification(small_config)
+def test_gradient_checkpointing_is_kept(shallow_config):
+    model = AlbertForSequenceClassification(shallow_config)
     model.gradient_checkpointing_enable()
     for again in (keras.models.clone_model(model), unshare(model)):
         assert again.albert.encoder.gradient_checkpointing
 
 
-def test_a_functional_model(small_config, small_features, tmp_path):
-    encoder = AlbertModel(dataclasses.replace(small_config, num_hidden_layers=1))
+def test_a_functional_model(shallow_config, small_features, tmp_path):
+    encoder = AlbertModel(dataclasses.replace(shallow_config, num_hidden_layers=1))
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
     model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)["pooler_output"]))
     model.compile("sgd", "mse", run_eagerly=keras.backend.backend() != "jax")
@@ -85,25 +85,25 @@ def test_a_functional_model(small_config, small_features, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int64", "float32"])
-def test_ids_of_any_type(small_config, small_features, dtype):
-    model = AlbertForSequenceClassification(small_config)
+def test_ids_of_any_type(shallow_config, small_features, dtype):
+    model = AlbertForSequenceClassification(shallow_config)
     ids = {**small_features, "input_ids": small_features["input_ids"].astype(dtype)}
     np.testing.assert_array_equal(model(ids).logits, model(small_features).logits)
 
 
 @pytest.mark.parametrize(("convert", "copies"), [(np.asarray, 0), (ops.convert_to_tensor, 3)])
-def test_ids_are_checked_once(small_config, small_features, monkeypatch, convert, copies):
+def test_ids_are_checked_once(shallow_config, small_features, monkeypatch, convert, copies):
     """Arrays on the host; of each input of ids one copy, if it is a tensor already."""
     copied, copy = [], ops.convert_to_numpy
     monkeypatch.setattr(ops, "convert_to_numpy", lambda x: copied.append(x) or copy(x))
     features = {name: convert(value) for name, value in small_features.items()}
     features["position_ids"] = convert(np.arange(7, dtype="int32")[None])
-    AlbertForSequenceClassification(small_config)(features)
+    AlbertForSequenceClassification(shallow_config)(features)
     assert len(copied) == copies
 
 
-def test_weights_need_labels_as_y(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_weights_need_labels_as_y(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     examples = {**small_features, "labels": LABELS}
     with pytest.raises(ValueError, match="sample_weight need labels as `y`"):
@@ -114,16 +114,16 @@ def test_weights_need_labels_as_y(small_config, small_features):
     assert model.evaluate(small_features, LABELS, sample_weight=[0.0, 0.0], verbose=0) == 0.0
 
 
-def test_a_refused_fit_leaves_the_model_as_it_was(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_a_refused_fit_leaves_the_model_as_it_was(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     with pytest.raises(ValueError, match="Received also: offset_mapping"):
         model.fit({**small_features, "offset_mapping": np.zeros((2, 7))}, LABELS, verbose=0)
     model.fit(small_features, LABELS, verbose=0)
 
 
-def test_labels_in_all_the_ways_of_transformers(small_config, tmp_path):
-    AlbertModel(small_config).save_pretrained(tmp_path)
+def test_labels_in_all_the_ways_of_transformers(shallow_config, tmp_path):
+    AlbertModel(shallow_config).save_pretrained(tmp_path)
     load = AlbertForSequenceClassification.from_pretrained
     names = {0: "no", 1: "yes"}
     for options in (
@@ -136,8 +136,8 @@ def test_labels_in_all_the_ways_of_transformers(small_config, tmp_path):
         load(tmp_path, num_labels=4, id2label=names)
 
 
-def test_one_hot_labels_are_refused_unless_they_are_probabilities(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_one_hot_labels_are_refused_unless_they_are_probabilities(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     one_hot = np.eye(3)[LABELS]
     with pytest.raises(ValueError, match="numbers of classes.*argmax"):
         model(small_features, labels=one_hot.astype("int32"))
@@ -151,8 +151,8 @@ def test_one_hot_labels_are_refused_unless_they_are_probabilities(small_config, 
 
 
 @pytest.mark.parametrize("y", [LABELS, {"logits": LABELS}, {"labels": LABELS}])
-def test_a_loss_by_the_outputs_name(small_config, small_features, y):
-    model = AlbertForSequenceClassification(small_config)
+def test_a_loss_by_the_outputs_name(shallow_config, small_features, y):
+    model = AlbertForSequenceClassification(shallow_config)
     expected = float(model(small_features, labels=LABELS).loss)
     for loss in (None, {"logits": keras.losses.SparseCategoricalCrossentropy(True)}):
         model.compile("sgd", loss=loss, run_eagerly=True)
@@ -161,8 +161,8 @@ def test_a_loss_by_the_outputs_name(small_config, small_features, y):
 
 
 @pytest.mark.tensorflow
-def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path):
-    model = AlbertModel(small_config)
+def test_a_quantized_model_is_not_saved_as_one_of_floats(shallow_config, tmp_path):
+    model = AlbertModel(shallow_config)
     model.quantize("int8")
     kernels = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dense)]
     assert {layer.quantization_mode for layer in kernels} == {"int8"}
@@ -171,8 +171,8 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(small_config, tmp_path)
 
 
 @pytest.mark.slow
-def test_keras_loads_a_file_in_a_fresh_process(small_config, tmp_path):
-    model = AlbertForSequenceClassification(small_config)
+def test_keras_loads_a_file_in_a_fresh_process(shallow_config, tmp_path):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, 6)))
     model.save(tmp_path / "model.keras")
     code = "import keras, albert_tf; keras.models.load_model('model.keras')"
@@ -198,8 +198,8 @@ def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path)
 
 
 @pytest.mark.parametrize("label", [3, -1, 1.9, float("nan")])
-def test_labels_outside_the_classes(small_config, small_features, label):
-    model = AlbertForSequenceClassification(small_config)
+def test_labels_outside_the_classes(shallow_config, small_features, label):
+    model = AlbertForSequenceClassification(shallow_config)
     labels = np.array([label, 2])
     message = f"labels must be numbers of classes from 0 to 2.*Received: {label}, the first of 1"
     for run_eagerly, loss in ((False, None), (True, None), (True, NAMED[0])):
@@ -214,8 +214,8 @@ def test_labels_outside_the_classes(small_config, small_features, label):
 
 
 @pytest.mark.parametrize("name", ["input_ids", "token_type_ids", "position_ids"])
-def test_ids_that_are_no_whole_numbers(small_config, small_features, name):
-    model = AlbertForSequenceClassification(small_config)
+def test_ids_that_are_no_whole_numbers(shallow_config, small_features, name):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     features = {**small_features, name: np.zeros((2, 7)) + 0.9}
     for call in (model, model.predict, lambda x: model.evaluate(x, LABELS)):
@@ -252,9 +252,9 @@ def test_labels_of_a_dataset_outside_the_classes(term, label):
         assert np.isnan(loss)
 
 
-def test_fit_takes_a_tokenizers_result(small_config, small_features):
+def test_fit_takes_a_tokenizers_result(shallow_config, small_features):
     lists = {name: value.tolist() for name, value in small_features.items()}
-    model = AlbertForSequenceClassification(small_config)
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
     for features in (BatchEncoding(small_features), BatchEncoding(lists), lists):
@@ -268,9 +268,9 @@ def test_fit_takes_a_tokenizers_result(small_config, small_features):
 
 
 @pytest.mark.parametrize("functional", [True, False])
-def test_keras_models_take_a_tokenizers_result(small_config, small_features, functional):
+def test_keras_models_take_a_tokenizers_result(shallow_config, small_features, functional):
     """Whatever order its features have."""
-    encoder = AlbertModel(small_config)
+    encoder = AlbertModel(shallow_config)
     if functional:
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in small_features}
         model = keras.Model(inputs, encoder(inputs)["pooler_output"])
@@ -285,10 +285,10 @@ def test_keras_models_take_a_tokenizers_result(small_config, small_features, fun
 
 
 @pytest.mark.tensorflow
-def test_a_dataset_of_a_tokenizers_result(small_config, small_features):
+def test_a_dataset_of_a_tokenizers_result(shallow_config, small_features):
     import tensorflow as tf
 
-    model = AlbertForSequenceClassification(small_config)
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
     examples = BatchEncoding(small_features), LABELS
@@ -300,10 +300,10 @@ def _append(lines, line, **_):
     lines.append(line)
 
 
-def test_a_summary_has_shapes(small_config):
+def test_a_summary_has_shapes(shallow_config):
     for model, shapes in (
-        (AlbertForSequenceClassification(small_config), ("(None, None, 20)", "(None, 3)")),
-        (AlbertForMaskedLM(small_config), ("(None, None, 20)", "(None, None, 31)")),
+        (AlbertForSequenceClassification(shallow_config), ("(None, None, 20)", "(None, 3)")),
+        (AlbertForMaskedLM(shallow_config), ("(None, None, 20)", "(None, None, 31)")),
     ):
         lines = []
         model.summary(print_fn=partial(_append, lines), expand_nested=True)
@@ -312,8 +312,8 @@ def test_a_summary_has_shapes(small_config):
         assert "?" not in text
 
 
-def test_inputs_of_another_shape_are_refused(small_config, small_features):
-    model = AlbertModel(small_config)
+def test_inputs_of_another_shape_are_refused(shallow_config, small_features):
+    model = AlbertModel(shallow_config)
     for name in ("attention_mask", "token_type_ids", "position_ids"):
         for wrong in (small_features["attention_mask"][:1, :1], np.ones((3, 7), "int32")):
             with pytest.raises(ValueError, match=f"{name} must have the shape of the ids"):
@@ -321,9 +321,9 @@ def test_inputs_of_another_shape_are_refused(small_config, small_features):
 
 
 @pytest.mark.parametrize(("name", "value"), [("input_ids", -1), ("token_type_ids", 2)])
-def test_ids_outside_the_table_in_a_compiled_call(small_config, small_features, name, value):
+def test_ids_outside_the_table_in_a_compiled_call(shallow_config, small_features, name, value):
     """Keras' lookup would answer as for the last row. JAX has no errors in graphs."""
-    model = AlbertForSequenceClassification(dataclasses.replace(small_config, num_hidden_layers=1))
+    model = AlbertForSequenceClassification(dataclasses.replace(shallow_config, num_hidden_layers=1))
     wrong = {**small_features, name: small_features[name].copy()}
     wrong[name][0, 1] = value
     if keras.backend.backend() == "jax":
@@ -364,8 +364,8 @@ def test_export_without_a_signature(task, task_config, tmp_path):
 
 
 @pytest.mark.parametrize("loss", NAMED)
-def test_a_loss_by_name_reads_logits(small_config, small_features, scrambled, tmp_path, loss):
-    model = scrambled(AlbertForSequenceClassification(small_config))
+def test_a_loss_by_name_reads_logits(shallow_config, small_features, scrambled, tmp_path, loss):
+    model = scrambled(AlbertForSequenceClassification(shallow_config))
     expected = float(model(small_features, labels=LABELS).loss)
     model.compile("sgd", loss=loss, metrics=["sparse_categorical_crossentropy"], run_eagerly=True)
     assert model.evaluate(small_features, LABELS, verbose=0) == pytest.approx(
@@ -377,8 +377,8 @@ def test_a_loss_by_name_reads_logits(small_config, small_features, scrambled, tm
     assert found == pytest.approx([expected] * 2, rel=1e-5)
 
 
-def test_a_loss_by_name_ignores_what_the_models_own_does(small_config, small_features, scrambled):
-    model = scrambled(AlbertForTokenClassification(small_config))
+def test_a_loss_by_name_ignores_what_the_models_own_does(shallow_config, small_features, scrambled):
+    model = scrambled(AlbertForTokenClassification(shallow_config))
     labels = np.where(small_features["attention_mask"], small_features["input_ids"] % 3, -100)
     labels[:, 0] = -100
     expected = float(model(small_features, labels=labels).loss)
@@ -391,9 +391,9 @@ def test_a_loss_by_name_ignores_what_the_models_own_does(small_config, small_fea
 
 @pytest.mark.parametrize("loss", ["binary_crossentropy", "bce", "binary_focal_crossentropy"])
 def test_losses_and_metrics_of_several_labels(
-    small_config, small_features, scrambled, tmp_path, loss
+    shallow_config, small_features, scrambled, tmp_path, loss
 ):
-    config = small_config.replace(problem_type="multi_label_classification")
+    config = shallow_config.replace(problem_type="multi_label_classification")
     model = scrambled(AlbertForSequenceClassification(config))
     labels = np.array([[1, 0, 1], [0, 0, 1]], "float32")
     logits = ops.convert_to_numpy(model(small_features).logits)
@@ -455,15 +455,15 @@ def test_losses_and_metrics_of_several_labels(
         ({"loss": ["mse", "mse"]}, "one loss, or one for each output: logits.*a list of 2"),
     ],
 )
-def test_losses_and_metrics_that_are_refused(small_config, options, message):
-    model = AlbertForSequenceClassification(small_config)
+def test_losses_and_metrics_that_are_refused(shallow_config, options, message):
+    model = AlbertForSequenceClassification(shallow_config)
     with pytest.raises(UserError, match=message):
         model.compile("sgd", **options)
 
 
 @pytest.mark.parametrize("loss", ["sparse_categorical_crossentropy", "categorical_crossentropy"])
-def test_losses_of_one_class_for_several_labels(small_config, loss):
-    config = small_config.replace(problem_type="multi_label_classification")
+def test_losses_of_one_class_for_several_labels(shallow_config, loss):
+    config = shallow_config.replace(problem_type="multi_label_classification")
     with pytest.raises(
         UserError, match="for several labels at once. Received: .*, for one class of"
     ):
@@ -471,11 +471,11 @@ def test_losses_of_one_class_for_several_labels(small_config, loss):
 
 
 @pytest.mark.parametrize("metric", ["precision", "binary_accuracy", keras.metrics.F1Score()])
-def test_metrics_of_each_class(small_config, small_features, scrambled, metric):
+def test_metrics_of_each_class(shallow_config, small_features, scrambled, metric):
     """Numbers of classes would be spread over the classes' probabilities."""
 
     def compiled():
-        model = scrambled(AlbertForSequenceClassification(small_config.replace(num_labels=2)))
+        model = scrambled(AlbertForSequenceClassification(shallow_config.replace(num_labels=2)))
         model.compile("sgd", metrics=[metric], run_eagerly=True)
         return model
 
@@ -492,8 +492,8 @@ def test_metrics_of_each_class(small_config, small_features, scrambled, metric):
         assert found == pytest.approx((best == labels).mean())
 
 
-def test_a_file_with_a_loss_that_is_refused(small_config, tmp_path):
-    model = AlbertForSequenceClassification(small_config)
+def test_a_file_with_a_loss_that_is_refused(shallow_config, tmp_path):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     loss = keras.losses.SparseCategoricalCrossentropy()
     model._compile_config.config["loss"] = loss  # as an earlier version wrote it
@@ -503,9 +503,9 @@ def test_a_file_with_a_loss_that_is_refused(small_config, tmp_path):
     assert not keras.models.load_model(tmp_path / "model.keras", compile=False).compiled
 
 
-def test_losses_in_the_order_of_outputs(small_config, small_features):
+def test_losses_in_the_order_of_outputs(shallow_config, small_features):
     """A list is in the outputs' order, start and end, and not in that of the alphabet."""
-    model = AlbertForQuestionAnswering(small_config.replace(initializer_range=1.0))
+    model = AlbertForQuestionAnswering(shallow_config.replace(initializer_range=1.0))
     y = (np.array([1, 2]), np.array([3, 4]))
     one, other = (
         float(model(small_features, **{name: values}).loss)
@@ -520,8 +520,8 @@ def test_losses_in_the_order_of_outputs(small_config, small_features):
 
 
 @pytest.mark.parametrize("form", [list, tuple, lambda labels: [labels], np.ndarray.tolist])
-def test_labels_in_forms_of_lists(small_config, small_features, form):
-    model = AlbertForSequenceClassification(small_config)
+def test_labels_in_forms_of_lists(shallow_config, small_features, form):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
     assert model.evaluate(small_features, form(LABELS), verbose=0) == expected
@@ -535,20 +535,20 @@ def test_labels_in_forms_of_lists(small_config, small_features, form):
     assert history.history.keys() == {"loss", "val_loss"}
 
 
-def test_labels_of_pieces_as_a_list_of_rows(small_config, small_features):
-    model = AlbertForTokenClassification(small_config)
+def test_labels_of_pieces_as_a_list_of_rows(shallow_config, small_features):
+    model = AlbertForTokenClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     rows = small_features["input_ids"] % 3
     expected = model.evaluate(small_features, rows, verbose=0)
     assert model.evaluate(small_features, list(rows), verbose=0) == expected
-    pair = AlbertForQuestionAnswering(small_config)
+    pair = AlbertForQuestionAnswering(shallow_config)
     pair.compile("sgd", run_eagerly=True)
     with pytest.raises(UserError, match="an array for each of start_positions, end_posi.*of 3"):
         pair.evaluate(small_features, [LABELS] * 3)
 
 
-def test_strings_are_refused(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_strings_are_refused(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", run_eagerly=True)
     names, texts = ["no", "yes"], ["A quiet film.", "Dull."]
     message = "must be numbers, or names in label2id: LABEL_0, LABEL_1.*Received: 'no'.*id2label="
@@ -559,16 +559,16 @@ def test_strings_are_refused(small_config, small_features):
         with pytest.raises(UserError, match="Texts need the model's tokenizer. .*tokenizer ="):
             model.fit(features, LABELS, verbose=0)
         with pytest.raises(UserError, match="must be numbers. Received: 'A quiet film.', … as x"):
-            AlbertForMaskedLM(small_config).predict(features, verbose=0)
+            AlbertForMaskedLM(shallow_config).predict(features, verbose=0)
     with pytest.raises(UserError, match="must be numbers. Received: 'Dull.', … as input_ids"):
         model("Dull.")
 
 
 @pytest.mark.tensorflow
-def test_strings_of_a_dataset_are_refused(small_config, small_features):
+def test_strings_of_a_dataset_are_refused(shallow_config, small_features):
     import tensorflow as tf
 
-    model = AlbertForSequenceClassification(small_config)
+    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd")
     names = np.array(["no", "yes"])
     for examples, name in (((small_features, names), "labels"), ((names, LABELS), "input_ids")):
@@ -576,8 +576,8 @@ def test_strings_of_a_dataset_are_refused(small_config, small_features):
             model.fit(tf.data.Dataset.from_tensors(examples), verbose=0)
 
 
-def test_weights_of_one_column(small_config, small_features):
-    model = AlbertForSequenceClassification(small_config)
+def test_weights_of_one_column(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
     weights = np.array([0.5, 2.0])
     for options in ({}, {"loss": "sparse_categorical_crossentropy"}):
         model.compile("sgd", weighted_metrics=["accuracy"], run_eagerly=True, **options)
@@ -607,17 +607,17 @@ def test_h5_files(task, task_model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.h5", "model.weights.h5"])
-def test_weights_of_keras_2_are_refused(small_config, tmp_path, name):
+def test_weights_of_keras_2_are_refused(shallow_config, tmp_path, name):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / name, "w") as file:
         file.attrs["keras_version"] = b"2.15.0"
     with pytest.raises(UserError, match=f"{name}, of Keras 2.*tf_model.h5.*from_pretrained"):
-        AlbertForSequenceClassification(small_config).load_weights(tmp_path / name)
+        AlbertForSequenceClassification(shallow_config).load_weights(tmp_path / name)
 
 
-def test_copies(small_config, small_features):
+def test_copies(shallow_config, small_features):
     """`copy.deepcopy` and pickle keep weights and what was given to `compile`."""
-    model = AlbertForSequenceClassification(small_config)
+    model = AlbertForSequenceClassification(shallow_config)
     loss = "sparse_categorical_crossentropy"
     model.compile("adam", loss, metrics=["accuracy"], run_eagerly=True)
     expected = model.evaluate(small_features, LABELS, verbose=0)
@@ -627,18 +627,18 @@ def test_copies(small_config, small_features):
         )
 
 
-def test_layers_for_each_time_step(small_config):
+def test_layers_for_each_time_step(shallow_config):
     """`TimeDistributed` asks layers for the shapes of their outputs."""
     hidden = keras.Input((3, 7, 20))
     ids = keras.Input((3, 7), dtype="int32")
-    encoder = AlbertModel(small_config)
+    encoder = AlbertModel(shallow_config)
     single = keras.Input((7,), dtype="int32")
     pooled = keras.Model(single, encoder(single)["pooler_output"])
     for layer, inputs, shape in (
-        (layers.FactorizedEmbedding(small_config), ids, (None, 3, 7, 20)),
+        (layers.FactorizedEmbedding(shallow_config), ids, (None, 3, 7, 20)),
         (encoder.get_input_embeddings(), ids, (None, 3, 7, 6)),
-        (layers.FeedForward(small_config), hidden, (None, 3, 7, 20)),
-        (layers.ClassificationHead(small_config, units=4), hidden, (None, 3, 7, 4)),
+        (layers.FeedForward(shallow_config), hidden, (None, 3, 7, 20)),
+        (layers.ClassificationHead(shallow_config, units=4), hidden, (None, 3, 7, 4)),
         (pooled, ids, (None, 3, 20)),
     ):
         assert keras.layers.TimeDistributed(layer)(inputs).shape == shape
@@ -646,4 +646,4 @@ def test_layers_for_each_time_step(small_config):
         "last_hidden_state": (2, 7, 20),
         "pooler_output": (2, 20),
     }
-    assert layers.SpanHead(small_config).compute_output_shape((2, 7, 20)) == ((2, 7), (2, 7))
+    assert layers.SpanHead(shallow_config).compute_output_shape((2, 7, 20)) == ((2, 7), (2, 7))

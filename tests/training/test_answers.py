@@ -73,7 +73,7 @@ def test_squad_2_from_files_to_answers(tmp_path, head):
     assert answer["answer"] in context
 
 
-@pytest.mark.usefixtures("without_graphs", "one_layer")
+@pytest.mark.usefixtures("without_graphs", "quick_runs")
 def test_squad_1(tmp_path, monkeypatch):
     data = write(tmp_path / "all.json", impossible=False)
     report = finetune(options(data, tmp_path / "out", steps=2))

@@ -242,15 +242,17 @@ def test_a_signal_saves_and_the_same_program_goes_on(make, tmp_path, ctrl_c_enab
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_a_run_by_epochs_goes_on_after_the_last_one(tmp_path):
+def test_a_run_by_epochs_goes_on_after_the_last_one(tiny_tokenizer, tmp_path):
     """The order of texts is that of the epoch; a crash in mid-epoch loses its start."""
     texts = [f"{word} film {number}" for number in range(4) for word in ("good", "bad")]
     labels, folder = [1, 0] * 4, tmp_path / "run"
 
     def train(folder, *others):
         keras.utils.set_random_seed(3)
-        model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-        model = model.with_depth(1)
+        model = AlbertForSequenceClassification(
+            AlbertConfig.from_size("tiny", vocab_size=200, num_hidden_layers=1, num_labels=2)
+        )
+        model.tokenizer = tiny_tokenizer
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
         resume = Resume(folder)
         options = {"epochs": 2, "initial_epoch": resume.epoch, "batch_size": 4, "verbose": 0}

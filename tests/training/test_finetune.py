@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import classification_dataset
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import locked
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -23,7 +23,7 @@ from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import FinetuningOptions
 
-pytestmark = pytest.mark.usefixtures("one_layer")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ("warm", "funny", "clever", "kind", "fresh", "wonderful", "generous", "quiet")
 MNLI = ("entailment", "neutral", "contradiction")
@@ -368,8 +368,11 @@ def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_the_command_is_fit(tmp_path):
+def test_the_command_is_fit(tiny_tokenizer, tmp_path):
     """Ten lines of Python give the same weights as the command, with dropout."""
+    encoder = tmp_path / "encoder"
+    AlbertModel(AlbertConfig.from_size("tiny", vocab_size=200)).save_pretrained(encoder)
+    tiny_tokenizer.save_pretrained(encoder)
     texts, labels = ["A fine film.", "Dull.", "Lovely!", "Bad, so bad."] * 3, ["good", "bad"] * 6
     for name in ("train", "dev"):
         rows = zip(texts, labels, strict=True)
@@ -377,12 +380,12 @@ def test_the_command_is_fit(tmp_path):
             "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
         )
     given = {"epochs": 2, "batch_size": 4, "learning_rate": 3e-4, "max_length": 32}
-    report = finetune(task="classify", data=tmp_path, model="small", output=tmp_path / "a", **given)
+    report = finetune(task="classify", data=tmp_path, model=str(encoder), output=tmp_path / "a", **given)
 
     keras.utils.set_random_seed(12345)
     rates = dict.fromkeys(DROPOUT_RATES, report["settings"]["dropout"])
     names = {0: "bad", 1: "good"}
-    model = AlbertForSequenceClassification.from_pretrained("small", id2label=names, **rates)
+    model = AlbertForSequenceClassification.from_pretrained(encoder, id2label=names, **rates)
     schedule = WarmupPolynomialDecay(3e-4, 0, total_steps=6, form="usual")
     model.compile(AlbertAdamW(schedule, bias_correction=True))
     numbers = [model.config.label2id[label] for label in labels]

@@ -14,7 +14,7 @@ from albert_tf.pipelines import pipeline
 from albert_tf.training.finetune import finetune
 from tests.training.test_finetune import Crash, at_step, crash, options
 
-pytestmark = pytest.mark.usefixtures("one_layer")
+pytestmark = pytest.mark.usefixtures("quick_runs")
 THINGS = ("film", "room", "meal", "staff", "garden", "ticket")
 WORDS = ("warm", "funny", "clever", "dull", "noisy", "broken", "rude", "cold")
 FILES = {"1_Pooling", "modules.json", "sentence_bert_config.json"}

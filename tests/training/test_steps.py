@@ -184,6 +184,7 @@ def test_micro_batches_are_one_step(batches, whole):
     assert_metrics(found, whole[1])
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_micro_batches_of_another_loss_are_one_step():
     """Each part's mean of a loss of Keras counts alike, and so do sample weights."""
     generator = np.random.default_rng(1)
@@ -256,6 +257,7 @@ def test_accumulation_of_keras_is_refused():
         compiled(AlbertAdamW(0.1, gradient_accumulation_steps=3), micro_batches=2)
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("accumulation", [{}, {"gradient_accumulation_steps": 2}])
 def test_a_saved_step_resumes_exactly(batches, tmp_path, accumulation):
     """Saves dropout seeds, moments, the average of weights and gradients between two steps."""
@@ -299,6 +301,7 @@ def test_half_precision(batches, whole, policy):
     assert max(np.abs(new - old).max() for new, old in moved) > 0.05
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_an_overflow_skips_the_step_and_lowers_the_scale(batches):
     """Skips the update for gradients beyond float16."""
     scaled = keras.optimizers.LossScaleOptimizer(AlbertAdamW(0.01), initial_scale=2.0**40)
