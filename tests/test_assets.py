@@ -89,6 +89,7 @@ def test_it_fills_masks():
         assert word in [each["token_str"] for each in answers], text
 
 
+@pytest.mark.slow
 def test_late_positions_know_as_much_as_early_ones():
     tokenizer, model = (
         cls.from_pretrained("small") for cls in (AlbertTokenizer, AlbertForMaskedLM)

@@ -1,5 +1,6 @@
 """The README's first example gives the answers that it shows, whatever the seed."""
 
+import os
 import re
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def test_the_script_measures_the_readmes_example():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_the_answers_are_right(seed):
+def test_the_answers_are_right():
+    """Draws a seed each day; `python -m benchmarks.first_example` tries a hundred."""
+    seed = int(os.environ["ALBERT_TF_SEED"]) % 100
     accuracy, is_right, difference = first_example.run(seed)
     assert is_right
     assert accuracy > 0.75

@@ -39,7 +39,8 @@ def classifier(tiny_vocabulary, tmp_path_factory):
     folder = tmp_path_factory.mktemp("classifier")
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
     labels = {0: "bad", 1: "good"}
-    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, id2label=labels)
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 2}
+    config = AlbertConfig.from_size("tiny", **sizes, id2label=labels)
     AlbertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -52,7 +53,8 @@ def task_model(tiny_vocabulary, scrambled):
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=48)
-    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size)
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
+    config = AlbertConfig.from_size("tiny", **sizes)
     labels = {"tag": ("B-PER", "I-PER", "B-LOC"), "predict": ("bad", "good")}
 
     @functools.cache

@@ -13,6 +13,9 @@ from albert_tf.assets import reviews
 from tests.training.test_finetune import ask_to_stop, at_step
 
 
+pytestmark = pytest.mark.usefixtures("quick_runs")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def without_graphs():
     """Runs TensorFlow's functions eagerly: two steps take a third of the time."""

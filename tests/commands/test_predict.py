@@ -170,7 +170,11 @@ def tagger(tiny_vocabulary, scrambled, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tagger")
     labels = dict(enumerate(("O", "B-PER", "I-PER")))
     config = AlbertConfig.from_size(
-        "tiny", vocab_size=tokenizer.vocab_size, id2label=labels, max_position_embeddings=16
+        "tiny",
+        vocab_size=tokenizer.vocab_size,
+        num_hidden_layers=1,
+        id2label=labels,
+        max_position_embeddings=16,
     )
     scrambled(AlbertForTokenClassification(config)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -214,6 +218,7 @@ def test_predict_labels_that_no_training_named(run, classifier, tiny_vocabulary,
     config = AlbertConfig.from_size(
         "tiny",
         vocab_size=AlbertTokenizer(tiny_vocabulary).vocab_size,
+        num_hidden_layers=1,
         id2label={0: "entailment", 1: "not_entailment"},
         initializer_range=0.3,
     )

@@ -168,29 +168,20 @@ def of_tflite(file):
     }
 
 
-@pytest.fixture(scope="module")
-def found(classifier, tokenizer, tmp_path_factory):
+@pytest.mark.slow
+def test_counts(classifier, tokenizer, tmp_path):
     """Exports in fresh processes: Keras numbers the names of a process's models, in all nodes."""
-    folder = tmp_path_factory.mktemp("counts")
     for part in (classifier, tokenizer):
-        part.save_pretrained(folder / "model")
+        part.save_pretrained(tmp_path / "model")
     for output in ("saved-model", "model.tflite"):
         command = [sys.executable, "-m", "albert_tf.cli", "export", output.removeprefix("model.")]
         command += ["--model", "model", "--output", output, "--ids-only", "--no-check"]
-        subprocess.run(command, check=True, cwd=folder)
-    return {
+        subprocess.run(command, check=True, cwd=tmp_path)
+    found = {
         **of_imports(),
-        **of_saved_model(folder / "saved-model"),
-        **of_tflite(folder / "model.tflite"),
+        **of_saved_model(tmp_path / "saved-model"),
+        **of_tflite(tmp_path / "model.tflite"),
     }
-
-
-@pytest.mark.slow
-def test_counts(found):
     assert {name: found[name] for name in EXACT} == EXACT
-
-
-@pytest.mark.slow
-def test_bounds(found):
     assert not {name: (found[name], most) for name, most in AT_MOST.items() if found[name] > most}
     assert found.keys() == EXACT.keys() | AT_MOST.keys()

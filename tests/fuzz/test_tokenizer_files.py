@@ -62,6 +62,7 @@ def test_spiece_model(sentencepiece, data, tmp_path):
     works_or_is_refused(tmp_path)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_vocab_txt(wordpiece, data, tmp_path):
     content = data.draw(mutated((wordpiece / "vocab.txt").read_bytes()))

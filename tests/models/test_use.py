@@ -323,7 +323,9 @@ def test_inputs_of_another_shape_are_refused(shallow_config, small_features):
 @pytest.mark.parametrize(("name", "value"), [("input_ids", -1), ("token_type_ids", 2)])
 def test_ids_outside_the_table_in_a_compiled_call(shallow_config, small_features, name, value):
     """Keras' lookup would answer as for the last row. JAX has no errors in graphs."""
-    model = AlbertForSequenceClassification(dataclasses.replace(shallow_config, num_hidden_layers=1))
+    model = AlbertForSequenceClassification(
+        dataclasses.replace(shallow_config, num_hidden_layers=1)
+    )
     wrong = {**small_features, name: small_features[name].copy()}
     wrong[name][0, 1] = value
     if keras.backend.backend() == "jax":

@@ -249,8 +249,9 @@ def test_a_run_by_epochs_goes_on_after_the_last_one(tiny_tokenizer, tmp_path):
 
     def train(folder, *others):
         keras.utils.set_random_seed(3)
+        sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
         model = AlbertForSequenceClassification(
-            AlbertConfig.from_size("tiny", vocab_size=200, num_hidden_layers=1, num_labels=2)
+            AlbertConfig.from_size("tiny", **sizes, num_labels=2)
         )
         model.tokenizer = tiny_tokenizer
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9))

@@ -21,7 +21,11 @@ def teacher(tmp_path, tiny_tokenizer):
 
     def save(**fields):
         config = AlbertConfig.from_size(
-            "tiny", vocab_size=len(tiny_tokenizer), initializer_range=0.3, **fields
+            "tiny",
+            vocab_size=len(tiny_tokenizer),
+            num_hidden_layers=1,
+            initializer_range=0.3,
+            **fields,
         )
         AlbertForSequenceClassification(config).save_pretrained(tmp_path)
         tiny_tokenizer.save_pretrained(tmp_path)

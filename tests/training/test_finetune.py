@@ -371,7 +371,8 @@ def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny
 def test_the_command_is_fit(tiny_tokenizer, tmp_path):
     """Ten lines of Python give the same weights as the command, with dropout."""
     encoder = tmp_path / "encoder"
-    AlbertModel(AlbertConfig.from_size("tiny", vocab_size=200)).save_pretrained(encoder)
+    config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer))
+    AlbertModel(config).save_pretrained(encoder)
     tiny_tokenizer.save_pretrained(encoder)
     texts, labels = ["A fine film.", "Dull.", "Lovely!", "Bad, so bad."] * 3, ["good", "bad"] * 6
     for name in ("train", "dev"):
@@ -380,7 +381,9 @@ def test_the_command_is_fit(tiny_tokenizer, tmp_path):
             "text\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
         )
     given = {"epochs": 2, "batch_size": 4, "learning_rate": 3e-4, "max_length": 32}
-    report = finetune(task="classify", data=tmp_path, model=str(encoder), output=tmp_path / "a", **given)
+    report = finetune(
+        task="classify", data=tmp_path, model=str(encoder), output=tmp_path / "a", **given
+    )
 
     keras.utils.set_random_seed(12345)
     rates = dict.fromkeys(DROPOUT_RATES, report["settings"]["dropout"])

@@ -386,6 +386,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc")
 def test_memory_stays_bounded(tmp_path):
     """Reads 48 MB of one line, one document or white space, each within the bound."""
