@@ -12,7 +12,6 @@ from albert_tf import cli
 from albert_tf.assets import reviews
 from tests.training.test_finetune import ask_to_stop, at_step
 
-
 pytestmark = pytest.mark.usefixtures("quick_runs")
 
 

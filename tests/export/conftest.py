@@ -62,7 +62,8 @@ def make_classifier(make_model):
 
 @pytest.fixture(scope="session")
 def classifier(make_classifier):
-    return make_classifier()
+    """Has a loop: of two layers, since the last one is computed apart."""
+    return make_classifier(num_hidden_layers=3)
 
 
 @pytest.fixture(scope="session")

@@ -222,7 +222,7 @@ def test_existing_output(classifier, tokenizer, tmp_path):
 @pytest.mark.parametrize("task", [*TASKS, "answerability"])
 def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
     """Not float32, as Keras would; and outputs in float32 under any policy."""
-    model = make_model(task, "mixed_bfloat16")
+    model = make_model(task, "mixed_bfloat16", num_hidden_layers=3)
     tf.saved_model.save(model, str(tmp_path))
     _, served = signatures(str(tmp_path))
     shape = (2, 3, 7) if task == "multiple-choice" else (2, 7)
