@@ -23,6 +23,8 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 
 NESTED = ["--text-column", "a.b"]
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def test_predict_from_a_file_as_json(run, classifier, tmp_path):
     texts = ["A quiet delight.", "", "Déjà vu", "Dull."]

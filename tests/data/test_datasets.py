@@ -35,6 +35,7 @@ def model(tokenizer, **fields):
 
 
 @pytest.mark.filterwarnings("error:`shuffle=True`")
+@pytest.mark.usefixtures("without_graphs")
 def test_fit_and_predict(tiny_tokenizer):
     labels = [number % 2 for number in range(11)]
     dataset = classification_dataset(tiny_tokenizer, TEXTS, labels, batch_size=4, max_length=16)
@@ -160,6 +161,7 @@ def test_answers_that_are_nowhere(tiny_tokenizer):
         question_answering_dataset(tiny_tokenizer, ["where?"], [CONTEXT], lost)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_tags(tiny_tokenizer):
     keras.utils.set_random_seed(3)  # some weights answer "O" to all words
     names = ["O", "B-X", "I-X"]

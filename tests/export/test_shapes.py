@@ -17,6 +17,7 @@ def cut(features, rows, length):
     return {name: values[rows, :length] for name, values in features.items()}
 
 
+@pytest.mark.slow
 def test_buckets(checked, features, classifier, written):
     buckets = checked(export_tflite, classifier, max_length=None, lengths=(8, 16))
     interpreter = Interpreter(str(buckets.path))

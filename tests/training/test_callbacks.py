@@ -274,6 +274,7 @@ def test_a_run_by_epochs_goes_on_after_the_last_one(tiny_tokenizer, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_fit_that_begins_with_another_epoch(make, tmp_path):
     classifier, batches = make
     model = classifier()
@@ -282,6 +283,7 @@ def test_a_fit_that_begins_with_another_epoch(make, tmp_path):
         model.fit(batches(), callbacks=[Resume(tmp_path)], shuffle=False, verbose=0)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_other_callbacks_states_are_saved(make, tmp_path):
     classifier, batches = make
     keep = KeepBest(scored(0.5, 0.4, 0.3, 0.2, 0.1), None, 3)

@@ -113,14 +113,8 @@ def test_another_seed_gives_other_files(finished, make, content, tmp_path):
     assert not {ours[name] for name in ours if name.startswith("ex")} & {*others.values()}
 
 
-@pytest.mark.parametrize(
-    "stop",
-    [
-        signal.SIGINT,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_worker_outlives_the_run(long_job, stop):
     _, process = long_job
     if stop == signal.SIGINT:
