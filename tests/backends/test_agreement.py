@@ -20,12 +20,12 @@ B, T, C, P = 2, 7, 3, 4
 TOKENS = np.array([[-100, 4, 9, -100, 1, 0, 2], [-100, 3, -100, 7, -100, -100, -100]])
 POSITIONS = np.array([[1, 2, 4, 6], [1, 3, 0, 0]])
 ANSWER = {"start_positions": np.array([3, 7]), "end_positions": np.array([5, 7])}
-# Model, changes of the configuration, further inputs.
+# Model, changes of the configuration, further inputs. Two have a loop of two layers before the last.
 MODELS = {
-    "model": ("AlbertModel", {}, {}),
+    "model": ("AlbertModel", {"num_hidden_layers": 3}, {}),
     "pretraining": (
         "AlbertForPreTraining",
-        {"num_hidden_groups": 2},
+        {"num_hidden_groups": 2, "num_hidden_layers": 3},
         {"labels": TOKENS, "sentence_order_label": np.array([1, 0])},
     ),
     "masked_lm": (
@@ -86,7 +86,8 @@ def processes(small_config, small_features, scrambled, tmp_path_factory):
     """A process for each installed backend, side by side, and the file that it writes."""
     folder, started = tmp_path_factory.mktemp("backends"), {}
     for name, (cls, changes, further) in MODELS.items():
-        config = dataclasses.replace(small_config, classifier_dropout_prob=0.0, **changes)
+        changes = {"classifier_dropout_prob": 0.0, "num_hidden_layers": 2, **changes}
+        config = dataclasses.replace(small_config, **changes)
         write(folder / "models" / name, cls, config, small_features, further, scrambled)
     for backend in ("tensorflow", *OTHERS):
         if importlib.util.find_spec(backend):

@@ -23,12 +23,11 @@ ATOMIC = ("saved-model", "tflite", "convert")
 TRIED = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
     *(("convert", kind) for kind in ("kill", "cut", "time", "limit", "twice", "read-only")),
-    ("saved-model", "kill"),
     ("saved-model", "limit"),
-    *(("tflite", kind) for kind in ("kill", "cut")),
-    *(("pretrain", kind) for kind in ("kill", "twice")),
-    *(("finetune", kind) for kind in ("kill", "limit")),
-    *(("similarity", kind) for kind in ("kill", "torn")),
+    ("tflite", "cut"),
+    ("pretrain", "kill"),
+    ("finetune", "kill"),
+    ("similarity", "torn"),
 ]
 KINDS = ("kill", "time", "cut", "cut", "limit", "disk", "read-only", "torn", "twice")
 PARTIAL = f".{OUTPUT}.partial"
