@@ -346,7 +346,7 @@ def _lines_alone(path, *_):
 
     figure = Figure()
     yield figure
-    lines = [line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]
+    lines = [line.get_xydata().round(3).tolist() for axes in figure.axes for line in axes.lines]
     path.write_text(repr(lines))
 
 
