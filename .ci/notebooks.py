@@ -109,7 +109,8 @@ def markdown(path):
         if cell.cell_type == "code":
             blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
         else:
-            blocks.append(PREVIEW.sub("", cell.source))
+            text = PREVIEW.sub("", cell.source)
+            blocks.append(IMAGE.sub(r"\g<label>", text))  # of a picture that no run has written
     return "\n\n".join(blocks)
 
 
