@@ -1,5 +1,7 @@
 """The page in Chromium: ids, scores and answers are those of Keras, and no request leaves it."""
 
+import os
+import random
 import shutil
 
 import numpy as np
@@ -138,7 +140,14 @@ def test_the_first_example_is_answered_without_a_click(
 
 
 def test_classes(open_task, tokenizer):
+    """Draws texts whose pieces have equal sums of scores in another order, such as 9 99, 99 9."""
     model, page = open_task("sequence-classification")
+    draw = random.Random(os.environ["ALBERT_TF_SEED"])
+    ties = ["".join(draw.choices("09 abden", k=draw.randint(2, 14))) for _ in range(500)]
+    all_ids = "(texts) => texts.map((each) => globalThis.page.tokenizer.ids(each))"
+    expected = tokenizer(ties, add_special_tokens=False)["input_ids"]
+    for text, *ids in zip(ties, page.evaluate(all_ids, ties), expected, strict=True):
+        assert ids[0] == ids[1], text
     assert page.evaluate("globalThis.page.model.signatures.map((each) => each.length)") == [8, 24]
     classify = TextClassificationPipeline(model, tokenizer)
     for text in HARD:

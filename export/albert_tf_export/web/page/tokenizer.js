@@ -9,19 +9,24 @@ const characters = (text) => Array.from(text); // code points
 
 export class Tokenizer {
   static async load(content) {
-    return new Tokenizer(await open(content));
+    return new Tokenizer(await open(content), vocabulary(content));
   }
 
-  constructor(processor) {
+  constructor(processor, vocabulary) {
     this.processor = processor;
+    this.vocabulary = vocabulary;
   }
 
   ids(text) {
-    return this.processor.encodeIds(wellFormed(text));
+    const { ids, unknown } = this.vocabulary;
+    return this.pieces(text).map((piece) => ids.get(piece) ?? unknown);
   }
 
+  // The package's SentencePiece is an old one, which decides otherwise between segmentations whose
+  // scores are equal or nearly so ("ee" "e", "e" "ee"). So it normalizes, and this divides.
   pieces(text) {
-    return this.processor.encodePieces(wellFormed(text));
+    const normalized = this.processor.encodePieces(wellFormed(text)).join("");
+    return divided(characters(normalized), this.vocabulary);
   }
 
   decode(ids) {
@@ -39,12 +44,14 @@ export class Tokenizer {
     const counts = this.#counts(text);
     const span = (first, last) => {
       const begin = (after[first - 1] ?? 0) + (pieces[first].startsWith(SPACE) ? 1 : 0);
+      // A space alone is counted with the letter after it, which isn't the last piece's.
+      const finish = after[last] - (pieces[last] === SPACE ? 1 : 0);
       let start = Math.max(0, counts.findIndex((count) => count > begin) - 1);
       // A character that becomes several (a ligature) belongs to each piece that has one of them;
       // one that becomes none (an accent) belongs to the character before it.
       let end = Math.max(
-        counts.findIndex((count) => count >= after[last]),
-        counts.findLastIndex((count) => count <= after[last]),
+        counts.findIndex((count) => count >= finish),
+        counts.findLastIndex((count) => count <= finish),
       );
       while (start < end && !letters[start].trim()) start += 1;
       while (end > start && !letters[end - 1].trim()) end -= 1;
@@ -68,6 +75,88 @@ export class Tokenizer {
       before = counts.at(-1);
     }
     return counts;
+  }
+}
+
+// Returns the pieces of a text with the highest sum of scores, in float32 as SentencePiece adds
+// them; of equal sums the one whose last piece begins first. Characters without a piece join to one.
+function divided(letters, { scores, longest, least }) {
+  const best = [{ score: 0 }, ...letters.map(() => ({ score: -Infinity }))];
+  const offer = (end, score, start, isUnknown) => {
+    const sum = Math.fround(score);
+    if (sum > best[end].score) best[end] = { score: sum, start, isUnknown };
+  };
+  letters.forEach((letter, start) => {
+    let piece = "";
+    for (const each of letters.slice(start, start + longest)) {
+      piece += each;
+      const score = scores.get(piece);
+      if (score === undefined) continue;
+      offer(start + characters(piece).length, best[start].score + score, start, false);
+    }
+    if (!scores.has(letter)) offer(start + 1, best[start].score + least, start, true);
+  });
+  const pieces = [];
+  let after = { isUnknown: false };
+  for (let end = letters.length; end > 0; end = after.start) {
+    const { start, isUnknown } = best[end];
+    const piece = letters.slice(start, end).join("");
+    if (isUnknown && after.isUnknown) pieces[0] = piece + pieces[0];
+    else pieces.unshift(piece);
+    after = best[end];
+  }
+  return pieces;
+}
+
+const [NORMAL, UNKNOWN, USER_DEFINED] = [1, 2, 4]; // kinds of pieces
+const UNKNOWN_PENALTY = 10;
+
+// Reads the pieces of a SentencePiece model: field 1 of a protocol buffer, with text, score, kind.
+function vocabulary(content) {
+  const [ids, scores, kinds] = [new Map(), new Map(), new Map()];
+  const utf8 = new TextDecoder();
+  let unknown = 0;
+  for (const [field, message] of fields(content)) {
+    if (field !== 1) continue;
+    const { 1: text, 2: score, 3: kind = NORMAL } = Object.fromEntries(fields(message));
+    const piece = utf8.decode(text);
+    if (kind === UNKNOWN) unknown = ids.size;
+    ids.set(piece, ids.size);
+    if (kind === NORMAL || kind === USER_DEFINED) scores.set(piece, score ?? 0);
+    if (kind === USER_DEFINED) kinds.set(piece, text.length);
+  }
+  const normal = [...scores].filter(([piece]) => !kinds.has(piece)).map(([, score]) => score);
+  const [least, most] = [Math.min, Math.max].map((choose) => normal.reduce((a, b) => choose(a, b)));
+  for (const [piece, bytes] of kinds) scores.set(piece, bytes * most - 0.1);
+  const longest = Math.max(...Array.from(scores.keys(), (piece) => characters(piece).length));
+  return { ids, scores, unknown, longest, least: Math.fround(least - UNKNOWN_PENALTY) };
+}
+
+// Yields the number and the value of each field of a protocol buffer.
+function* fields(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let at = 0;
+  const number = () => {
+    let [value, size] = [0, 1];
+    for (;;) {
+      const byte = bytes[at++];
+      value += (byte & 127) * size;
+      size *= 128;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.length) {
+    const key = number();
+    const kind = key % 8;
+    let value;
+    if (kind === 0) value = number();
+    else if (kind === 5) [value, at] = [view.getFloat32(at, true), at + 4];
+    else if (kind === 1) at += 8;
+    else {
+      const size = number();
+      [value, at] = [bytes.subarray(at, at + size), at + size];
+    }
+    yield [Math.floor(key / 8), value];
   }
 }
 
