@@ -20,7 +20,7 @@ B, T, C, P = 2, 7, 3, 4
 TOKENS = np.array([[-100, 4, 9, -100, 1, 0, 2], [-100, 3, -100, 7, -100, -100, -100]])
 POSITIONS = np.array([[1, 2, 4, 6], [1, 3, 0, 0]])
 ANSWER = {"start_positions": np.array([3, 7]), "end_positions": np.array([5, 7])}
-# Model, changes of the configuration, further inputs. Two have a loop before the last layer.
+# Model, changes of the configuration, further inputs. Three have a loop before the last layer.
 MODELS = {
     "model": ("AlbertModel", {"num_hidden_layers": 3}, {}),
     "pretraining": (
@@ -36,7 +36,11 @@ MODELS = {
             "labels": np.take_along_axis(TOKENS, POSITIONS, axis=1),
         },
     ),
-    "classes": ("AlbertForSequenceClassification", {"inner_group_num": 2}, {"labels": [2, 0]}),
+    "classes": (
+        "AlbertForSequenceClassification",
+        {"inner_group_num": 2, "num_hidden_layers": 3},
+        {"labels": [2, 0]},
+    ),
     "several_labels": (
         "AlbertForSequenceClassification",
         {"problem_type": "multi_label_classification", "hidden_act": "silu"},
