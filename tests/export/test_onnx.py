@@ -89,9 +89,9 @@ def test_weights_that_were_never_trained(onnxruntime, tokenizer, tmp_path):
 
 
 @pytest.mark.peers
-def test_a_classifier(session, exported, features, logits):
+def test_a_classifier(session, exported, classifier, features, logits):
     """Rows of any number and length; labels beside, and in the file."""
-    path = exported("sequence-classification").path
+    path = exported(classifier).path
     made = session(path)
     rows = ("tensor(int32)", "batch", "length")
     assert axes(made.get_inputs()) == dict.fromkeys(features, rows)
@@ -132,11 +132,11 @@ def test_the_embedding_of_words_is_stored_once(exported, make_model):
 
 
 @pytest.mark.peers
-def test_eight_bits(exported, features, logits, session):
+def test_eight_bits(exported, classifier, features, logits, session):
     """Other rows of a batch, of which one scale was chosen for all, don't change an answer."""
     import onnx
 
-    report = exported("sequence-classification", quantize="dynamic")
+    report = exported(classifier, quantize="dynamic")
     made = session(report.path)
     found = made.run(["logits"], dict(features))[0]
     assert 1e-5 < np.abs(found - logits).max() < 0.1
