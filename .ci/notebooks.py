@@ -103,9 +103,9 @@ def digest(path):
 
 def markdown(path):
     """Returns cells and outputs as Markdown; without outputs if the notebook hasn't run."""
-    source = kept(path) if kept(path).exists() else path
+    cached = kept(path)
     blocks = []
-    for cell in nbformat.read(source, as_version=4).cells:
+    for cell in nbformat.read(cached if cached.exists() else path, as_version=4).cells:
         if cell.cell_type == "code":
             blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
         else:
@@ -138,8 +138,9 @@ def first_plot(path):
 
 if __name__ == "__main__":
     run_all()
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")) if sys.argv[1:] == ["--draw"] else ():
-        if svg := first_plot(path):
-            target = PICTURES / f"{path.stem}.svg"
-            target.write_text(standalone(svg), encoding="utf-8")
-            print(target)
+    if sys.argv[1:] == ["--draw"]:
+        for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+            if svg := first_plot(path):
+                target = PICTURES / f"{path.stem}.svg"
+                target.write_text(standalone(svg), encoding="utf-8")
+                print(target)

@@ -18,15 +18,22 @@ export class Tokenizer {
   }
 
   ids(text) {
+    return this.#idsOf(this.pieces(text));
+  }
+
+  #idsOf(pieces) {
     const { ids, unknown } = this.vocabulary;
-    return this.pieces(text).map((piece) => ids.get(piece) ?? unknown);
+    return pieces.map((piece) => ids.get(piece) ?? unknown);
   }
 
   // The package's SentencePiece is an old one, which decides otherwise between segmentations whose
   // scores are equal or nearly so ("ee" "e", "e" "ee"). So it normalizes, and this divides.
   pieces(text) {
-    const normalized = this.processor.encodePieces(wellFormed(text)).join("");
-    return divided(characters(normalized), this.vocabulary);
+    return divided(this.#normalized(text), this.vocabulary);
+  }
+
+  #normalized(text) {
+    return characters(this.processor.encodePieces(wellFormed(text)).join(""));
   }
 
   decode(ids) {
@@ -57,7 +64,7 @@ export class Tokenizer {
       while (end > start && !letters[end - 1].trim()) end -= 1;
       return [start, end];
     };
-    return { ids: this.ids(text), pieces, isWord, span };
+    return { ids: this.#idsOf(pieces), pieces, isWord, span };
   }
 
   // The number of normalized characters that the first 0, 1, 2, … characters of a text make.
@@ -69,7 +76,7 @@ export class Tokenizer {
       const letters = characters(word);
       const goesOn = before > 0 && letters[0].trim() ? 1 : 0; // has no space before it
       for (let size = 1; size <= letters.length; size += 1) {
-        const length = characters(this.pieces(letters.slice(0, size).join("")).join("")).length;
+        const length = this.#normalized(letters.slice(0, size).join("")).length;
         counts.push(Math.max(counts.at(-1), before + Math.max(0, length - goesOn)));
       }
       before = counts.at(-1);
@@ -79,7 +86,7 @@ export class Tokenizer {
 }
 
 // Returns the pieces of a text with the highest sum of scores, in float32 as SentencePiece adds
-// them; of equal sums the one whose last piece begins first. Characters without a piece join to one.
+// them; of equal sums the one whose last piece begins first. Characters without a piece become one.
 function divided(letters, { scores, longest, least }) {
   const best = [{ score: 0 }, ...letters.map(() => ({ score: -Infinity }))];
   const offer = (end, score, start, isUnknown) => {
@@ -88,11 +95,10 @@ function divided(letters, { scores, longest, least }) {
   };
   letters.forEach((letter, start) => {
     let piece = "";
-    for (const each of letters.slice(start, start + longest)) {
-      piece += each;
+    for (let end = start + 1; end <= Math.min(start + longest, letters.length); end += 1) {
+      piece += letters[end - 1];
       const score = scores.get(piece);
-      if (score === undefined) continue;
-      offer(start + characters(piece).length, best[start].score + score, start, false);
+      if (score !== undefined) offer(end, best[start].score + score, start, false);
     }
     if (!scores.has(letter)) offer(start + 1, best[start].score + least, start, true);
   });
@@ -113,7 +119,7 @@ const UNKNOWN_PENALTY = 10;
 
 // Reads the pieces of a SentencePiece model: field 1 of a protocol buffer, with text, score, kind.
 function vocabulary(content) {
-  const [ids, scores, kinds] = [new Map(), new Map(), new Map()];
+  const [ids, scores, userDefined] = [new Map(), new Map(), new Map()];
   const utf8 = new TextDecoder();
   let unknown = 0;
   for (const [field, message] of fields(content)) {
@@ -123,11 +129,11 @@ function vocabulary(content) {
     if (kind === UNKNOWN) unknown = ids.size;
     ids.set(piece, ids.size);
     if (kind === NORMAL || kind === USER_DEFINED) scores.set(piece, score ?? 0);
-    if (kind === USER_DEFINED) kinds.set(piece, text.length);
+    if (kind === USER_DEFINED) userDefined.set(piece, text.length);
   }
-  const normal = [...scores].filter(([piece]) => !kinds.has(piece)).map(([, score]) => score);
+  const normal = [...scores].filter(([piece]) => !userDefined.has(piece)).map(([, score]) => score);
   const [least, most] = [Math.min, Math.max].map((choose) => normal.reduce((a, b) => choose(a, b)));
-  for (const [piece, bytes] of kinds) scores.set(piece, bytes * most - 0.1);
+  for (const [piece, bytes] of userDefined) scores.set(piece, bytes * most - 0.1);
   const longest = Math.max(...Array.from(scores.keys(), (piece) => characters(piece).length));
   return { ids, scores, unknown, longest, least: Math.fround(least - UNKNOWN_PENALTY) };
 }
