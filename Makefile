@@ -82,7 +82,7 @@ QUICK := $(PLAIN) and not slow
 HEAVY := tests/models tests/pipelines tests/export tests/text
 # Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
-MODELS := base compiling gradient_checkpointing losses question_answering use
+MODELS := base calls compiling gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/test_optimizers.py \
   tests/training/test_steps.py tests/training/test_finetune_parts.py \
   tests/benchmarks/test_distill_small.py $(MODELS:%=tests/models/test_%.py)

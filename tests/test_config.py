@@ -1,7 +1,5 @@
 import dataclasses
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,43 +9,26 @@ from albert_tf.config import SHARING, SIZES, AlbertConfig, applied_parameters, g
 from albert_tf.config import parameters as parameters_of
 from albert_tf.errors import UserError
 
-GOOGLE = {
-    "attention_probs_dropout_prob": 0.1,
-    "down_scale_factor": 1,
-    "embedding_size": 128,
-    "gap_size": 0,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "hidden_size": 768,
-    "initializer_range": 0.02,
-    "inner_group_num": 1,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 512,
-    "net_structure_type": 0,
-    "num_attention_heads": 12,
-    "num_hidden_groups": 1,
-    "num_hidden_layers": 12,
-    "num_memory_blocks": 0,
-    "type_vocab_size": 2,
-    "vocab_size": 30000,
-}
+GOOGLE = json.loads(
+    """{"attention_probs_dropout_prob": 0.1, "down_scale_factor": 1, "embedding_size": 128,
+    "gap_size": 0, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 768,
+    "initializer_range": 0.02, "inner_group_num": 1, "intermediate_size": 3072,
+    "max_position_embeddings": 512, "net_structure_type": 0, "num_attention_heads": 12,
+    "num_hidden_groups": 1, "num_hidden_layers": 12, "num_memory_blocks": 0,
+    "type_vocab_size": 2, "vocab_size": 30000}"""
+)
 
 
 def test_google_and_hugging_face_mean_different_functions_by_gelu():
+    assert AlbertConfig.from_dict(GOOGLE) == AlbertConfig.from_size("base-v1")
     assert AlbertConfig.from_dict(GOOGLE).hidden_act == "gelu_new"
     assert AlbertConfig.from_dict({**GOOGLE, "model_type": "albert"}).hidden_act == "gelu"
     assert AlbertConfig.from_dict({**GOOGLE, "hidden_act": "relu"}).hidden_act == "relu"
 
 
-def test_google_file_is_the_named_size():
-    assert AlbertConfig.from_dict(GOOGLE) == AlbertConfig.from_size("base-v1")
-
-
 @pytest.mark.parametrize("name", SIZES)
 def test_dict_round_trip(name):
-    config = AlbertConfig.from_size(
-        name, id2label={0: "no", 1: "yes", 2: "maybe"}, problem_type=None
-    )
+    config = AlbertConfig.from_size(name, id2label={0: "no", 1: "yes", 2: "maybe"})
     assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
@@ -60,25 +41,17 @@ def test_v1_and_v2_differ_in_dropout_only_and_v2_is_the_default():
 
 
 def test_is_frozen_and_hashable():
-    config = AlbertConfig(id2label={0: "a"})
+    config, same, other = (AlbertConfig(id2label={0: label}) for label in ("a", "a", "b"))
     with pytest.raises(dataclasses.FrozenInstanceError, match="hidden_size"):
         config.hidden_size = 3
-    assert (
-        hash(config)
-        == hash(AlbertConfig(id2label={0: "a"}))
-        != hash(AlbertConfig(id2label={0: "b"}))
-    )
+    assert hash(config) == hash(same) != hash(other)
 
 
 def test_labels():
     assert AlbertConfig().num_labels == 2
     assert AlbertConfig().labels == ("LABEL_0", "LABEL_1")
-    assert AlbertConfig(id2label={1: "good", 0: "bad"}).labels == ("bad", "good")
-    assert AlbertConfig.from_dict({"num_labels": 3}).id2label == {
-        0: "LABEL_0",
-        1: "LABEL_1",
-        2: "LABEL_2",
-    }
+    assert AlbertConfig.from_dict({"num_labels": 3}).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert AlbertConfig.from_dict({"_num_labels": 5}).num_labels == 5  # an old name
     read = AlbertConfig.from_dict({"id2label": {"1": "good", "0": "bad"}})
     assert list(read.id2label.items()) == [(0, "bad"), (1, "good")]
     assert read.to_dict()["label2id"] == {"bad": 0, "good": 1}
@@ -107,34 +80,23 @@ def test_replacements_that_contradict():
         AlbertConfig().replace(size=3, colour=2)
 
 
-def test_dropout_null_means_the_default():
-    assert AlbertConfig.from_dict({"classifier_dropout_prob": None}).classifier_dropout_prob == 0.1
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (
-            {"hidden_size": 21, "num_attention_heads": 5},
-            "multiple of num_attention_heads.*hidden_size=21",
-        ),
-        (
-            {"num_hidden_layers": 3, "num_hidden_groups": 4},
-            "num_hidden_groups must not exceed.*=4.*=3",
-        ),
+        ({"hidden_size": 21, "num_attention_heads": 5}, "multiple of num_attention_heads.*=21"),
+        ({"num_hidden_layers": 3, "num_hidden_groups": 4}, "must not exceed.*=4.*=3"),
+        ({"num_hidden_layers": 64, "inner_group_num": 64}, "num_hidden_layers . inner.* 1024"),
         ({"vocab_size": 0}, "vocab_size must be between 1 and 10000000. Received: vocab_size=0"),
-        (
-            {"embedding_size": 1.5},
-            "embedding_size must be a whole number.*=1.5",
-        ),
+        ({"embedding_size": 1.5}, "embedding_size must be a whole number.*=1.5"),
         ({"num_hidden_layers": True}, "num_hidden_layers must be a whole number.*=True"),
         ({"hidden_act": "mish"}, "hidden_act must be one of .*gelu_new.*mish"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be 0 or more and below 1"),
         ({"layer_norm_eps": 0.0}, "layer_norm_eps must be 1 or less and above 0"),
         ({"layer_norm_eps": float("nan")}, "layer_norm_eps must be 1 or less and above 0"),
-        ({"classifier_dropout_prob": False}, "classifier_dropout_prob must be a number.*=False"),
         ({"num_labels": True}, "num_labels must be a whole number. Received: num_labels=True"),
-        ({"thresholds": [True]}, "thresholds must be a number. Received: thresholds=True"),
+        ({"thresholds": "0.5"}, "thresholds must be a list of numbers. Received: '0.5'"),
+        ({"thresholds": ["0.5"]}, "thresholds must be a number. Received: thresholds='0.5'"),
+        ({"thresholds": [float("nan")]}, "thresholds must be finite. Received: thresholds=nan"),
         ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
         ({"problem_type": "ranking"}, "problem_type must be one of"),
         ({"id2label": {0: "a", 2: "b"}}, "without a gap"),
@@ -146,13 +108,20 @@ def test_values_out_of_range(values, message):
         AlbertConfig(**values)
 
 
+NUMBERS = [field.name for field in dataclasses.fields(AlbertConfig) if field.type is int]
+
+
+@pytest.mark.parametrize("field", [*NUMBERS, "num_labels"])
+def test_numbers_have_bounds(field):
+    """A file of a few bytes can't claim a model that no machine allocates."""
+    with pytest.raises(UserError, match=f"{field} must be between 1 and .* Received: .*1000000000"):
+        AlbertConfig.from_dict({field: 10**9})
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (
-            {"hiden_size": 768},
-            "Unknown key 'hiden_size' in .*. Did you mean 'hidden_size'",
-        ),
+        ({"hiden_size": 768}, "Unknown key 'hiden_size' in .*. Did you mean 'hidden_size'"),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads must be empty"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"model_type": "roberta"}, "model_type must be 'albert'.*'roberta'"),
@@ -160,13 +129,10 @@ def test_values_out_of_range(values, message):
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
         ({"id2label": {"a": "b"}}, "id2label must map class numbers to names"),
         ({"id2label": ["a", "b"]}, "id2label must map class numbers to names"),
+        ({"id2label": {"0": ["a"]}}, "id2label must have text as names"),
+        ({"id2label": {"0": "\ud800"}}, "id2label must have text as names"),
         ({"num_labels": 0}, "num_labels must be between 1 and 1000000"),
         ({"hidden_size": 21, "model_type": "albert"}, "not valid. hidden_size must be a multiple"),
-        ({"num_hidden_layers": 64, "inner_group_num": 64}, "num_hidden_layers . inner.* 1024"),
-        *(
-            ({"id2label": {"0": name}}, "id2label must have text as names")
-            for name in (["a"], 3, None, {"a": 1}, "\ud800")
-        ),
     ],
 )
 def test_configurations_of_other_models(tmp_path, values, message):
@@ -177,90 +143,24 @@ def test_configurations_of_other_models(tmp_path, values, message):
     assert str(path) in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "a JSON object. Received: Expect"),
-        ("[]", "must be a JSON object"),
-        ('{"id2label": ' + "[" * 100_000, "must be a JSON object"),
-    ],
-)
-def test_files_without_a_json_object(tmp_path, content, message):
-    path = tmp_path / "config.json"
-    path.write_text(content)
-    with pytest.raises(UserError, match=message):
-        AlbertConfig.from_json_file(path)
+# Keys besides a model's own that transformers 2.3 to 5, google-research/albert and
+# brightmart/albert_zh wrote, with their values there.
+OTHERS = """{"finetuning_task": "sst-2", "is_decoder": false, "num_labels": 2, "output_past": true,
+    "pruned_heads": {}, "torchscript": false, "use_bfloat16": false, "bos_token_id": 2,
+    "eos_token_ids": 0, "length_penalty": 1.0, "num_beams": 1, "repetition_penalty": 1.0,
+    "temperature": 1.0, "_num_labels": 2, "bad_words_ids": null, "prefix": null, "top_k": 50,
+    "name_or_path": "albert-base-v2", "chunk_size_feed_forward": 0, "return_dict": false,
+    "tie_encoder_decoder": false, "xla_device": null, "classifier_dropout_prob": null,
+    "position_embedding_type": "absolute", "torch_dtype": "float32", "typical_p": 1.0,
+    "dtype": "float32", "transformers_version": "5.0.0", "down_scale_factor": 1, "gap_size": 0,
+    "net_structure_type": 0, "directionality": "bidi", "ln_type": "postln",
+    "pooler_fc_size": 768}"""
 
 
-@pytest.mark.parametrize(
-    "field",
-    [
-        *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "inner_group_num"),
-        *("num_hidden_groups", "num_attention_heads", "intermediate_size", "type_vocab_size"),
-        *("max_position_embeddings", "num_labels"),
-    ],
-)
-def test_numbers_have_bounds(field):
-    with pytest.raises(UserError, match=f"{field} must be between 1 and .* Received: .*1000000000"):
-        AlbertConfig.from_dict({field: 10**9})
-
-
-def test_messages_are_short():
-    with pytest.raises(UserError) as raised:
-        AlbertConfig.from_dict({"id2label": {str(2 * n): "x" for n in range(99_998)}})
-    assert len(str(raised.value)) < 400
-
-
-# Keys besides a model's own in files that releases of transformers wrote, with their values there.
-AGES = {
-    "transformers 2.3": {
-        "finetuning_task": "sst-2",
-        "is_decoder": False,
-        "num_labels": 2,
-        "output_past": True,
-        "pruned_heads": {},
-        "torchscript": False,
-        "use_bfloat16": False,
-    },
-    "transformers 2.5": {
-        "bos_token_id": 0,
-        "eos_token_ids": 0,
-        "length_penalty": 1.0,
-        "num_beams": 1,
-        "repetition_penalty": 1.0,
-        "temperature": 1.0,
-    },
-    "transformers 2.8": {"_num_labels": 2, "bad_words_ids": None, "prefix": None, "top_k": 50},
-    "transformers 3.5": {
-        "name_or_path": "albert-base-v2",
-        "chunk_size_feed_forward": 0,
-        "return_dict": False,
-        "tie_encoder_decoder": False,
-        "xla_device": None,
-    },
-    "transformers 4.20": {
-        "_name_or_path": "albert-base-v2",
-        "classifier_dropout_prob": 0.1,
-        "position_embedding_type": "absolute",
-        "torch_dtype": "float32",
-        "typical_p": 1.0,
-    },
-    "transformers 5": {"dtype": "float32", "transformers_version": "5.0.0"},
-    "google-research/albert": {"down_scale_factor": 1, "gap_size": 0, "net_structure_type": 0},
-    "brightmart/albert_zh": {"directionality": "bidi", "ln_type": "postln", "pooler_fc_size": 768},
-}
-
-
-@pytest.mark.parametrize("age", AGES)
-def test_files_of_all_ages(age, caplog):
-    own = {"hidden_size": 768, "num_attention_heads": 12, "model_type": "albert"}
-    config = AlbertConfig.from_dict({**own, **AGES[age]})
-    assert (config.hidden_size, config.num_labels) == (768, 2)
+def test_files_of_all_ages(caplog):
+    own = {"hidden_size": 768, "num_attention_heads": 12}
+    assert AlbertConfig.from_dict({**own, **json.loads(OTHERS)}) == AlbertConfig(**own)
     assert not caplog.records
-
-
-def test_old_names_keep_their_values():
-    assert AlbertConfig.from_dict({"_num_labels": 5}).num_labels == 5
 
 
 def test_unknown_keys_are_warned_of(caplog):
@@ -278,25 +178,11 @@ def test_unknown_size():
         AlbertConfig.from_size("huge")
 
 
-def test_every_golden_configuration_reads(golden):
-    paths = [path for path in golden.rglob("*config.json") if path.name != "tokenizer_config.json"]
-    assert len(paths) >= 17
-    for path in paths:
-        config = AlbertConfig.from_json_file(path)
-        assert config.hidden_act == ("gelu" if "erf" in str(path) else config.hidden_act)
-        assert AlbertConfig.from_dict(config.to_dict()) == config
-
-
 def test_thresholds_are_written_only_if_set():
     assert "thresholds" not in AlbertConfig().to_dict()
     config = AlbertConfig(thresholds=[0.25, 1])
     assert config.thresholds == (0.25, 1.0)
     assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
-    with pytest.raises(ValueError, match="thresholds must be a list of numbers. Received: '0.5'"):
-        AlbertConfig(thresholds="0.5")
-    for wrong, rule in ((float("nan"), "finite"), ("0.5", "a number")):
-        with pytest.raises(ValueError, match=f"thresholds must be {rule}"):
-            AlbertConfig(thresholds=[wrong])
 
 
 def test_the_schedule_of_groups_is_the_originals_up_to_17_layers():
@@ -306,35 +192,12 @@ def test_the_schedule_of_groups_is_the_originals_up_to_17_layers():
             assert group_schedule(layers, groups) == original
 
 
-@pytest.fixture
-def small():
-    return AlbertConfig(
-        vocab_size=70,
-        embedding_size=24,
-        hidden_size=160,
-        num_hidden_layers=3,
-        num_attention_heads=8,
-        intermediate_size=420,
-        max_position_embeddings=50,
-    )
-
-
-@pytest.mark.parametrize("share", SHARING)
-def test_the_table_of_sharing(share):
-    """docs/models.md has the parameters in millions."""
-    page = (Path(__file__).resolve().parents[1] / "docs" / "models.md").read_text("utf-8")
-    (row,) = re.findall(rf"^\| `share=\"{share}\"`.*", page, re.MULTILINE)
-    sizes = [AlbertConfig.from_size(size) for size in ("base", "large", "xlarge", "xxlarge")]
-    counts = [parameters_of(size.replace(share=share)) / 1e6 for size in sizes]
-    assert row.strip(" |").split(" | ")[2:] == [f"{count:,.1f}" for count in counts]
-
-
 @pytest.mark.parametrize("share", SHARING)
 @pytest.mark.parametrize(("groups", "inner"), [(1, 1), (2, 3)])
-def test_a_model_has_as_many(small, share, groups, inner):
+def test_a_model_has_as_many(small_config, share, groups, inner):
     """Every variable once, and every kernel as often as a pass applies it."""
     config = dataclasses.replace(
-        small, share=share, num_hidden_groups=groups, inner_group_num=inner
+        small_config, share=share, num_hidden_groups=groups, inner_group_num=inner
     )
     model = models.AlbertModel(config)
     assert parameters_of(config) == model.count_params()

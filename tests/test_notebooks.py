@@ -7,21 +7,14 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-def code(notebook):
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-def test_the_first_cell_says_how_to_install():
-    for notebook in NOTEBOOKS:
-        assert "%pip install albert_tf-" in code(notebook)[0].splitlines()[0], notebook
-
-
-def test_notebooks_are_stored_without_outputs():
+def test_cells():
+    """The first one says how to install the package, and none has outputs."""
     assert NOTEBOOKS
     for notebook in NOTEBOOKS:
-        for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
-            assert not cell.get("outputs"), f"{notebook}: clear its outputs"
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert "%pip install albert_tf-" in code[0]["source"][0], notebook
+        assert not any(cell["outputs"] for cell in code), f"{notebook}: clear its outputs"
 
 
 def test_every_notebook_has_checks():

@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.options import COUNT, RATE, Range, accepts_keywords, check_options, option, part
+from albert_tf.options import COUNT, RATE, Checked, Range, accepts_keywords, option, part
 
 
 @dataclasses.dataclass(frozen=True)
-class Baking:
+class Baking(Checked):
     """Options of a cake."""
 
     cake: str = option(help="name of the cake")
@@ -33,8 +33,16 @@ class Baking:
     pieces: int = option(12, help="pieces to cut", multiple_of="eggs_each")
     eggs_each: int = option(4, help="pieces that take an egg")
 
-    def __post_init__(self):
-        check_options(self)
+
+@dataclasses.dataclass(frozen=True)
+class Filling(Checked):
+    jam: str | None = option(None, help="jam to fill in")
+    cream: str | None = option(None, help="cream to fill in", instead_of="jam")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweetness:
+    sugar: float = option(0.1, help="share of sugar")
 
 
 def test_values_are_converted():
@@ -44,6 +52,7 @@ def test_values_are_converted():
     assert Baking("plum", layers="jam").layers == ("jam",)
     assert Baking("plum", eggs=None).eggs is None
     assert Baking("plum", sizes=["16,24", 32]).sizes == (16, 24, 32)
+    assert part(Sweetness, baking) == Sweetness(0.0)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +69,19 @@ def test_values_are_converted():
         ("vegan", "maybe", "vegan must be true or false. Received: 'maybe'."),
         ("form", "oval", "form must be round, square or heart. Received: 'oval'."),
         ("cake", None, "cake must be text. Received: None."),
+        ("eggs", 2**31, "eggs must be 2,147,483,647 or less. Received: 2147483648."),
     ],
 )
 def test_wrong_values(name, value, message):
     with pytest.raises(UserError, match=f"^{message}$"):
         Baking(**{"cake": "plum", name: value})
+
+
+@pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])
+def test_a_number_too_long_to_print(name):
+    message = rf"^{name} must be .* Received: a number of 20,001 bits\.$"
+    with pytest.raises(UserError, match=message):
+        Baking(**{"cake": "plum", name: 16**5_000})
 
 
 @pytest.mark.parametrize(
@@ -99,28 +116,12 @@ def test_relations_between_options(values, message):
 
 
 def test_one_of_two_options():
-    @dataclasses.dataclass(frozen=True)
-    class Filling:
-        jam: str | None = option(None, help="jam to fill in")
-        cream: str | None = option(None, help="cream to fill in", instead_of="jam")
-
-        def __post_init__(self):
-            check_options(self)
-
     assert Filling(jam="plum").cream is None
     assert Filling(cream="sour").jam is None
     with pytest.raises(UserError, match="^Give --jam or --cream.$"):
         Filling()
     with pytest.raises(UserError, match="^--cream excludes --jam.$"):
         Filling("plum", "sour")
-
-
-@pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])
-def test_a_number_too_long_to_print(name):
-    with pytest.raises(
-        UserError, match=rf"^{name} must be .* Received: a number of 20,001 bits\.$"
-    ):
-        Baking(**{"cake": "plum", name: 16**5_000})
 
 
 @pytest.mark.parametrize(
@@ -153,11 +154,3 @@ def test_a_function_takes_options_or_their_values():
     assert "note" in parameters
     assert bake.__doc__.startswith("Bakes a cake.")
     assert "\n    sugar: share of sugar." in bake.__doc__
-
-
-def test_a_part():
-    @dataclasses.dataclass(frozen=True)
-    class Sweetness:
-        sugar: float = option(0.1, help="share of sugar")
-
-    assert part(Sweetness, Baking("plum", sugar=0.7)) == Sweetness(0.7)

@@ -38,19 +38,15 @@ True
 """
 
 
-@pytest.fixture
-def run(tmp_path, capsys):
-    def run(page):
-        (tmp_path / "page.md").write_text(page, "utf-8")
-        status = pages.main([str(tmp_path / "page.md")])
-        return status, capsys.readouterr().out
-
-    return run
+def run(folder, page):
+    """Returns the exit status for a page."""
+    (folder / "page.md").write_text(page, "utf-8")
+    return pages.main([str(folder / "page.md")])
 
 
-def test_a_page_that_shows_what_it_does(run):
-    status, printed = run(PAGE)
-    assert status == 0
+def test_a_page_that_shows_what_it_does(tmp_path, capsys):
+    assert run(tmp_path, PAGE) == 0
+    printed = capsys.readouterr().out
     assert "page.md:7: needs Docker" in printed
     assert "3 blocks run, 1 not run, 0 failed" in printed
 
@@ -67,11 +63,10 @@ def test_a_page_that_shows_what_it_does(run):
         ("\n```python\nfrom", "\n```text\nTrue\n```\n```python\nfrom", 2),  # printed by nothing
     ],
 )
-def test_a_page_changed_by_hand(run, old, new, line):
+def test_a_page_changed_by_hand(tmp_path, capsys, old, new, line):
     assert old in PAGE
-    status, printed = run(PAGE.replace(old, new, 1))
-    assert status == 1
-    assert f"page.md, line {line}: " in printed
+    assert run(tmp_path, PAGE.replace(old, new, 1)) == 1
+    assert f"page.md, line {line}: " in capsys.readouterr().out
 
 
 def test_every_page_is_in_the_order():

@@ -10,27 +10,23 @@ from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.progress import Progress, in_words
 
 
-class Terminal(io.StringIO):
+class Stream(io.StringIO):
+    """A stream that is a terminal or not, and says when a line has been written."""
+
+    def __init__(self, terminal=False):
+        super().__init__()
+        self.terminal, self.written = terminal, threading.Event()
+
     def isatty(self):
-        return True
+        return self.terminal
+
+    def flush(self):
+        self.written.set()
 
 
-@pytest.fixture(autouse=True)
-def wide(monkeypatch):
-    """Makes the terminal wide: older versions of tqdm cut its lines."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Returns a clock that the test sets."""
-    now = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_a_terminal_shows_a_bar_with_counts_and_ends_it():
-    stream = Terminal()
+def test_a_terminal_shows_a_bar_with_counts_and_ends_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # older versions of tqdm cut lines
+    stream = Stream(terminal=True)
     with Progress(stream) as shown:
         shown.start("building", 5_000_000)
         shown.add_counts({"documents": 1200})
@@ -44,7 +40,7 @@ def test_a_terminal_shows_a_bar_with_counts_and_ends_it():
 
 
 def test_a_file_gets_a_line_every_half_minute(monkeypatch):
-    stream = io.StringIO()
+    stream = Stream()
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with Progress(stream) as shown:
@@ -66,46 +62,24 @@ def test_scores_of_a_task_have_their_names():
     assert in_words({ONE_CLASS: 1.0}) == "nearly all predictions alike"
 
 
-class Stream(io.StringIO):
-    """Tells when a line has been written."""
-
-    def __init__(self, terminal=False):
-        super().__init__()
-        self.terminal, self.written = terminal, threading.Event()
-
-    def isatty(self):
-        return self.terminal
-
-    def flush(self):
-        self.written.set()
-
-
-@pytest.fixture
-def stream(monkeypatch):
+def test_a_line_now_and_then(monkeypatch):
+    stream = Stream()
     monkeypatch.setattr(progress, "SECONDS_A_LINE", 0.01)
-
-    def use(**settings):
-        made = Stream(**settings)
-        monkeypatch.setattr("sys.stderr", made)
-        return made
-
-    return use
-
-
-def test_a_line_now_and_then(stream):
-    found = stream()
+    monkeypatch.setattr("sys.stderr", stream)
     with progress.heartbeat(embed):
-        assert found.written.wait(60)
+        assert stream.written.wait(60)
         progress.count("results")
         progress.count("results")
-        found.written.clear()
-        assert found.written.wait(60)
-    assert found.getvalue().startswith("embed: 0 s\n")
-    assert "embed: 0 s, 2 results\n" in found.getvalue()
+        stream.written.clear()
+        assert stream.written.wait(60)
+    assert stream.getvalue().startswith("embed: 0 s\n")
+    assert "embed: 0 s, 2 results\n" in stream.getvalue()
 
 
 @pytest.mark.parametrize(("command", "terminal"), [(embed, True), (pretrain, False)])
-def test_terminals_and_progress_bars_need_none(stream, command, terminal):
-    found = stream(terminal=terminal)
+def test_terminals_and_progress_bars_need_none(monkeypatch, command, terminal):
+    stream = Stream(terminal)
+    monkeypatch.setattr(progress, "SECONDS_A_LINE", 0.01)
+    monkeypatch.setattr("sys.stderr", stream)
     with progress.heartbeat(command):
-        assert not found.written.wait(0.1)
+        assert not stream.written.wait(0.1)

@@ -4,45 +4,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-CODE = """
-import sys
-from albert_tf.quiet import import_tensorflow, without_home_files
-with without_home_files():
-    import_tensorflow()
-    import keras
-    assert "matplotlib" not in sys.modules
-    print(keras.backend.backend(), keras.config.epsilon())
-    from matplotlib.figure import Figure
-    Figure().add_subplot().text(0, 0, "text")
-import os
-print(os.environ.get("KERAS_HOME"), os.environ.get("MPLCONFIGDIR"))
-"""
-
-
-def run(home, **environment):
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("MPLCONFIGDIR", "KERAS_HOME", "KERAS_BACKEND", "XDG_CACHE_HOME")
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", CODE],
-        env={**kept, "HOME": str(home), "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+# What a user's shell may have set.
+SETTINGS = ("ALBERT_TF_LOG", "TF_CPP_MIN_LOG_LEVEL", "KERAS_BACKEND", "KERAS_HOME")
+SETTINGS += ("MPLCONFIGDIR", "XDG_CACHE_HOME")
 
 
 def alone(code, **environment):
     """Returns what a fresh process prints to stdout and to stderr."""
-    hidden = ("TF_CPP_MIN_LOG_LEVEL", "ALBERT_TF_LOG")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    kept = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True)
     return done.stdout, done.stderr
@@ -101,30 +73,38 @@ def test_a_closed_stderr_hides_nothing():
     assert alone(code + "with hidden_stderr(): print('inside')") == ("inside\n", "")
 
 
+CODE = """
+import sys
+from albert_tf.quiet import import_tensorflow, without_home_files
+with without_home_files():
+    import_tensorflow()
+    import keras
+    assert "matplotlib" not in sys.modules
+    print(keras.backend.backend(), keras.config.epsilon())
+    from matplotlib.figure import Figure
+    Figure().add_subplot().text(0, 0, "text")
+import os
+print(os.environ.get("KERAS_HOME"), os.environ.get("MPLCONFIGDIR"))
+"""
+
+
 @pytest.mark.slow
-def test_the_home_folder_stays_as_it_was(tmp_path):
-    assert run(tmp_path) == ["tensorflow 1e-07", "None None"]
+@pytest.mark.parametrize("home", ["{tmp}", "/dev/null/home"])
+def test_the_home_folder_stays_as_it_was(tmp_path, home):
+    assert alone(CODE, HOME=home.format(tmp=tmp_path)) == ("tensorflow 1e-07\nNone None\n", "")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("home", ["/dev/null/home", "/nonexistent"])
-def test_a_home_folder_that_cannot_be_written(home):
-    assert run(home) == ["tensorflow 1e-07", "None None"]
-    assert not Path(home).exists()
-
-
-@pytest.mark.slow
-def test_a_users_own_files_are_honoured(tmp_path):
-    own = {"backend": "tensorflow", "epsilon": 2e-7, "floatx": "float32"}
-    for variable, folder in ((None, tmp_path / ".keras"), ("KERAS_HOME", tmp_path / "elsewhere")):
-        folder.mkdir()
-        (folder / "keras.json").write_text(json.dumps(own))
-        given = {variable: str(folder)} if variable else {}
-        assert run(tmp_path, **given)[0] == "tensorflow 2e-07"
-        assert json.loads((folder / "keras.json").read_text()) == own
-        assert [path.name for path in folder.iterdir()] == ["keras.json"]
+@pytest.mark.parametrize("variable", [None, "KERAS_HOME"])
+def test_a_users_own_files_are_honoured(tmp_path, variable):
+    own = json.dumps({"backend": "tensorflow", "epsilon": 2e-7, "floatx": "float32"})
+    folder = tmp_path / ("elsewhere" if variable else ".keras")
+    folder.mkdir()
+    (folder / "keras.json").write_text(own)
     (tmp_path / ".config" / "matplotlib").mkdir(parents=True)
-    (tmp_path / ".config" / "matplotlib" / "matplotlibrc").write_text("lines.linewidth: 7")
-    run(tmp_path)
+    given = {variable: str(folder)} if variable else {}
+    assert alone(CODE, HOME=str(tmp_path), **given)[0].startswith("tensorflow 2e-07\n")
+    assert (folder / "keras.json").read_text() == own
+    assert os.listdir(folder) == ["keras.json"]
     assert (tmp_path / ".cache" / "matplotlib").is_dir()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf import cli
+from albert_tf.training.options import PretrainingOptions
 from tests.test_pages import pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,15 +25,6 @@ OF_OTHERS = {"--builtin-schema", "--offline", "--logdir", "--buckets", "--master
 
 def blocks(language, page):
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-
-
-def test_the_front_page_is_short():
-    """What it does, how to install it, an example with its output and a picture."""
-    lines = README.read_text("utf-8").splitlines()
-    assert len(lines) <= 70
-    first = "\n".join(lines[:42])
-    for part in ("fine-tune", "pip install", "```python", "```text", ".svg)"):
-        assert part in first, part
 
 
 def test_python_compiles():
@@ -89,12 +81,25 @@ def test_links_lead_somewhere(page):
 
 def test_files_of_the_walks_exist():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    for row in re.findall(r"^\|.*\|$", page.split("walks through the code")[1], re.MULTILINE):
-        folder = ROOT / "albert_tf"
-        for path in re.findall(r"`([\w/]+/|[\w/]+\.py)`", row):
-            if path.startswith("albert_tf_export/"):
-                place = ROOT / "export" / path
-            else:
-                place = ROOT / "albert_tf" / path if "/" in path else folder / path
-            assert place.exists(), path
-            folder = place.parent
+    walks = re.findall(r"^\|.*\|$", page.split("walks through the code")[1], re.MULTILINE)
+    files = [f"{path}" for folder in ("albert_tf", "export") for path in (ROOT / folder).rglob("*")]
+    for path in re.findall(r"`([\w/]+/|[\w/]+\.py)`", "".join(walks)):
+        assert any(file.endswith(f"/{path.rstrip('/')}") for file in files), path
+
+
+def test_the_defaults_of_pretraining():
+    """Compares the second column of the tables in docs/pretraining.md with the options."""
+    known = vars(PretrainingOptions(data="d", output=Path("o"), size="base"))
+    page = (ROOT / "docs" / "pretraining.md").read_text("utf-8")
+    compared = set()
+    for flags, shown in re.findall(r"^\| (`--[^|]*`) \| ([^|]+) \|", page, re.MULTILINE):
+        names = [flag.replace("-", "_") for flag in re.findall(r"`--([\w-]+)`", flags)]
+        defaults = shown.strip().strip("`").split(", ")
+        if names[0] not in known or " " in defaults[0] or not defaults[0]:
+            continue
+        for name, default in zip(names, defaults, strict=True):
+            off = known[name] in (None, False)
+            assert default == "off" if off else type(known[name])(default) == known[name], name
+            compared.add(name)
+    assert compared >= {"batch_size", "warmup_steps", "schedule", "beta_2", "ema"}
+    assert len(compared) == 10

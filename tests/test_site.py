@@ -94,21 +94,11 @@ def test_notebooks_show_their_outputs(page, name):
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_front_page(page, size):
+def test_a_way_from_the_front_page(page, size):
     page.set_viewport_size(size)
     page.goto(page.home, wait_until="networkidle")
-    title, code = (page.locator(f"article {tag}").first for tag in ("h1", "pre"))
-    assert title.inner_text().startswith("albert_tf")
-    assert "pip install" in code.inner_text()
-    for part in (title, code):
-        box = part.bounding_box()
-        assert box["x"] >= 0 and box["x"] + box["width"] <= size["width"]
-        assert box["y"] + box["height"] <= size["height"]  # seen without scrolling
-    # Text that is wider than a line scrolls within its table or block.
-    wider = """(width) => [...document.querySelectorAll("article p, article li, article h2")]
-        .filter((each) => each.getBoundingClientRect().right > width)
-        .map((each) => each.innerText)"""
-    assert page.evaluate(wider, size["width"]) == []
+    assert page.locator("article h1").first.inner_text().startswith("albert_tf")
+    assert "pip install" in page.locator("article pre").first.inner_text()
     if size == PHONE:
         page.click("label.md-header__button[for=__drawer]")
     page.locator("nav.md-nav--primary").get_by_role("link", name="Migration").click()

@@ -39,19 +39,3 @@ def test_every_python_of_the_package_is_tested():
     tested = set(matrix["python"]) | {each["python"] for each in matrix["include"]}
     project = (ROOT / "pyproject.toml").read_text("utf-8")
     assert tested == set(re.findall(r"Python :: (3\.\d+)", project))
-
-
-def test_every_target_of_the_local_run_is_in_a_workflow():
-    run = (ROOT / ".ci" / "run").read_text("utf-8")
-    made = " ".join(re.findall(r"^make ([a-z -]+)", run, re.MULTILINE)).split()
-    assert {"lint", "test", "test-slow"} <= set(made)
-    ci = jobs(ROOT / ".github" / "workflows" / "ci.yml")
-    tested = {target for job in ci.values() for target in targets(job)}
-    assert set(made) - {"setup"} <= tested
-
-
-def test_only_the_job_that_publishes_gets_a_token():
-    release = jobs(ROOT / ".github" / "workflows" / "release.yml")
-    assert release["publish"]["permissions"] == {"id-token": "write"}
-    assert release["publish"]["needs"] == "build"
-    assert "permissions" not in release["build"]

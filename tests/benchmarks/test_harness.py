@@ -1,4 +1,4 @@
-"""Fresh processes, turns, medians, tables, and the scripts that documents name."""
+"""Fresh processes, turns, medians, reports, and the scripts that documents name."""
 
 import json
 import math
@@ -14,9 +14,7 @@ import pytest
 from benchmarks import harness
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile", ROOT / "pyproject.toml"]
-PAGES += [*(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py"))
+PAGES = [ROOT / "Makefile", *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
 
 
 def test_a_case_runs_in_a_new_process(capfd):
@@ -44,11 +42,6 @@ def test_cases_take_turns_and_a_failed_one_is_not_repeated():
     assert rows == [["a", "4", "a"], ["b", "5", "b"], ["c", "no memory"]]
 
 
-def test_medians_keep_the_structure():
-    results = [{"shapes": [[number, 8], [2 * number, 9]], "works": True} for number in (5, 1, 3)]
-    assert harness.medians(results) == {"shapes": [[3, 8], [6, 9]], "works": True}
-
-
 @pytest.mark.parametrize(("seconds", "calls"), [(math.inf, 5), (0, 2)])
 def test_the_first_call_is_not_counted(seconds, calls):
     ticks = iter([0, 5, 10, 11, 20, 22, 30, 33, 40, 44])  # seconds: 5, 1, 2, 3, 4
@@ -56,15 +49,6 @@ def test_the_first_call_is_not_counted(seconds, calls):
     taken = harness.timed(lambda: counted.append(0), 5, seconds, lambda: next(ticks))
     assert len(counted) == 1 + calls
     assert taken == 1000 * statistics.median([5, 1, 2, 3, 4][:calls])
-
-
-def test_a_table_is_aligned_and_filled_up():
-    assert harness.table(["", "form", "ms"], [["a", "x", "10"], ["bcde", "a|b"]], 2) == (
-        "|      | form |  ms |\n"
-        "| ---- | ---- | --: |\n"
-        "| a    | x    |  10 |\n"
-        "| bcde | a/b  |     |\n"
-    )
 
 
 def test_a_report_has_the_versions_and_every_figure(tmp_path, monkeypatch, capsys):
@@ -86,14 +70,3 @@ def test_scripts_that_a_document_names_exist(page):
     for name in re.findall(r"-m (benchmarks[\w.]*\w)", text):
         path = ROOT / name.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), name
-    for name in re.findall(r"(?<!tests/)benchmarks/[\w/.]*\w", text):
-        assert (ROOT / name).exists(), name
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_a_script_says_how_to_run_it(path):
-    text = path.read_text("utf-8")
-    compile(text, path, "exec")
-    if 'if __name__ == "__main__":\n    main()' in text:
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__")
-        assert f"    python -m {name} " in text

@@ -7,28 +7,23 @@ import pytest
 from benchmarks import search
 
 CONTEXT = "The harbour opened in 1854. It was large. A boat, a film and the harbour are here."
+ANSWERS = {
+    "When did the harbour open?": "1854",
+    "What is here?": "A boat",
+    "How large was it?": "large",
+    "Which year was it?": "1854",
+}
 
 
-@pytest.fixture
-def squad(tmp_path):
-    asked = {
-        "When did the harbour open?": "1854",
-        "What is here?": "A boat",
-        "How large was it?": "large",
-        "Which year was it?": "1854",
-    }
+def test_an_answer_s_sentence(tmp_path):
     qas = [
         {"question": question, "answers": [{"text": text, "answer_start": CONTEXT.index(text)}]}
-        for question, text in asked.items()
+        for question, text in ANSWERS.items()
     ]
-    path = tmp_path / "squad.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": qas}]}]}))
-    return path
-
-
-def test_an_answer_s_sentence(squad):
+    squad = tmp_path / "squad.json"
+    squad.write_text(json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": qas}]}]}))
     questions, sentences, of = search.pairs(squad)
-    assert len(questions) == 4
+    assert questions == list(ANSWERS)
     assert [each.strip() for each in sentences] == [
         "The harbour opened in 1854.",
         "A boat, a film and the harbour are here.",

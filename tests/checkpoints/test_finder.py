@@ -2,25 +2,20 @@ import dataclasses
 import json
 import tracemalloc
 
-import numpy as np
 import pytest
 
-from albert_tf.checkpoints import google, hugging_face, names
+from albert_tf.checkpoints import google, hugging_face
 from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 from tests.checkpoints.presets import write_preset
+from tests.checkpoints.tensors import draw
 
 WRITERS = {"hf": hugging_face.write, "tf1": google.write, "keras-hub": write_preset}
 
 
 @pytest.fixture
 def tensors(small_config):
-    generator = np.random.default_rng(9)
-    return {
-        name: generator.standard_normal(shape, "float32")
-        for name, shape in names.shapes(small_config).items()
-        if name.split(".")[0] in ("embeddings", "encoder", "pooler")
-    }
+    return draw(small_config)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +24,7 @@ def tensors(small_config):
 def test_memory_of_reading(small_config, tmp_path, kind, dtype):
     """Reading takes at most twice the file's bytes, besides the model's in float32."""
     config = dataclasses.replace(small_config, vocab_size=100_000, embedding_size=30)
-    tensors = {
-        name: np.zeros(shape, dtype)
-        for name, shape in names.shapes(config).items()
-        if name.split(".")[0] in ("embeddings", "encoder", "pooler")
-    }
+    tensors = {name: tensor.astype(dtype) for name, tensor in draw(config).items()}
     WRITERS[kind](tmp_path / "out", config, tensors)
     stored = sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     numbers = sum(tensor.size for tensor in tensors.values())
@@ -46,9 +37,12 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
 
 
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):
+    """`model.save_weights("model.weights.h5")` makes no preset of KerasHub's of a folder."""
     google.write(tmp_path, small_config, tensors)
     hugging_face.write(tmp_path, small_config, tensors)
+    (tmp_path / "model.weights.h5").write_bytes(b"of Keras")
     assert find(tmp_path).format == "hf"
+    assert find(tmp_path).read().config == small_config
 
 
 @pytest.mark.parametrize(
@@ -82,7 +76,7 @@ def test_weights_without_a_configuration(small_config, tensors, tmp_path):
         find(tmp_path / "model.safetensors")
 
 
-@pytest.mark.parametrize("kind", ["hf", "keras-hub", "tf1"])
+@pytest.mark.parametrize("kind", WRITERS)
 def test_a_given_configuration_replaces_one_that_no_one_can_read(
     small_config, tensors, tmp_path, kind
 ):
@@ -100,21 +94,11 @@ def test_a_given_configuration_replaces_one_that_no_one_can_read(
     assert find(tmp_path).read(config).config == config
 
 
-def test_weights_of_keras_beside_hugging_faces(small_config, tensors, tmp_path):
-    """`model.save_weights("model.weights.h5")` makes no preset of KerasHub's of a folder."""
-    hugging_face.write(tmp_path, small_config, tensors)
-    (tmp_path / "model.weights.h5").write_bytes(b"of Keras")
-    assert find(tmp_path).format == "hf"
-    assert find(tmp_path).read().config == small_config
-
-
-def test_a_path_that_is_not_there():
-    with pytest.raises(UserError, match="neither a directory here nor such a name"):
-        find("./missing/model")
-
-
-def test_a_hub_name_without_network_names_the_cache(tmp_path):
+def test_home(small_config, tensors, monkeypatch, tmp_path):
+    hugging_face.write(tmp_path / "model", small_config, tensors)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find("~/model").folder == tmp_path / "model"
     with pytest.raises(
-        UserError, match=f"albert/albert-base-v2 isn't a local directory.*cache {tmp_path}"
+        UserError, match=f"Received: {tmp_path}/none, which is neither a directory here nor such"
     ):
-        find("albert/albert-base-v2", cache_dir=tmp_path, local_files_only=True)
+        find("~/none")

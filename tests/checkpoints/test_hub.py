@@ -1,14 +1,16 @@
 """The hub's client with a cache in its layout, without a network."""
 
 import json
-import os
+from unittest import mock
 
 import pytest
 
-from albert_tf.checkpoints import hub, sentence_transformers
+from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertForTokenClassification, AlbertModel
+from tests.checkpoints.tensors import assert_equal, draw
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -23,16 +25,15 @@ def error(name):
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """Returns a function that puts files into a cache as `main`; it returns the cache."""
+    """Returns a function that puts files of albert-base-v2 into a cache, which it returns."""
 
-    def put(repository, files, commit=COMMIT, revision="main"):
-        folder = tmp_path / "cache" / f"models--{repository.replace('/', '--')}"
+    def put(files, commit=COMMIT, revision="main"):
+        folder = tmp_path / "cache" / "models--albert--albert-base-v2"
         (folder / "refs").mkdir(parents=True, exist_ok=True)
         (folder / "refs" / revision).write_text(commit)
+        (folder / "snapshots" / commit).mkdir(parents=True)
         for name, content in files.items():
-            path = folder / "snapshots" / commit / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            (folder / "snapshots" / commit / name).write_bytes(content)
         return tmp_path / "cache"
 
     return put
@@ -41,9 +42,7 @@ def snapshot(tmp_path):
 @pytest.fixture
 def files(small_config, tmp_path):
     """A model directory's files by name."""
-    from albert_tf.models import AlbertModel
-
-    AlbertModel(small_config).save_pretrained(tmp_path / "model")
+    hugging_face.write(tmp_path / "model", small_config, draw(small_config))
     (tmp_path / "model" / "spiece.model").write_bytes(b"vocabulary")
     return {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
 
@@ -53,10 +52,10 @@ def remote(monkeypatch, tmp_path):
     """Returns a function that replaces the hub by one with given files; it returns its requests."""
     asked = []
 
-    def serve(files, commit=COMMIT):
+    def serve(files):
         def download(name, filename, *, subfolder=None, revision=None, **options):
-            asked.append((name, filename, revision, options))
-            path = tmp_path / "fake" / "snapshots" / commit / (subfolder or "") / filename
+            asked.append((filename, revision, options))
+            path = tmp_path / "fake" / "snapshots" / COMMIT / (subfolder or "") / filename
             if filename not in files:
                 raise error("RemoteEntryNotFoundError")
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +72,6 @@ def remote(monkeypatch, tmp_path):
     ("name", "repository"),
     [
         ("albert/albert-base-v2", "albert/albert-base-v2"),
-        ("albert-base-v2", "albert/albert-base-v2"),
         ("albert-xxlarge-v1", "albert/albert-xxlarge-v1"),
         ("someone/bert", "someone/bert"),
         ("albert-base-v3", None),
@@ -89,47 +87,43 @@ def test_names(name, repository):
     assert hub.repository(name) == repository
 
 
-@pytest.mark.parametrize("name", ["albert-base-v2", "albert/albert-base-v2"])
-def test_from_the_cache_alone(snapshot, files, name):
-    cache = snapshot("albert/albert-base-v2", files)
-    checkpoint = find(name, cache_dir=cache, local_files_only=True).read()
-    assert checkpoint.config.hidden_size == 20
-    assert checkpoint.tensors["pooler.weight"].shape == (20, 20)
-    assert f"snapshots/{COMMIT} (model.safetensors)" in checkpoint.origin
+def test_from_the_cache_alone(snapshot, files, small_config):
+    changed = json.loads(files["config.json"])
+    changed["hidden_dropout_prob"] = 0.25
+    snapshot(files)
+    other = {**files, "config.json": json.dumps(changed).encode()}
+    cache = snapshot(other, OTHER, "old")
+    alone = {"cache_dir": cache, "local_files_only": True}
+    for revision, commit, dropout in (
+        ("main", COMMIT, 0.0),
+        ("old", OTHER, 0.25),
+        (OTHER, OTHER, 0.25),
+    ):
+        checkpoint = find("albert-base-v2", revision=revision, **alone).read()
+        assert checkpoint.config.hidden_dropout_prob == dropout
+        assert_equal(checkpoint.tensors, draw(small_config))
+        assert f"snapshots/{commit} (model.safetensors)" in checkpoint.origin
 
 
 def test_offline_by_environment(snapshot, files, monkeypatch):
-    cache = snapshot("albert/albert-base-v2", files)
+    cache = snapshot(files)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
     # The client binds its default when it is imported, so the cache is given.
     assert find("albert-base-v2", cache_dir=cache).read().config.hidden_size == 20
-    with pytest.raises(UserError, match="HF_HUB_OFFLINE is set.*or found in its cache .*"):
+    with pytest.raises(UserError, match=f"HF_HUB_OFFLINE is set.* its cache {cache}"):
         find("albert-large-v2", cache_dir=cache).read()
-
-
-def test_a_revision(snapshot, files):
-    changed = json.loads(files["config.json"])
-    changed["hidden_dropout_prob"] = 0.25
-    snapshot("albert/albert-base-v2", files)
-    other = {**files, "config.json": json.dumps(changed).encode()}
-    cache = snapshot("albert/albert-base-v2", other, OTHER, "old")
-    read = {
-        revision: find("albert-base-v2", cache_dir=cache, local_files_only=True, revision=revision)
-        .read()
-        .config.hidden_dropout_prob
-        for revision in ("main", "old", OTHER)
-    }
-    assert read == {"main": 0.0, "old": 0.25, OTHER: 0.25}
 
 
 def test_only_needed_files_are_downloaded(remote, files):
     more = dict.fromkeys(("pytorch_model.bin", "tf_model.h5", "tokenizer.json"), b"")
     asked = remote({**files, **more})
-    find("albert-base-v2", revision="main", token="secret", force_download=True).read()
-    assert [each[1] for each in asked] == ["config.json", "model.safetensors"]
-    assert asked[0][2:] == ("main", {"token": "secret", "force_download": True})
-    assert asked[1][2] == COMMIT  # both from one commit, whatever is uploaded meanwhile
+    options = {"token": "secret", "force_download": True}
+    find("albert-base-v2", revision="main", **options).read()
+    assert asked == [
+        ("config.json", "main", options),
+        ("model.safetensors", COMMIT, options),  # both from one commit
+    ]
 
 
 def test_modules_of_sentence_transformers_are_downloaded(remote, files, small_config):
@@ -139,26 +133,14 @@ def test_modules_of_sentence_transformers_are_downloaded(remote, files, small_co
     assert sentence_transformers.read(location.folder) == embedding
 
 
-def test_the_preferred_weights_are_downloaded(remote, files):
-    asked = remote(
-        {"config.json": files["config.json"], "tf_model.h5": b"x", "flax_model.msgpack": b"x"}
-    )
-    found = find("albert-base-v2")
-    assert asked[-1][1] == found.weights.name == "tf_model.h5"
-    assert found.format == "hf"
-
-
 def test_shards(remote, files):
-    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-    served = {
-        "config.json": files["config.json"],
-        "model-1.safetensors": b"",
-        "model-2.safetensors": b"",
-    }
+    shards = ["model-1.safetensors", "model-2.safetensors"]
+    index = {"weight_map": dict(zip("ab", shards, strict=True))}
+    served = {"config.json": files["config.json"], **dict.fromkeys(shards, b"")}
     served["model.safetensors.index.json"] = json.dumps(index).encode()
     asked = remote(served)
     find("albert-base-v2")
-    assert [each[1] for each in asked][-2:] == ["model-1.safetensors", "model-2.safetensors"]
+    assert [request[0] for request in asked][-2:] == shards
     del served["model-2.safetensors"]
     with pytest.raises(UserError, match="model-2.safetensors, which model.* couldn't be downloa"):
         find("albert-base-v2")
@@ -170,12 +152,12 @@ def test_a_preset(remote):
     served["assets/tokenizer/vocabulary.spm"] = b"vocabulary"
     asked = remote(served)
     find("keras/albert_base_en_uncased")
-    assert {each[1] for each in asked} == {
+    assert [request[0] for request in asked] == [
         "config.json",
         "model.weights.h5",
         "task.json",
         "task.weights.h5",
-    }
+    ]
     folder = find("keras/albert_base_en_uncased", weights=False, tokenizer=True).folder
     assert (folder / "assets/tokenizer/vocabulary.spm").read_bytes() == b"vocabulary"
 
@@ -184,29 +166,32 @@ def test_tokenizers_download_no_weights(remote, files):
     asked = remote(files)
     folder = find("albert-base-v2", weights=False, tokenizer=True).folder
     assert (folder / "spiece.model").read_bytes() == b"vocabulary"
-    assert not {"model.safetensors", "vocab.txt", "tokenizer.json"} & {each[1] for each in asked}
+    assert not {"model.safetensors", "vocab.txt", "tokenizer.json"} & {name for name, *_ in asked}
     del files["spiece.model"]
-    asked.clear()
     remote({**files, "tokenizer.json": b"{}"})
-    find("albert-base-v2", weights=False, tokenizer=True)
-    assert "tokenizer.json" in {each[1] for each in asked}
+    folder = find("albert-base-v2", weights=False, tokenizer=True).folder
+    assert (folder / "tokenizer.json").exists()
 
 
 def test_a_subfolder(remote, files, tmp_path):
     remote(files)
-    folder = find("someone/models", subfolder="small").folder
-    assert folder.name == "small"
-    assert find("someone/models", subfolder="small").read().config.hidden_size == 20
-    assert find(tmp_path, subfolder="model").read().config.hidden_size == 20
+    location = find("someone/models", subfolder="small")
+    assert location.folder.name == "small"
+    assert location.read().config.hidden_size == 20
+    assert find(tmp_path, subfolder="model").folder == tmp_path / "model"
 
 
-def test_nothing_to_read_there(remote, files):
-    remote({"config.json": files["config.json"], "README.md": b""})
-    with pytest.raises(UserError, match=r"its weights couldn't .* \(which has none\)"):
-        find("albert-base-v2").read()
-    remote({"README.md": b""})
-    with pytest.raises(UserError, match="config.json couldn't be downloaded"):
-        find("albert-base-v2").read()
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["config.json"], r"its weights couldn't .* \(which has none\)"),
+        ([], "config.json couldn't be downloaded"),
+    ],
+)
+def test_nothing_to_read_there(remote, files, names, message):
+    remote({"README.md": b"", **{name: files[name] for name in names}})
+    with pytest.raises(UserError, match=message):
+        find("albert-base-v2")
 
 
 @pytest.mark.parametrize(
@@ -224,11 +209,11 @@ def test_errors_of_the_hub(monkeypatch, name, way_out):
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
     with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
-        find("someone/model").read()
+        find("someone/model")
 
 
 def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files):
-    cache = snapshot("albert/albert-base-v2", {"config.json": files["config.json"]})
+    cache = snapshot({"config.json": files["config.json"]})
     real, asked = huggingface_hub.hf_hub_download, []
 
     def download(name, filename, **options):
@@ -237,92 +222,69 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     with pytest.raises(UserError, match=r"its weights couldn't .* \(LocalEntryNotFoundError\)"):
-        find("albert-base-v2", cache_dir=cache).read()
+        find("albert-base-v2", cache_dir=cache)
     assert asked[:3] == [False, False, True]  # the configuration, the first weights, the others
 
 
-def test_home(monkeypatch, files, tmp_path):
-    monkeypatch.setenv("HOME", os.fspath(tmp_path))
-    assert find("~/model").read().config.hidden_size == 20
-    with pytest.raises(UserError, match=f"Received: {tmp_path}/none, which is neither"):
-        find("~/none").read()
+@pytest.fixture
+def api(monkeypatch):
+    """Stands in for an instance of `huggingface_hub.HfApi`; `files` are those uploaded last."""
+    cls = mock.create_autospec(huggingface_hub.HfApi)
 
-
-class FakeHub:
-    """Stands in for `huggingface_hub.HfApi`; has the uploaded files and the calls' arguments."""
-
-    def __init__(self, has_card=False, refusal=None):
-        self.has_card, self.refusal = has_card, refusal
-        self.files, self.calls = {}, []
-
-    def __call__(self, token=None):
-        self.calls.append(("token", token))
-        return self
-
-    def create_repo(self, repo_id, **options):
-        if self.refusal:
-            raise self.refusal
-        self.calls.append((repo_id, options))
+    def create(repo_id, **_):
         name = repo_id if "/" in repo_id else f"someone/{repo_id}"
         return huggingface_hub.RepoUrl(f"https://huggingface.co/{name}")
 
-    def file_exists(self, repo_id, filename, **options):
-        return self.has_card
-
-    def upload_folder(self, repo_id, folder_path, **options):
-        self.calls.append((repo_id, options))
-        self.files = {path.name: path.read_bytes() for path in folder_path.iterdir()}
+    def upload(repo_id, folder_path, **_):
+        cls.return_value.files = {path.name: path.read_bytes() for path in folder_path.iterdir()}
         return f"https://huggingface.co/{repo_id}/commit/1"
 
+    cls.return_value.create_repo.side_effect = create
+    cls.return_value.file_exists.return_value = False
+    cls.return_value.upload_folder.side_effect = upload
+    monkeypatch.setattr(huggingface_hub, "HfApi", cls)
+    return cls.return_value
 
-def test_uploads_a_model_with_its_card(monkeypatch, small_config, tmp_path):
-    from albert_tf.models import AlbertForTokenClassification
 
-    fake = FakeHub()
-    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
+def test_uploads_a_model_with_its_card(api, small_config, tmp_path):
     model = AlbertForTokenClassification(small_config)
     url = model.push_to_hub("tagger", private=True, token="secret", commit_message="First")
     assert url == "https://huggingface.co/someone/tagger/commit/1"
-    assert fake.calls[:2] == [("token", "secret"), ("tagger", {"private": True, "exist_ok": True})]
-    assert fake.calls[2][1]["commit_message"] == "First"
+    huggingface_hub.HfApi.assert_called_once_with(token="secret")
+    api.create_repo.assert_called_once_with("tagger", private=True, exist_ok=True)
+    assert api.upload_folder.call_args.kwargs["commit_message"] == "First"
     model.save_pretrained(tmp_path)
-    for path in tmp_path.iterdir():
-        assert fake.files.pop(path.name) == path.read_bytes()
-    assert fake.files.keys() == {"README.md"}
-    card = huggingface_hub.ModelCard(fake.files["README.md"].decode())
+    text = api.files.pop("README.md").decode()
+    assert api.files == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    card = huggingface_hub.ModelCard(text)
     assert (card.data.pipeline_tag, card.data.library_name) == ("token-classification", "albert_tf")
     assert 'AlbertForTokenClassification.from_pretrained("someone/tagger")' in card.text
     assert f"{model.count_params():,}" in card.text
 
 
-def test_uploads_the_card_beside_a_model(monkeypatch, small_config, tmp_path):
-    from albert_tf.models import AlbertModel
-
-    fake = FakeHub()
-    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
-    (tmp_path / "README.md").write_text("Mine.")
-    AlbertModel(small_config).save_pretrained(tmp_path, push_to_hub=True)
-    assert fake.files["README.md"] == b"Mine."
-    assert (tmp_path / "README.md").read_text() == "Mine."
-
-
-def test_uploads_without_touching_a_card(monkeypatch, small_config, tmp_path, tiny_tokenizer):
-    from albert_tf.models import AlbertModel
-
-    fake = FakeHub(has_card=True)
-    monkeypatch.setattr(huggingface_hub, "HfApi", fake)
+def test_uploads_the_card_beside_a_model(api, small_config, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("Mine.")
     AlbertModel(small_config).save_pretrained(tmp_path / "mine", push_to_hub=True)
-    assert fake.calls[-1][0] == "someone/mine"
-    assert "README.md" not in fake.files
+    assert api.files["README.md"] == b"Mine."
+    assert api.upload_folder.call_args.kwargs["repo_id"] == "someone/mine"
+
+
+def test_uploads_without_touching_a_card(api, small_config, tiny_tokenizer):
+    api.file_exists.return_value = True
+    AlbertModel(small_config).push_to_hub("a/b")
+    assert api.files.keys() == {"config.json", "model.safetensors"}
     tiny_tokenizer.push_to_hub("a/b")
-    assert {"spiece.model", "tokenizer_config.json"} <= fake.files.keys()
-    assert "README.md" not in fake.files
-    with pytest.raises(TypeError, match="Received: saved_model. It writes model.safetensors alone"):
-        AlbertModel(small_config).save_pretrained(tmp_path / "mine", saved_model=True)
+    assert {"spiece.model", "tokenizer_config.json"} <= api.files.keys()
+    assert "README.md" not in api.files
 
 
-def test_an_upload_that_is_refused(monkeypatch, tiny_tokenizer):
-    refusal = OSError("no network\nand a long story")
-    monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub(refusal=refusal))
+def test_an_upload_that_is_refused(api, tiny_tokenizer):
+    api.create_repo.side_effect = OSError("no network\nand a long story")
     with pytest.raises(UserError, match="OSError: no network. Log in with `hf auth login`"):
         tiny_tokenizer.push_to_hub("a/b")
+
+
+def test_options_of_an_upload_need_one(small_config, tmp_path):
+    with pytest.raises(TypeError, match="Received: saved_model. It writes model.safetensors alone"):
+        AlbertModel(small_config).save_pretrained(tmp_path, saved_model=True)

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import weight_files
-from albert_tf.checkpoints.finder import CheckpointLocation
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
 h5py = pytest.importorskip("h5py", reason="needs h5py, which Keras brings")
@@ -20,15 +18,15 @@ VALUES = np.arange(6, dtype="float32").reshape(2, 3)
 
 
 @pytest.mark.parametrize(
-    ("package", "way_out"), [("torch", r"albert_tf\[torch\]"), ("h5py", "h5py"), ("msgpack", "msg")]
+    ("package", "read", "way_out"),
+    [
+        ("torch", weight_files.read_pytorch, r"albert_tf\[torch\]"),
+        ("h5py", weight_files.read_hdf5, "h5py"),
+        ("msgpack", weight_files.read_flax, "msgpack"),
+    ],
 )
-def test_without_its_package(monkeypatch, tmp_path, package, way_out):
+def test_without_its_package(monkeypatch, tmp_path, package, read, way_out):
     monkeypatch.setitem(sys.modules, package, None)
-    read = {
-        "torch": weight_files.read_pytorch,
-        "h5py": weight_files.read_hdf5,
-        "msgpack": weight_files.read_flax,
-    }[package]
     with pytest.raises(UserError, match=f"read with {package}, .*pip install {way_out}"):
         read(tmp_path / "weights")
 
@@ -93,30 +91,21 @@ def torch():
     return pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
 
 
-@pytest.fixture
-def state(torch):
-    generator = torch.Generator().manual_seed(4)
-    return {
-        "albert.pooler.weight": torch.randn(3, 5, generator=generator).T,  # not contiguous
-        "albert.pooler.bias": torch.randn(5, generator=generator, requires_grad=True),
-        "half": torch.ones(2, dtype=torch.bfloat16),
-        "albert.embeddings.position_ids": torch.arange(7)[None],
-    }
-
-
-ZIPPED = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before-1.6"])
-
-
 @pytest.mark.peers
-@ZIPPED
-def test_a_state_dict(torch, state, zipped, tmp_path):
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before-1.6"])
+def test_a_state_dict(torch, zipped, tmp_path):
+    state = {
+        "not.contiguous": torch.arange(15.0).reshape(3, 5).T,
+        "trained": torch.ones(5, requires_grad=True),
+        "half": torch.ones(2, dtype=torch.bfloat16),
+        "position_ids": torch.arange(7)[None],
+    }
     path = tmp_path / "pytorch_model.bin"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
     found = weight_files.read_pytorch(path)
     assert found.keys() == state.keys()
     for name, tensor in state.items():
-        integer = name.endswith("position_ids")
-        assert found[name].dtype == ("int64" if integer else "float32")
+        assert found[name].dtype == ("int64" if name == "position_ids" else "float32")
         np.testing.assert_array_equal(found[name], tensor.detach().to(torch.float32).numpy())
 
 
@@ -140,36 +129,11 @@ def test_code_is_refused_and_not_run(torch, kind, tmp_path):
 
 
 @pytest.mark.peers
-@ZIPPED
-@pytest.mark.parametrize("size", [0, 3, 40, -30])
-def test_a_truncated_pytorch_file(torch, state, zipped, size, tmp_path):
-    path = tmp_path / "pytorch_model.bin"
-    torch.save(state, path, _use_new_zipfile_serialization=zipped)
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(UserError, match="Received pytorch_model.bin, which doesn't read") as error:
-        CheckpointLocation(tmp_path, "hf", path).read(AlbertConfig())
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.peers
-@pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}, {"model": {"x": 3}}], ids=repr)
+@pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}], ids=repr)
 def test_a_file_without_a_state_dict(torch, content, tmp_path):
     torch.save(content, tmp_path / "x.bin")
     with pytest.raises(UserError, match="must be a model's state dict"):
         weight_files.read_pytorch(tmp_path / "x.bin")
-
-
-def test_types_of_safetensors_that_hold_no_weights(tmp_path):
-    header = {"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
-    text = json.dumps(header).encode()
-    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"\1" * 4)
-    with pytest.raises(UserError, match="floating-point numbers of 16 bits or more.*x as F8_E4M3"):
-        weight_files.read_tensors(tmp_path / "x.safetensors")
-
-
-def test_flax_names_nested_too_deeply(flax):
-    with pytest.raises((ValueError, RecursionError), match="nest|recursion|limit"):
-        flax(b"\x81\xa1x" * 1010 + packed(VALUES))
 
 
 @pytest.mark.peers
@@ -178,8 +142,6 @@ def test_flax_names_nested_too_deeply(flax):
     [
         ("sparse", "x as torch.float32, torch.sparse_coo"),
         ("quantized", "x as torch.quint8"),
-        ("meta", "x as torch.float32, torch.strided, on meta|doesn't read as one"),
-        ("nested", "x as torch.float32, .*nested|doesn't read as one"),
         ("complex", "x as torch.complex64"),
         ("float8", "x as torch.float8_e4m3fn"),
         ("stride", "claim to be"),
@@ -190,15 +152,13 @@ def test_tensors_of_pytorch_that_hold_no_weights(torch, tmp_path, kind, message)
     tensor = {
         "sparse": lambda: values.to_sparse(),
         "quantized": lambda: torch.quantize_per_tensor(values, 1.0, 0, torch.quint8),
-        "meta": lambda: values.to("meta"),
-        "nested": lambda: torch.nested.nested_tensor([values, values]),
         "complex": lambda: values.to(torch.complex64),
         "float8": lambda: values.to(torch.float8_e4m3fn),
         "stride": lambda: torch.ones(1).expand(10**9),
     }[kind]()
     torch.save({"x": tensor}, tmp_path / "x.bin")
     with pytest.raises(UserError, match=message):
-        CheckpointLocation(tmp_path, "hf", tmp_path / "x.bin").read(AlbertConfig())
+        weight_files.read_pytorch(tmp_path / "x.bin")
 
 
 @pytest.mark.peers
@@ -210,6 +170,14 @@ def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
     path.write_bytes(content)
     with pytest.raises(zipfile.BadZipFile, match="the CRC of .*data/0 is wrong"):
         weight_files.read_pytorch(path)
+
+
+def test_types_of_safetensors_that_hold_no_weights(tmp_path):
+    header = {"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
+    text = json.dumps(header).encode()
+    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"\1" * 4)
+    with pytest.raises(UserError, match="floating-point numbers of 16 bits or more.*x as F8_E4M3"):
+        weight_files.read_tensors(tmp_path / "x.safetensors")
 
 
 @pytest.fixture
@@ -233,36 +201,33 @@ def test_datasets_of_hdf5_except_the_optimizers(hdf5):
         np.testing.assert_array_equal(array, VALUES)
 
 
-def test_quantized_hdf5_weights(hdf5):
+def test_datasets_of_hdf5_that_hold_no_weights(hdf5):
     with h5py.File(hdf5, "a") as file:
         file["layer/int8"] = VALUES.astype("int8")
     with pytest.raises(UserError, match="floating-point numbers .*Received /layer/int8 as int8"):
+        weight_files.read_hdf5(hdf5)
+    with h5py.File(hdf5, "a") as file:
+        file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
+    with pytest.raises(UserError, match="whole and uncompressed. Received .* claim to be 4,000"):
         weight_files.read_hdf5(hdf5)
 
 
 @pytest.mark.parametrize("kind", ["external", "ExternalLink", "SoftLink", "virtual"])
 def test_an_hdf5_file_gives_no_content_of_others(hdf5, kind):
-    private = hdf5.with_name("private.txt")
-    private.write_bytes(b"secrets!" * 3)
-    with h5py.File(hdf5.with_name("other.h5"), "w") as other:
-        other["kernel"] = VALUES
+    other = str(hdf5.with_name("other.h5"))
+    with h5py.File(other, "w") as file:
+        file["kernel"] = VALUES
     with h5py.File(hdf5, "a") as file:
         group = file.create_group("layer/deep/deeper")
         if kind == "external":
-            group.create_dataset("x", (6,), "float32", external=[(str(private), 0, 24)])
+            group.create_dataset("x", (6,), "float32", external=[(other, 0, 24)])
         elif kind == "virtual":
             layout = h5py.VirtualLayout((2, 3), "float32")
-            layout[:] = h5py.VirtualSource(str(hdf5.with_name("other.h5")), "kernel", (2, 3))
+            layout[:] = h5py.VirtualSource(other, "kernel", (2, 3))
             group.create_virtual_dataset("x", layout)
+        elif kind == "ExternalLink":
+            group["x"] = h5py.ExternalLink(other, "/kernel")
         else:
-            linked = {"ExternalLink": (str(hdf5.with_name("other.h5")), "/kernel")}
-            group["x"] = getattr(h5py, kind)(*linked.get(kind, ["/layer"]))
+            group["x"] = h5py.SoftLink("/layer")
     with pytest.raises(UserError, match="hold all its weights itself.*layer/deep/deeper/x is"):
-        weight_files.read_hdf5(hdf5)
-
-
-def test_hdf5_datasets_are_no_larger_than_their_file(hdf5):
-    with h5py.File(hdf5, "a") as file:
-        file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
-    with pytest.raises(UserError, match="whole and uncompressed. Received .* claim to be 4,000"):
         weight_files.read_hdf5(hdf5)

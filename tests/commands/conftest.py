@@ -10,9 +10,9 @@ from albert_tf import cli
 from albert_tf.config import AlbertConfig
 
 KINDS = {
+    "pretrain": "AlbertForPreTraining",
     "fill-mask": "AlbertForMaskedLM",
     "answer": "AlbertForQuestionAnswering",
-    "choices": "AlbertForMultipleChoice",
     "tag": "AlbertForTokenClassification",
     "embed": "AlbertModel",
     "predict": "AlbertForSequenceClassification",
@@ -31,24 +31,8 @@ def run(capsys):
 
 
 @pytest.fixture(scope="session")
-def classifier(tiny_vocabulary, tmp_path_factory):
-    """Returns the directory of a classifier with random weights, which tests only read."""
-    from albert_tf.models import AlbertForSequenceClassification
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
-    folder = tmp_path_factory.mktemp("classifier")
-    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
-    labels = {0: "bad", 1: "good"}
-    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 2}
-    config = AlbertConfig.from_size("tiny", **sizes, id2label=labels)
-    AlbertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def task_model(tiny_vocabulary, scrambled):
-    """A function that gives a command's model, with random weights, and its tokenizer."""
+    """Returns a function from a command to its model, with random weights, and its tokenizer."""
     from albert_tf import models
     from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -67,9 +51,28 @@ def task_model(tiny_vocabulary, scrambled):
     return get
 
 
+@pytest.fixture(scope="session")
+def model_folder(task_model, tmp_path_factory):
+    """Returns a function from a command to the folder of its model, which tests only read."""
+
+    @functools.cache
+    def save(command):
+        folder = tmp_path_factory.mktemp(command)
+        for part in task_model(command):
+            part.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def classifier(model_folder):
+    return model_folder("predict")
+
+
 @pytest.fixture
 def ask(run, task_model, monkeypatch):
-    """A function that runs a command with its model, which isn't read from files each time."""
+    """Returns a function that runs a command with its model, which isn't read from files."""
     from albert_tf import pipelines
     from albert_tf.checkpoints import finder
 

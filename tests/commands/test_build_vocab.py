@@ -1,18 +1,14 @@
 """`albert-tf build-vocab`: from text to a vocabulary that is the same for the same seed."""
 
+import functools
 import gzip
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import sentencepiece
 
-from albert_tf import cli
-from albert_tf.commands import build_vocab
-from albert_tf.errors import UserError
 from albert_tf.text.model_file import describe
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
@@ -20,47 +16,9 @@ from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 LANGUAGES = Path(__file__).resolve().parents[1] / "languages"
 
 
-def build(*words):
-    return build_vocab.run(cli._parsed(["build-vocab", *map(str, words)])[1])
-
-
-def build_elsewhere(*words):
-    """Runs the command in a fresh process; returns the modules that it loads."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); from test_build_vocab import build;"
-        "build(*sys.argv[1:]); print(*sys.modules)"
-    )
-    folder = Path(__file__).parent
-    process = subprocess.run(
-        [sys.executable, "-c", code, folder, *map(str, words)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return process.stdout.splitlines()[-1].split()
-
-
-def pieces(path):
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    return [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--language", "de", "--lines", "sentences"], "--language needs --lines paragraphs"),
-        (["--language", "tr", "--lines", "sentences", "--cased"], "--language needs --lines"),
-        (
-            ["--text-field", "body"],
-            "--text-field needs .*jsonl.*Received: --text-field body with .*a.txt",
-        ),
-    ],
-)
-def test_options_that_would_change_nothing_are_refused(tmp_path, options, message):
-    (tmp_path / "a.txt").write_text("A boat left. It was calm.")
-    line = ["--input", tmp_path / "a.txt", "--output", tmp_path / "made", "--vocab-size", 40]
-    with pytest.raises(UserError, match=message):
-        build(*line, *options)
+@pytest.fixture
+def run(run):
+    return functools.partial(run, "build-vocab")
 
 
 @pytest.fixture
@@ -79,120 +37,99 @@ def corpus(tmp_path):
     return folder
 
 
-def test_a_vocabulary(corpus, tmp_path, capsys):
+def test_a_vocabulary(run, corpus, tmp_path):
     output = tmp_path / "new" / "spiece.model"
     words = ("--input", corpus, "--text-field", "body", "--vocab-size", 120, "--output", output)
-    assert build(*words, "--accents", "drop") == 0
-    vocabulary = pieces(output)
-    assert len(vocabulary) == 120
-    assert vocabulary[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    assert vocabulary[5:13] == list(USER_DEFINED_PIECES)
+    status, printed, errors = run(*words, "--accents", "drop")
+    assert status == 0, errors
+    tokenizer = AlbertTokenizer(output)
+    first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *USER_DEFINED_PIECES]
+    assert tokenizer.vocab_size == 120
+    assert tokenizer.convert_ids_to_tokens([*range(13)]) == first
     baked = describe(output)
     assert (baked.lower_case, baked.keep_accents) == (True, False)
-    tokenizer = AlbertTokenizer(output)
     assert tokenizer.tokenize("ORLÉANS") == tokenizer.tokenize("orleans")
-    read, sampled, accents, case, made = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"read     3 files, 1\d,\d{3} bytes of text", read)
-    assert re.fullmatch(r"sampled  300 passages, 1\d,\d{3} bytes", sampled)
+    read, sampled, accents, case, _ = printed.splitlines()
+    assert read.startswith("read     3 files, ")
+    assert sampled.startswith("sampled  300 passages, ")
     assert accents == "accents  dropped, which changes 13.56% of the words and merges 0.00%"
     assert case == "case     lower-cased, which changes 25.00% of the words and merges 0.00%"
-    assert re.fullmatch(r"made     .*spiece.model, 120 pieces, sha256 [0-9a-f]{12}", made)
 
 
-ACCENTS = {
-    "vi": "88.58% of the words and merges 10.86% (thực, thức, thúc; có, cơ; tự, tư, từ)",
-    "ja": "5.00% of the words and merges 2.35% (て, で; か, が; は, ば, ぱ)",
-    "ru": "7.70% of the words and merges 0.13% (отношении, отношений; территории, территорий)",
-    "hi": "27.03% of the words and merges 0.15% (क़ानून, कानून)",
-}
-
-
-@pytest.mark.parametrize("language", sorted(ACCENTS))
-def test_accents_are_kept_where_words_have_them(tmp_path, capsys, language):
+@pytest.mark.parametrize(
+    ("language", "shares"),
+    [
+        ("vi", "88.58% of the words and merges 10.86% (thực, thức, thúc; có, cơ; tự, tư, từ)"),
+        ("ja", "5.00% of the words and merges 2.35% (て, で; か, が; は, ば, ぱ)"),
+    ],
+)
+def test_accents_are_kept_where_words_have_them(run, tmp_path, language, shares):
     text, output = LANGUAGES / f"{language}.txt", tmp_path / "spiece.model"
     words = ("--input", text, "--language", language, "--vocab-size", 600, "--output", output)
-    build(*words)
-    _, _, accents, *_ = capsys.readouterr().out.splitlines()
-    assert accents == f"accents  kept; dropping them changes {ACCENTS[language]}"
+    _, _, accents, *_ = run(*words)[1].splitlines()
+    assert accents == f"accents  kept; dropping them changes {shares}"
     assert describe(output).keep_accents
 
 
-def test_accents_are_dropped_where_they_are_rare(tmp_path):
+def test_accents_are_dropped_where_they_are_rare(run, tmp_path):
     (tmp_path / "a.txt").write_text("The café was open on a cold and rainy morning.\n" * 50)
     (tmp_path / "b.txt").write_text("A dog barked at the man who came home late.\n" * 3000)
-    output = tmp_path / "spiece.model"
-    for inputs, kept in ((["a.txt"], True), (["a.txt", "b.txt"], False)):
-        files = [tmp_path / name for name in inputs]
-        build("--vocab-size", 60, "--output", output, "--force", "--input", *files)
-        assert describe(output).keep_accents is kept
+    run("--vocab-size", 60, "--output", tmp_path / "spiece.model", "--input", tmp_path / "*.txt")
+    assert not describe(tmp_path / "spiece.model").keep_accents
 
 
 @pytest.mark.slow
-def test_turkish_letters(tmp_path):
+def test_turkish_letters(run, tmp_path):
     output = tmp_path / "spiece.model"
-    words = ("--input", LANGUAGES / "tr.txt", "--vocab-size", 600, "--output", output)
+    words = ("--input", LANGUAGES / "tr.txt", "--vocab-size", 600, "--output", output, "--force")
     for options, expected in (
         (("--language", "tr", "--lines", "sentences"), "ısparta istanbul"),
         (("--language", "en"), "isparta i̇stanbul"),
     ):
-        build(*words, *options, "--force")
+        run(*words, *options)
         tokenizer = AlbertTokenizer(output)
         ids = tokenizer("ISPARTA İSTANBUL", add_special_tokens=False)["input_ids"]
         assert tokenizer.decode(ids) == expected
         decomposed = tokenizer("ISPARTA I\u0307STANBUL", add_special_tokens=False)["input_ids"]
         assert decomposed == ids
-    build(*words, "--language", "tr", "--cased", "--force")
+    run(*words, "--language", "tr", "--cased")
     assert not describe(output).turkish_i
 
 
-def test_the_same_input_gives_the_same_bytes(corpus, tmp_path):
+def test_the_same_input_gives_the_same_bytes(run, corpus, tmp_path):
     """Repeats it in a fresh process, whose sets have another order, and without TensorFlow."""
     words = ["--input", corpus / "?.txt*", "--sample-bytes", 9000, "--vocab-size", 150, "--output"]
-    outputs = [tmp_path / name for name in ("1.model", "2.model")]
-    build(*words, outputs[0])
-    assert "tensorflow" not in build_elsewhere(*words, outputs[1])
-    one, two = (path.read_bytes() for path in outputs)
-    assert one == two
+    run(*words, tmp_path / "1.model")
+    code = (
+        "import sys; from albert_tf.cli import main; main(); assert 'tensorflow' not in sys.modules"
+    )
+    again = [sys.executable, "-c", code, "build-vocab", *words, tmp_path / "2.model"]
+    subprocess.run([str(word) for word in again], check=True)
+    assert (tmp_path / "1.model").read_bytes() == (tmp_path / "2.model").read_bytes()
 
 
-def test_a_sample_is_drawn(corpus, tmp_path, capsys):
-    output = tmp_path / "spiece.model"
-    build("--input", corpus / "a.txt", "--sample-bytes", 3000, "--output", output)
-    _, sampled, _, _, made = capsys.readouterr().out.splitlines()
-    size = int(sampled.split()[3].replace(",", ""))
-    assert 2500 < size <= 3000
-    made_pieces = int(made.split()[-4].replace(",", ""))
-    assert made_pieces == len(pieces(output)) < 30_000, "as many as the text has"
-
-
-def test_bad_lines(corpus, tmp_path, capsys):
+def test_bad_lines(run, corpus, tmp_path):
     (corpus / "a.txt").open("ab").write(b"\n\nl'\xe9t\xe9\n")
     words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
-    with pytest.raises(UserError, match="a.txt, line 201: the byte 0xe9"):
-        build(*words)
-    assert not (tmp_path / "a.model").exists()
-    assert build(*words, "--bad-lines", "skip") == 0
-    assert "bytes of text, 1 bad line skipped" in capsys.readouterr().out
-
-
-def test_the_input_is_never_replaced(corpus):
-    before = (corpus / "a.txt").read_bytes()
-    for output in (corpus / "a.txt", corpus):
-        with pytest.raises(UserError, match="must not be the input's folder"):
-            build("--input", corpus / "a.txt", "--output", output, "--force")
-    assert (corpus / "a.txt").read_bytes() == before
+    status, _, errors = run(*words)
+    assert status == 2 and "a.txt, line 201: the byte 0xe9" in errors
+    assert "1 bad line skipped" in run(*words, "--bad-lines", "skip")[1]
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("options", "message"),
     [
-        (("--vocab-size", 10), "could not train.*vocab_size=10;"),
-        (("--character-coverage", 3), "character_coverage must be between 0.98 and 1"),
-        (("--sample-bytes", 1), "needs text. Received: 1 file with .* bytes of it, and --sample-b"),
-        (("--input", "none*.txt"), "'none.*.txt', which matches no file"),
+        ("--language tr --lines sentences --cased", "--language needs --lines paragraphs"),
+        ("--text-field body", "JSON lines (.jsonl, .ndjson, .json). Received: --text-field body"),
+        ("--sample-bytes 1", "bytes of it, and --sample-bytes 1. Give more"),
+        ("--output corpus/a.txt --force", "must not be the input's folder or one around it"),
     ],
 )
-def test_mistakes(corpus, tmp_path, more, message):
-    with pytest.raises(UserError, match=message):
-        build("--input", corpus / "a.txt", "--output", tmp_path / "a.model", *more)
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+def test_mistakes(run, corpus, monkeypatch, options, message):
+    monkeypatch.chdir(corpus.parent)
+    before = (corpus / "a.txt").read_bytes()
+    line = "--input corpus/a.txt --output a.model --vocab-size 40"
+    status, _, errors = run(*line.split(), *options.split())
+    assert status == 2 and message in errors
+    assert (corpus / "a.txt").read_bytes() == before
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus"]

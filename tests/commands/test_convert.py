@@ -5,14 +5,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.checkpoints import conversion
 from albert_tf.checkpoints.finder import find
 from albert_tf.models import (
-    AlbertForMaskedLM,
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
-    AlbertForTokenClassification,
     AlbertModel,
 )
 from tests.checkpoints.presets import write_preset
@@ -44,44 +41,23 @@ def saved(small_config, scrambled, tmp_path):
     [
         (AlbertModel, {}),
         (AlbertForPreTraining, {}),
-        (AlbertForMaskedLM, {}),
         (AlbertForSequenceClassification, {}),
-        (AlbertForTokenClassification, {}),
-        (AlbertForQuestionAnswering, {}),
         (AlbertForQuestionAnswering, {"answerability": True}),
     ],
 )
 def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, options):
-    folder = saved(cls, **options)
-    assert convert(folder, tmp_path / "tf1", "--format", "tf1")[0] == 0
-    assert convert(tmp_path / "tf1", tmp_path / "back", "--format", "hf")[0] == 0
+    folder, tf1, back = saved(cls, **options), tmp_path / "tf1", tmp_path / "back"
+    assert convert(folder, tf1, "--format", "tf1")[0] == 0
+    _, output, _ = convert(tf1, back, "--format", "hf")
     names = ["model.safetensors", "spiece.model", "tokenizer.json", "tokenizer_config.json"]
     for name in names:
-        assert (tmp_path / "back" / name).read_bytes() == (folder / name).read_bytes(), name
-    found = {path.name for path in (tmp_path / "back").iterdir()}
-    assert found == {"config.json", *names}
-    configs = [
-        json.loads((each / "config.json").read_text()) for each in (folder, tmp_path / "back")
-    ]
-    assert configs[0]["architectures"] == configs[1]["architectures"] == [cls.__name__]
-    assert (tmp_path / "tf1" / "30k-clean.model").read_bytes() == b"vocabulary"
-
-
-def test_the_report(saved, small_config, tmp_path, convert):
-    folder = saved(AlbertForPreTraining)
-    tensors = safetensors.numpy.load_file(folder / "model.safetensors")
-    parameters = sum(tensor.size for tensor in tensors.values())
-    report = conversion.convert(folder, tmp_path / "tf1", format="tf1")
-    assert report == {
-        "input": f"{folder} (model.safetensors)",
-        "output": str(tmp_path / "tf1"),
-        "tensors": len(tensors),
-        "parameters": parameters,
-        "files": ["30k-clean.model", "tokenizer.json", "tokenizer_config.json"],
-        "left_out": [],
-    }
-    _, output, _ = convert(tmp_path / "tf1", tmp_path / "hf", "--format", "hf")
-    assert f"{tmp_path / 'hf'}: {len(tensors)} tensors, {parameters:,} parameters" in output
+        assert (back / name).read_bytes() == (folder / name).read_bytes(), name
+    assert {path.name for path in back.iterdir()} == {"config.json", *names}
+    config = json.loads((back / "config.json").read_text())
+    assert config["architectures"] == [cls.__name__]
+    assert (tf1 / "30k-clean.model").read_bytes() == b"vocabulary"
+    sizes = [each.size for each in find(folder).read().tensors.values()]
+    assert f"{back}: {len(sizes)} tensors, {sum(sizes):,} parameters" in output
     assert "copied    spiece.model" in output
 
 
@@ -102,7 +78,6 @@ def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monke
     import huggingface_hub
 
     folder = saved(AlbertModel)
-    (folder / "README.md").unlink()
     served = {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def download(name, filename, **options):
@@ -121,7 +96,7 @@ def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monke
     assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
 
 
-def test_other_formats_drop_labels(convert, saved, small_config, tmp_path):
+def test_other_formats_drop_labels(convert, saved, tmp_path):
     folder = saved(AlbertForSequenceClassification)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
@@ -132,81 +107,41 @@ def test_other_formats_drop_labels(convert, saved, small_config, tmp_path):
     assert "left out" not in output
 
 
-def test_every_tensor_is_in_the_report(convert, saved, tmp_path):
-    folder = saved(AlbertForSequenceClassification)
+def test_weights_that_do_not_fit_are_all_listed(convert, saved, tmp_path):
+    folder = saved(AlbertModel)
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
-    del tensors["albert.pooler.bias"]
-    tensors["classifier.bias"].fill(np.nan)
-    more = {"extra": np.zeros(2), "albert.pooler.weight": np.zeros((3, 20), "float32")}
-    safetensors.numpy.save_file({**tensors, **more}, folder / "model.safetensors")
+    del tensors["pooler.bias"]
+    tensors["extra"] = np.zeros(2)
+    safetensors.numpy.save_file(tensors, folder / "model.safetensors")
     status, output, errors = convert(folder, tmp_path / "out", "--format", "tf1")
     assert (status, output) == (2, "")
-    for message in (
-        "unknown to the model: extra (2,)",
-        "missing from the checkpoint: pooler.bias",
-        "another shape: pooler.weight",
-    ):
-        assert message in errors
+    assert "unknown to the model: extra (2,)" in errors
+    assert "missing from the checkpoint: pooler.bias" in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]  # nothing half-written
 
 
-def test_the_output_is_replaced_with_force_alone(convert, saved, tmp_path):
-    folder = saved(AlbertModel)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine").write_text("")
-    status, _, errors = convert(folder, tmp_path / "out", "--format", "hf")
-    assert (status, "must not exist yet" in errors) == (2, True)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
-    assert convert(folder, tmp_path / "out", "--format", "hf", "--force")[0] == 0
-    assert not (tmp_path / "out" / "mine").exists()
-
-
-@pytest.mark.parametrize("output", ["in", "."])
-def test_the_input_is_never_replaced(convert, saved, tmp_path, output):
+def test_the_input_is_never_replaced(convert, saved, tmp_path):
     folder = saved(AlbertModel)
     before = sorted(path.name for path in folder.iterdir())
-    status, _, errors = convert(folder, tmp_path / output, "--format", "tf1", "--force")
+    status, _, errors = convert(folder, tmp_path, "--format", "tf1", "--force")
     assert status == 2
     assert "must not be the input's folder or one around it" in errors
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("{tmp}/none", "{tmp}/out", "--format", "hf"), "neither a directory here nor such a name"),
-        (("{tmp}", "{tmp}/out", "--format", "hf"), "must hold config.json. Received"),
-        (("in", "out", "--format", "onnx"), "format must be hf or tf1. Received: 'onnx'."),
-    ],
-)
-def test_a_users_mistake_is_status_2(convert, tmp_path, arguments, message):
-    status, output, errors = convert(*(argument.format(tmp=tmp_path) for argument in arguments))
-    assert (status, output) == (2, "")
-    assert errors.startswith("albert-tf: error: ")
-    assert message in errors
-
-
-def test_to_half_precision(convert, saved, tmp_path):
-    folder = saved(AlbertForPreTraining)
-    half = tmp_path / "half"
-    status, _, said = convert(folder, half, "--format", "hf", "--dtype", "float16")
-    assert status == 0, said
-    whole, found = (
-        safetensors.numpy.load_file(path / "model.safetensors") for path in (folder, half)
-    )
-    assert {str(tensor.dtype) for tensor in found.values()} == {"float16"}
+def test_half_precision(convert, saved, tmp_path):
+    folder, half = saved(AlbertForPreTraining), tmp_path / "half"
+    options = ("--format", "hf", "--dtype", "float16")
+    assert convert(folder, half, *options)[0] == 0
+    whole = safetensors.numpy.load_file(folder / "model.safetensors")
+    found = safetensors.numpy.load_file(half / "model.safetensors")
     for name, tensor in whole.items():
+        assert found[name].dtype == "float16"
         np.testing.assert_array_equal(found[name], tensor.astype("float16"), err_msg=name)
     model = AlbertForPreTraining.from_pretrained(half)
     assert {variable.dtype for variable in model.trainable_variables} == {"float32"}
-
-
-def test_half_precision_out_of_range(convert, saved, tmp_path):
-    folder, out = saved(AlbertModel), tmp_path / "out"
-    path = folder / "model.safetensors"
-    tensors = safetensors.numpy.load_file(path)
-    tensors["pooler.bias"][0] = 1e5
-    safetensors.numpy.save_file(tensors, path)
-    status, _, said = convert(folder, out, "--format", "hf", "--dtype", "float16")
-    assert status == 2 and "range of float16. Received: pooler.bias" in said
-    assert not out.exists()
+    whole["albert.pooler.bias"][0] = 1e5
+    safetensors.numpy.save_file(whole, folder / "model.safetensors")
+    status, _, errors = convert(folder, tmp_path / "out", *options)
+    assert status == 2 and "range of float16. Received: pooler.bias" in errors
+    assert not (tmp_path / "out").exists()

@@ -39,12 +39,6 @@ def test_files(ask, tmp_path):
     np.testing.assert_allclose(array, vectors(expected), atol=1e-5)
     assert ask("embed", *TEXTS, "--output", jsonl)[1] == f"3 vectors in {jsonl}\n"
     assert jsonl.read_text(encoding="utf-8") == expected
-    before = npy.read_bytes()
-    status, _, errors = ask("embed", "a", "b", "--output", npy)
-    assert (status, "--force" in errors) == (2, True)
-    assert npy.read_bytes() == before
-    assert ask("embed", "a", "b", "--output", npy, "--force")[0] == 0
-    assert len(np.load(npy)) == 2
 
 
 def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
@@ -66,19 +60,3 @@ def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
     assert not np.allclose(lengths, 1, atol=1e-2)
     mean = made(TEXTS, pooling="mean", normalize=True, stride=11)
     np.testing.assert_allclose(embed("--pooling", "mean", "--normalize"), mean, atol=1e-6)
-
-
-def test_embed_replaces_no_folder(ask, tmp_path):
-    output = tmp_path / "vectors.npy"
-    output.mkdir()
-    (output / "old.txt").write_text("old")
-    status, _, errors = ask("embed", "a", "--output", output, "--force")
-    assert status == 2
-    assert "--force replaces files only" in errors
-    assert (output / "old.txt").read_text() == "old"
-
-
-def test_mistakes(ask, tmp_path):
-    status, output, errors = ask("embed", "a", "--output", tmp_path / "v.csv")
-    assert (status, output, errors.count("\n")) == (2, "", 1)
-    assert "must end in .npy or .jsonl" in errors

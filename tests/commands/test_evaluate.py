@@ -2,22 +2,11 @@ import json
 
 import pytest
 
-from albert_tf.data.tasks.classification import Classification
-
 
 def test_evaluate(run, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
     arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data")
-    read, paths = Classification.read, []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            Classification,
-            "read",
-            lambda task, path, *a: paths.append(path) or read(task, path, *a),
-        )
-        status, output, _ = run(*arguments, tmp_path, "--json")
-    assert (status, paths) == (0, [tmp_path / "dev.csv"])  # read once
-    scores = json.loads(output)
+    scores = json.loads(run(*arguments, tmp_path, "--json")[1])
     assert scores["examples"] == 3
     _, predicted, _ = run("predict", "--model", classifier, "A delight.", "Dull.", "Noisy.")
     labels = [line.split("\t")[0] for line in predicted.splitlines()]
@@ -26,9 +15,7 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     monkeypatch.setattr("albert_tf.progress.SECONDS_A_LINE", 0.0)
     _, output, errors = run(*arguments, tmp_path / "dev.csv")
     assert "predicting: 100% 3/3 [" in errors
-    lines = output.splitlines()
-    assert f"accuracy  {right / 3:.4f}" in lines
-    assert lines[-1] == "examples       3"
+    assert f"accuracy  {right / 3:.4f}\n" in output and output.endswith("examples       3\n")
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
     status, _, errors = run(*arguments, tmp_path)
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)

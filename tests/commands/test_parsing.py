@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 
 from albert_tf import cli
+from albert_tf.commands import export
 from albert_tf.commands.parsing import add_options, parsed_options
 from albert_tf.errors import UserError
 from albert_tf.options import FILE, check_options, declared, option, save_options
@@ -48,13 +49,10 @@ def parse(parser):
     return parse
 
 
-def test_defaults_are_the_dataclass_s(parse):
-    assert parse(*LEAST) == Baking("plum", Path("o"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "changes"),
     [
+        ([], {}),
         (["--egg-count", "4"], {"egg_count": 4}),
         (["--egg_count=4"], {"egg_count": 4}),
         (["--num_eggs", "4"], {"egg_count": 4}),
@@ -109,17 +107,11 @@ def test_a_saved_file_is_accepted_back(parse, tmp_path):
     ("text", "message"),
     [
         ("eggcount: 5", "must have this command's options. Received: eggcount. Did you mean egg_c"),
-        ("salt and pepper: 5", "Received: salt and pepper.$"),
         ("plum", "must have a line `option: value` each. Received: 'plum'."),
         ("a: [", "must be YAML. Received: while parsing"),
         ("sugar: 2001-99-99", "must be YAML. Received: month must be in 1..12."),
-        ("sugar: !!int abc", "must be YAML. Received: invalid literal for int"),
         ("sugar: !!bool maybe", "must be YAML. Received: 'maybe'."),
-        ("sugar: !!timestamp abc", "must be YAML. Received: "),
-        ("sugar: 2001-01-01 00:00:00 -99:00", "must be YAML. Received: offset must be"),
-        ("sugar: " + "9" * 5_000, "must be YAML. Received: Exceeds the limit"),
         (f"? 0x{'9' * 5_000}\n: plum", "options. Received: a number of 20,000 bits."),
-        (f"cake: plum\noven: o\nsugar: 0x{'9' * 5_000}", "Received: a number of 20,000 bits"),
         ("a: &a {sugar: 1}\nb: {<<: [*a, *a]}", "must be YAML. .*tag:yaml.org,2002:merge"),
         ("cake: plum\noven: o\nsugar: [1]", "sugar must be a number. Received: \\[1\\]."),
     ],
@@ -130,22 +122,28 @@ def test_wrong_files(parse, tmp_path, text, message):
         parse("--config", tmp_path / "cake.yaml")
 
 
-@pytest.mark.parametrize("name", ["cake", "oven", "egg-count", "low-fat", "form", "layers"])
-def test_copies_of_copies_are_not_written_out(parse, tmp_path, name):
+def test_copies_of_copies_are_not_written_out(parse, tmp_path):
     """Nine levels of nine copies of a list: 400 bytes that stand for 3 GB of text."""
     lists = [f"- &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi")]
-    text = "\n".join(["cake: plum", "oven: o", f"{name}:", '- &a ["lol"]', *lists])
+    text = "\n".join(["cake: plum", "oven: o", "layers:", '- &a ["lol"]', *lists])
     (tmp_path / "cake.yaml").write_text(text)
-    with pytest.raises(UserError, match=r"must be .* Received: \[+'lol'|Received: \[\['lol'\], "):
+    with pytest.raises(UserError, match=r"Received: \[+'lol'"):
         parse("--config", tmp_path / "cake.yaml")
 
 
-@pytest.mark.parametrize("name", [name for name in cli.COMMANDS if name != "export"])
-def test_the_help_of_every_command_shows_each_option_once(name, capsys):
+COMMANDS = [[name] for name in cli.COMMANDS if name != "export"]
+COMMANDS += [["export", form] for form in export.OPTIONS]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_help_shows_each_option_once(command, capsys):
     with pytest.raises(SystemExit, match="0"):
-        cli.main([name, "--help"])
-    shown = capsys.readouterr().out
-    for each in declared(cli.COMMANDS[name].OPTIONS).values():
-        if not each.positional:
-            flag = "--" + each.name.replace("_", "-")
-            assert len(re.findall(rf"^  {flag}(?:[ ,]|$)", shown, re.MULTILINE)) == 1, flag
+        cli.main([*command, "--help"])
+    shown = re.findall("^  --([a-z0-9-]+)", capsys.readouterr().out, re.MULTILINE)
+    options = declared(cli._parser().parse_args(command).options).values()
+    flags = [
+        each.name.replace("_", "-")
+        for each in options
+        if not each.positional and each.choices != (each.default,)
+    ]
+    assert sorted(flag for flag in shown if flag != "config") == sorted(flags)

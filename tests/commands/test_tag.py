@@ -7,31 +7,19 @@ from albert_tf.pipelines import pipeline
 TEXTS = ["She sells fresh bread and coffee.", "", "In 1999 the béll 😀 died."]
 
 
-@pytest.mark.parametrize("aggregation", ["none", "first"])
-def test_tag_as_json(ask, task_model, aggregation):
-    status, output, _ = ask("tag", *TEXTS, "--aggregation", aggregation, "--json")
-    assert status == 0
-    rows = [json.loads(line) for line in output.splitlines()]
-    assert [row["text"] for row in rows] == TEXTS
-    tag = pipeline("ner", *task_model("tag"), aggregation_strategy=aggregation)
-    for row, expected in zip(rows, tag(TEXTS), strict=True):
-        assert len(row["entities"]) == len(expected)
-        for each, other in zip(row["entities"], expected, strict=True):
-            assert each == {**other, "score": pytest.approx(other["score"], abs=1e-5)}
-    assert sum(len(row["entities"]) for row in rows) > 2
-
-
-def test_tag_in_words(ask, task_model):
+def test_tag(ask, task_model):
+    expected = pipeline("ner", *task_model("tag"), aggregation_strategy="first")(TEXTS)
+    assert expected[0] and not expected[1] and expected[2]
     status, output, _ = ask("tag", *TEXTS)
     assert status == 0
-    found = pipeline("ner", *task_model("tag"), aggregation_strategy="first")(TEXTS)
-    assert found[0] and not found[1] and found[2]
+    names = ("entity_group", "score", "start", "end", "word")
     groups = [
-        "".join(
-            f"{each['entity_group']}\t{each['score']:.4f}\t{each['start']}\t{each['end']}\t"
-            f"{each['word']}\n"
-            for each in entities
-        )
-        for entities in found
+        "".join("{}\t{:.4f}\t{}\t{}\t{}\n".format(*map(each.get, names)) for each in entities)
+        for entities in expected
     ]
     assert output == "\n".join(groups)
+    rows = [json.loads(line) for line in ask("tag", *TEXTS, "--json")[1].splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    for row, entities in zip(rows, expected, strict=True):
+        for each, other in zip(row["entities"], entities, strict=True):
+            assert each == {**other, "score": pytest.approx(other["score"], abs=1e-5)}

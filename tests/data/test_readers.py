@@ -63,7 +63,6 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ),
         ("a.tsv", "body\tfolder\nx\ty\nz\n", "a.tsv, line 3, 1 fields"),
         ("a.tsv", "body\tfolder\n \ty\n", "'body' must not be empty. Received: .*line 2"),
-        ("a.tsv", "body\tfolder\nx\t\n", "'folder' must not be empty"),
         ("a.tsv", "", "at least one row"),
         ("a.tsv", "body\tfolder\n", "at least one row"),
         (
@@ -72,7 +71,6 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
             "must be UTF-8. Received: .*line 2, with the byte 0xe9",
         ),
         ("a.csv", 'body,folder\n"x,y\n', "a.csv, line 2: unexpected end of data"),
-        ("a.jsonl", "{\n", "line 1, must be JSON"),
         (
             "a.jsonl",
             '{"body": "x", "folder": "y"}\n{"body": "z", "fol',
@@ -161,7 +159,6 @@ def test_excel_quotes_fields_with_commas_and_line_ends(tmp_path):
     ("lines", "text"),
     [
         (['"Go," he said.\tx'], '"Go," he said.'),
-        (['"Go."\tx'], '"Go."'),
         (['"Yes, I do."\tx', "No, never.\ty"], '"Yes, I do."'),
         (['"He said ""no""."\tx', 'a 2" nail\ty'], '"He said ""no""."'),
         (['"One.\tx', 'Two."\ty'], '"One.'),
@@ -177,7 +174,6 @@ def test_tables_of_glue_have_quotation_marks_as_text(tmp_path, lines, text, capl
     ("name", "content"),
     [
         ("a.json", '[{"body": "x", "folder": 1},\n {"body": "y", "folder": 2}]'),
-        ("a.json", '[{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]'),
         ("a.json", '{"body": "x", "folder": 1}\n{"body": "y", "folder": 2}\n'),
         ("a.json", '{\n "data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}'),
         ("a.jsonl", '\ufeff[{"body": "x", "folder": 1},\n{"body": "y", "folder": 2}]'),
@@ -197,18 +193,13 @@ def test_fields_of_objects(tmp_path):
         read(path, Columns("review.body", "review.label"))
 
 
-def test_skipped_rows_are_said_once(tmp_path, caplog):
-    path = write(tmp_path / "a.csv", "body,folder\nx,y\n,z\n")
-    for _ in range(2):
-        assert read(path, COLUMNS, True) == [Example("x", None, "y")]
-    assert caplog.text.count("skipped 1 bad rows") == 1
-
-
 def test_bad_rows_can_be_skipped(tmp_path, caplog):
     content = "body\tfolder\nx\ty\nz\n\t\n \ty\nv\tw\n"
-    found = read(write(tmp_path / "a.tsv", content), COLUMNS, True)
-    assert found == [Example("x", None, "y"), Example("v", None, "w")]
-    assert "skipped 3 bad rows; the first: Every row must have as many fields" in caplog.text
+    path = write(tmp_path / "a.tsv", content)
+    for _ in range(2):  # as a command reads it, which says it once
+        found = read(path, COLUMNS, True)
+        assert found == [Example("x", None, "y"), Example("v", None, "w")]
+    assert caplog.text.count("skipped 3 bad rows; the first: Every row must have as many") == 1
 
 
 def test_no_file(tmp_path):

@@ -7,11 +7,8 @@ import json
 import os
 import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-
-SHARD_BYTES = 8000
 
 # A sentence splitter for workers: at a certain word it waits until a file exists.
 GATED = """
@@ -81,13 +78,19 @@ def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
         max_seq_length=43,
         bad_lines="skip",
         sentence_splitter="gated:split",
-        shard_bytes=SHARD_BYTES,
+        shard_bytes=8000,
     )
     return make_job(options)
 
 
 @pytest.fixture(scope="session")
-def expected(job, tmp_path_factory):
+def read():
+    """Returns a function from a folder to its files' content by name; it has no inner folders."""
+    return lambda folder: {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.fixture(scope="session")
+def expected(job, read, tmp_path_factory):
     """Returns the files of a run in processes by name."""
     from albert_tf.data.jobs.local import map_in_processes
     from albert_tf.data.jobs.run import run_job
@@ -98,31 +101,13 @@ def expected(job, tmp_path_factory):
     assert manifest.totals["documents"] == 160
     assert manifest.totals["bad_lines"] == 1
     assert len({shard.part for shard in manifest.shards}) > 5
-    return content(output)
+    return read(output)
 
 
 @pytest.fixture
 def fresh(job, tmp_path):
     """Returns the job with a new output."""
     return dataclasses.replace(job, output=str(tmp_path / "examples"))
-
-
-@pytest.fixture
-def bad(fresh):
-    """Returns the job that stops at the bad line, and its message."""
-    corpus = dataclasses.replace(fresh.corpus, bad_lines="stop")
-    job = dataclasses.replace(fresh, corpus=corpus)
-    return SimpleNamespace(job=job, message=r"lines\.jsonl.* 31\b")
-
-
-@pytest.fixture(scope="session")
-def read():
-    """Returns the content of a folder's files by name; fails if it has inner folders."""
-    return content
-
-
-def content(folder):
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 @pytest.fixture(scope="session")

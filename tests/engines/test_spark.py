@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -67,34 +66,23 @@ def part(path):
     return Path(path).name.split("-")[1]
 
 
-def test_a_finished_directory_needs_no_spark(fresh, expected, read, spark_settings):
-    folder = Path(fresh.output)
-    folder.mkdir()
-    for name, content in expected.items():
-        (folder / name).write_bytes(content)
-    assert run_spark(fresh, {"spark.master": "spark://127.0.0.1:9"}).made == ()
-    assert read(fresh.output) == expected
-
-
-def test_a_bad_line_is_one_clean_error(bad, spark_settings, capfd):
-    with pytest.raises(UserError, match=bad.message):
-        run_spark(bad.job, spark_settings)
+def test_a_bad_line_is_one_clean_error(fresh, spark_settings, capfd):
+    corpus = dataclasses.replace(fresh.corpus, bad_lines="stop")
+    with pytest.raises(UserError, match=r"lines\.jsonl.* 31\b"):
+        run_spark(dataclasses.replace(fresh, corpus=corpus), spark_settings)
     noise = capfd.readouterr()
     assert "Traceback" not in noise.err + noise.out
     assert len((noise.err + noise.out).splitlines()) < 8
 
 
 def test_a_python_without_the_packages_is_an_error(fresh, spark_settings, monkeypatch):
-    monkeypatch.setenv(
-        "PYSPARK_PYTHON", os.path.realpath(sys.executable)
-    )  # outside any environment
-    with pytest.raises(
-        UserError, match=r"able to run .* Received: No module named '[\w.]+'. See docs"
-    ):
+    outside_any_environment = os.path.realpath(sys.executable)
+    monkeypatch.setenv("PYSPARK_PYTHON", outside_any_environment)
+    message = r"able to run .* Received: No module named '[\w.]+'. See docs"
+    with pytest.raises(UserError, match=message):
         run_spark(fresh, spark_settings)
 
 
-@pytest.mark.parametrize("master", ["nonsense", "local[x]"])
-def test_a_master_that_does_not_exist(fresh, spark_settings, master):
-    with pytest.raises(UserError, match=f"a master that answers.* Received: .*{re.escape(master)}"):
-        run_spark(fresh, {**spark_settings, "spark.master": master})
+def test_a_master_that_does_not_exist(fresh, spark_settings):
+    with pytest.raises(UserError, match="a master that answers.* Received: .*nonsense"):
+        run_spark(fresh, {**spark_settings, "spark.master": "nonsense"})

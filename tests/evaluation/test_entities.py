@@ -33,19 +33,21 @@ def test_entities_and_scores_are_seqevals():
 
 
 @pytest.mark.parametrize(
-    ("labels", "is_scheme"),
+    ("labels", "stray"),
     [
-        (("O", "B-PER", "I-PER"), True),
-        (("O", "I-PER"), True),
-        (("O", "S-PER", "E-PER", "M-PER", "B-PER"), True),
-        (("NOUN", "VERB"), False),
-        (("O", "PERSON", "B-PLACE"), False),
-        (("O", "E-mail"), False),
-        (("O",), False),
+        (LABELS, []),
+        (("O", "I-PER"), []),
+        (("O", "S-PER", "E-PER", "M-PER", "B-PER"), []),
+        (("O", "B-PER", "PLACE"), ["PLACE"]),
+        (("N", "V"), ["N", "V"]),
+        (("O", "E-mail"), ["O", "E-mail"]),
+        (("O",), ["O"]),
     ],
 )
-def test_schemes_are_recognized(labels, is_scheme):
-    assert has_prefixes(labels) == is_scheme
+def test_labels_that_keep_entities_from_a_score(labels, stray):
+    assert unprefixed(labels) == stray
+    assert has_prefixes(labels) == (not stray)
+    assert ("f1" in entity_scores([["O"]], [["O"]], [*labels, "O"])) == (not stray)
 
 
 def test_labels_are_parsed():
@@ -60,40 +62,17 @@ def test_labels_are_parsed():
 def test_a_kind_may_be_named_as_what_is_outside():
     labels = ["O", "B-O", "I-O", "B-PER"]
     known = parsed(labels)
-    assert entities(known[tag] for tag in ["O", "B-O", "I-O", "O", "I-O"]) == [
-        ("O", 1, 3),
-        ("O", 4, 5),
-    ]
+    found = entities(known[tag] for tag in ["O", "B-O", "I-O", "O", "I-O"])
+    assert found == [("O", 1, 3), ("O", 4, 5)]
     assert broken([[known["O"], known["I-O"], known["B-PER"], known["B-O"]]]) == 1
     scores = entity_scores([["B-O", "I-O", "O"]], [["B-O", "O", "O"]], labels)
     assert scores == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 2 / 3}
 
 
-@pytest.mark.parametrize(
-    ("labels", "stray"),
-    [
-        (LABELS, []),
-        (["O", "B-PER", "PLACE"], ["PLACE"]),
-        (["N", "V"], ["N", "V"]),
-        (["O", "E-x"], ["O", "E-x"]),
-    ],
-)
-def test_labels_that_keep_entities_from_a_score(labels, stray):
-    assert unprefixed(labels) == stray
-    assert ("f1" in entity_scores([["O"]], [["O"]], [*labels, "O"])) == (not stray)
-
-
-def test_parts_of_speech_have_an_accuracy():
-    assert entity_scores([["N", "V"]], [["N", "N"]], ["N", "V"]) == {"accuracy": 0.5}
-
-
 def test_scores_without_entities():
-    assert entity_scores([["O"]], [["O"]], LABELS) == {
-        "f1": 0.0,
-        "precision": 0.0,
-        "recall": 0.0,
-        "accuracy": 1.0,
-    }
+    assert entity_scores([["N", "V"]], [["N", "N"]], ["N", "V"]) == {"accuracy": 0.5}
+    none = {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    assert entity_scores([["O"]], [["O"]], LABELS) == {**none, "accuracy": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.metrics import METRICS, by_threshold, evaluate, judge, normalized
+from albert_tf.evaluation.metrics import METRICS, by_threshold, evaluate, judge
 
 LABELS = np.array([1, 0, 1, 1, 0, 1])
 PREDICTIONS = np.array([1, 0, 0, 1, 1, 1])
@@ -16,18 +16,13 @@ def test_by_hand():
     assert list(found) == ["accuracy", "f1", "matthews"]
 
 
+@pytest.mark.filterwarnings("error")
 def test_correlations():
     scores = np.array([1.0, 2.0, 3.0, 5.0])
     assert evaluate(("pearson", "spearman"), scores, scores**3)["spearman"] == pytest.approx(1)
     assert evaluate(("pearson",), scores, -2 * scores + 1)["pearson"] == pytest.approx(-1)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_constant_prediction_correlates_with_nothing():
-    assert evaluate(("pearson", "spearman"), LABELS, np.ones(6)) == {
-        "pearson": 0.0,
-        "spearman": 0.0,
-    }
+    constant = evaluate(("pearson", "spearman"), scores, np.ones(4))
+    assert constant == {"pearson": 0.0, "spearman": 0.0}
 
 
 @pytest.mark.filterwarnings("error")
@@ -58,15 +53,12 @@ def test_one_row(label, prediction, caplog):
         ("cat", ["the"], 0, 0),  # a gold without a word doesn't count
         ("$3.50", ["350"], 1, 1),
         ("co-op", ["coop"], 1, 1),
+        ("the  Old\tcat's (an)  hat", ["old cats hat"], 1, 1),
         ("«cat»", ["cat"], 0, 0),  # only ASCII's punctuation is dropped
     ],
 )
 def test_answers_by_hand(answer, golds, exact, f1):
     assert judge(answer, golds) == (pytest.approx(f1), exact)
-
-
-def test_normalized():
-    assert normalized("  The Old\tcat's (an)  hat ") == "old cats hat"
 
 
 def test_thresholds_by_trying_all():

@@ -148,7 +148,7 @@ class SavedModel(CProgram):
             names = ("_fast_sentencepiece_tokenizer.so", "_sentencepiece_tokenizer.so")
             library = ",".join(str(operators / name) for name in names)
         self.inputs, made = tensors(folder, signature)
-        self.outputs = {made.get(name, name): name for name in outputs}
+        self.outputs = {made[name]: name for name in outputs}
         super().__init__([program, library, folder, *self.outputs], TENSORFLOW)
 
     def __call__(self, **arrays):
@@ -160,10 +160,8 @@ def tensors(folder, signature):
     """Returns the names of a signature's input and output tensors, by its names for them."""
     from tensorflow.core.protobuf import saved_model_pb2
 
-    file = Path(folder) / "saved_model.pb"
-    if not file.exists():
-        return {}, {}
-    graphs = saved_model_pb2.SavedModel.FromString(file.read_bytes()).meta_graphs
+    content = (Path(folder) / "saved_model.pb").read_bytes()
+    graphs = saved_model_pb2.SavedModel.FromString(content).meta_graphs
     declared = graphs[0].signature_def[signature]
     return tuple(
         {name: tensor.name for name, tensor in each.items()}

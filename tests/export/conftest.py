@@ -10,7 +10,6 @@ import pytest
 
 from tests.export import c_program
 
-MAX_LENGTH = 24
 TEXTS = [
     "A quiet delight from start to finish.",
     "",
@@ -18,8 +17,6 @@ TEXTS = [
     "A NUL inside\0 and at the end\0",
     "noisy mess " * 40,
 ]
-
-
 # Names of the tests for a task with fields of its configuration.
 VARIANTS = {
     "answerability": ("question-answering", {"answerability": True}),
@@ -32,7 +29,7 @@ VARIANTS = {
 def tokenizer(tiny_vocabulary):
     from albert_tf.text.tokenizer import AlbertTokenizer
 
-    return AlbertTokenizer(tiny_vocabulary, model_max_length=MAX_LENGTH)
+    return AlbertTokenizer(tiny_vocabulary, model_max_length=24)
 
 
 @pytest.fixture(scope="session")
@@ -67,23 +64,10 @@ def classifier(make_classifier):
 
 
 @pytest.fixture(scope="session")
-def texts():
-    return TEXTS
-
-
-@pytest.fixture(scope="session")
 def features(tokenizer):
     """Returns the features of the texts, `[5, 24]`."""
-    return dict(
-        tokenizer(
-            TEXTS,
-            padding="max_length",
-            truncation=True,
-            max_length=MAX_LENGTH,
-            split_special_tokens=True,
-            return_tensors="np",
-        )
-    )
+    options = {"padding": "max_length", "truncation": True, "split_special_tokens": True}
+    return dict(tokenizer(TEXTS, return_tensors="np", **options))
 
 
 @pytest.fixture(scope="session")
@@ -96,48 +80,26 @@ def logits(classifier, features):
 
 
 @pytest.fixture(scope="session")
-def reports(tmp_path_factory, classifier, tokenizer):
-    """Returns a function from an exporter and options to the classifier's cached report.
-
-    `check=True` checks the export in fresh processes, each of which imports TensorFlow.
-    """
-    made = {}
-    defaults = {"layers": "loop", "quantize": "none", "ids_only": False, "check": False}
-
-    def report(exporter, **options):
-        options = {key: value for key, value in options.items() if value != defaults.get(key, ...)}
-        key = (exporter.__name__, *sorted(options.items()))
-        if key not in made:
-            path = tmp_path_factory.mktemp("export") / "model"
-            options = {"check": False, **of_text(options)}
-            made[key] = exporter(classifier, tokenizer, path, **options)
-        return made[key]
-
-    return report
-
-
-def of_text(options):
-    """Adds the length of texts, for exports that read them."""
-    return options if options.get("ids_only") else {"max_length": MAX_LENGTH, **options}
-
-
-@pytest.fixture(scope="session")
-def written(reports):
+def written(tmp_path_factory, classifier, tokenizer):
     """Returns a function from an exporter and options to the path of the classifier's export."""
-    return lambda exporter, **options: reports(exporter, **options).path
+
+    @functools.cache
+    def path(exporter, **options):
+        file = tmp_path_factory.mktemp("export") / "model"
+        return exporter(classifier, tokenizer, file, check=False, **options).path
+
+    return path
 
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory, make_model, tokenizer):
     """Returns a function from an exporter, a task or model, and options to a cached report.
 
-    The check runs in this process, on few texts; `reports` checks in fresh ones, on all.
+    The check runs in this process instead of a fresh one, and on few texts.
     """
     from albert_tf_export import check, samples, saved_model, tflite
 
     from albert_tf import runtimes
-
-    made = {}
 
     class ThisProcess(contextlib.nullcontext):
         def __init__(self, *packages):
@@ -149,55 +111,45 @@ def checked(tmp_path_factory, make_model, tokenizer):
         def wait(self):
             pass
 
+    @functools.cache
     def export(exporter, task, tokenizer=tokenizer, **options):
-        options = {"ids_only": False, **of_text(options)}
-        key = (exporter.__name__, str(task), id(tokenizer), *sorted(options.items()))
-        if key not in made:
-            model = make_model(task) if isinstance(task, str) else task
-            path = tmp_path_factory.mktemp("checked") / "model"
-            with pytest.MonkeyPatch.context() as patch:
-                for module in (check, saved_model, tflite):
-                    patch.setattr(module, "FreshProcess", ThisProcess)
-                patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
-                made[key] = exporter(model, tokenizer, path, **options)
-        return made[key]
+        model = make_model(task) if isinstance(task, str) else task
+        path = tmp_path_factory.mktemp("checked") / "model"
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (check, saved_model, tflite):
+                patch.setattr(module, "FreshProcess", ThisProcess)
+            patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
+            return exporter(model, tokenizer, path, **options)
 
     return export
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory):
-    """Returns a function from a C file in this folder to a program."""
-
-    def program(source):
-        path = tmp_path_factory.mktemp("c") / "program"
-        try:
-            c_program.compile_program(source, path)
-        except FileNotFoundError as error:
-            pytest.skip(str(error))
-        return path
-
-    return program
+def compiled(source, folder):
+    """Returns the program of a C file in this folder."""
+    path = folder / "program"
+    try:
+        c_program.compile_program(source, path)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    return path
 
 
 @pytest.fixture(scope="session")
-def serve(compiled):
+def serve(tmp_path_factory):
     """Returns a function that loads a SavedModel's signature by TensorFlow's C API."""
+    program = compiled("serve_saved_model.c", tmp_path_factory.mktemp("c"))
     with contextlib.ExitStack() as stack:
-        program = compiled("serve_saved_model.c")
-        yield lambda *arguments, **options: started(
-            stack, c_program.SavedModel(program, *arguments, **options)
-        )
+        yield lambda *arguments: started(stack, c_program.SavedModel(program, *arguments))
 
 
 @pytest.fixture(scope="session")
-def phone(compiled):
+def phone(tmp_path_factory):
     """Returns a function that loads a .tflite file's signature by LiteRT's C API."""
     version = importlib.metadata.version("ai-edge-litert")
     if tuple(map(int, version.split(".")[:3])) < (2, 1, 6):
         pytest.skip(f"LiteRT's C API has other arguments before 2.1.6, this is {version}")
+    program = compiled("run_tflite.c", tmp_path_factory.mktemp("c"))
     with contextlib.ExitStack() as stack:
-        program = compiled("run_tflite.c")
         yield lambda *arguments: started(stack, c_program.TFLite(program, *arguments))
 
 

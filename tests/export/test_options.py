@@ -3,23 +3,23 @@ import sys
 
 import pytest
 from albert_tf_export import export_saved_model, export_tflite
-from albert_tf_export.options import SavedModelOptions, TFLiteOptions
+from albert_tf_export.options import TFLiteOptions
 
 from albert_tf.errors import UserError
-from albert_tf.options import flag
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("task", "options", "message"),
     [
-        ({"max_length": 41}, "Received: max_length=41, max_position_embeddings=40"),
-        ({"max_length": 2}, "at least 3, .* Received: max_length=2"),
+        ("masked-lm", {"max_length": 41}, "max_length=41, max_position_embeddings=40"),
+        ("masked-lm", {"max_length": 2}, "at least 3, .* Received: max_length=2"),
+        ("question-answering", {"pairs": False}, "in pairs. Received: pairs=False. Leave pairs"),
     ],
 )
-def test_bad_options(export, options, message, classifier, tokenizer, tmp_path):
+def test_options_of_texts(export, task, options, message, make_model, tokenizer, tmp_path):
     with pytest.raises(UserError, match=message):
-        export(classifier, tokenizer, tmp_path / "a", **{"max_length": 24, **options})
+        export(make_model(task), tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -40,40 +40,22 @@ def test_vocabularies_that_differ(export, make_classifier, tokenizer, tmp_path):
         export(model, tokenizer, tmp_path / "a", max_length=24)
 
 
-@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
-@pytest.mark.parametrize("task", ["question-answering", "multiple-choice"])
-def test_tasks_of_pairs(export, task, make_model, tokenizer, tmp_path):
-    with pytest.raises(UserError, match="must come in pairs. Received: pairs=False. Leave pairs"):
-        export(make_model(task), tokenizer, tmp_path / "a", pairs=False)
-
-
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        (
-            "masked-lm",
-            {"choices": 3},
-            "only to models such as AlbertForMultipleChoice. .* choices=3",
-        ),
-        ("multiple-choice", {"choices": 0}, "choices must be 1 or more. Received: 0"),
+        ("masked-lm", {"choices": 3}, "models such as AlbertForMultipleChoice. .* choices=3"),
         ("encoder", {"predictions": 2}, "Received: predictions=2 with AlbertModel"),
-        ("masked-lm", {"predictions": 1.5}, "predictions must be a whole number. Received: 1.5"),
-        (None, {"quantize": "int4"}, "none, float16 or dynamic. Received: 'int4'"),
-        (None, {"layers": "while"}, "layers must be loop or unrolled. Received: 'while'"),
-        (None, {"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
-        (None, {"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
-        (None, {"lengths": (8,), "max_length": 16}, "lengths excludes --max-length"),
-        (None, {"lengths": (8, 8)}, "lengths must be different whole numbers.* .8, 8"),
-        (None, {"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
-        (None, {"lengths": (8, 41)}, "max_length=41, max_position_embeddings=40"),
-        (None, {"batch": 0}, "batch must be 1 or more. Received: 0"),
-        (None, {"batch": 1.5}, "batch must be a whole number or dynamic. Received: 1.5"),
+        ("encoder", {"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
+        ("encoder", {"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
+        ("encoder", {"lengths": (8,), "max_length": 16}, "lengths excludes --max-length"),
+        ("encoder", {"lengths": (8, 8)}, "lengths must be different whole numbers.* .8, 8"),
+        ("encoder", {"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
+        ("encoder", {"lengths": (8, 41)}, "max_length=41, max_position_embeddings=40"),
     ],
 )
-def test_options_of_tflite(task, options, message, make_model, classifier, tokenizer, tmp_path):
-    model = make_model(task) if task else classifier
+def test_options_of_tflite(task, options, message, make_model, tokenizer, tmp_path):
     with pytest.raises(UserError, match=message):
-        export_tflite(model, tokenizer, tmp_path / "a", **options)
+        export_tflite(make_model(task), tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -81,8 +63,15 @@ def test_options_of_tflite(task, options, message, make_model, classifier, token
     ("options", "message"),
     [
         ({"pooling": "median"}, "pooling must be mean, cls or max. Received: 'median'"),
+        ({"pooling": "mean"}, "apply only to encoders. Received: pooling='mean', normalize=None"),
         ({"normalize": True}, "apply only to encoders. Received: pooling=None, normalize=True"),
-        ({"max_batch": 0}, "max_batch must be 1 or more. Received: 0"),
+        ({"ids_only": True, "max_length": 24}, "^--max-length excludes --ids-only.$"),
+        ({"ids_only": True, "pairs": False}, "^--pairs excludes --ids-only.$"),
+        ({"ids_only": True, "max_bytes": 2048}, "^--max-bytes excludes --ids-only.$"),
+        ({"ids_only": True, "warmup": "a"}, "^--warmup excludes --ids-only.$"),
+        ({"ids_only": True, "pooling": "cls"}, "^--pooling excludes --ids-only.$"),
+        ({"ids_only": True, "normalize": False}, "^--normalize excludes --ids-only.$"),
+        ({"max_bytes": 1023}, "max_bytes must be 1024 or more. Received: 1023"),
         ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
     ],
 )
@@ -93,30 +82,8 @@ def test_options_of_saved_models(options, message, make_classifier, tokenizer, t
     assert not list(tmp_path.iterdir())
 
 
-def test_a_function_takes_options_or_their_values(classifier, tokenizer, tmp_path):
-    """Also the model, the tokenizer and the path by name; an unknown name is refused."""
-    options = TFLiteOptions(ids_only=True, check=False)
-    names = {"model": classifier, "tokenizer": tokenizer}
-    one = export_tflite(classifier, tokenizer, tmp_path / "one", options)
-    other = export_tflite(path=tmp_path / "other", ids_only=True, check=False, **names)
-    assert one.path.read_bytes() == other.path.read_bytes()
-    assert list(inspect.signature(export_tflite).parameters)[:3] == [*names, "path"]
-    assert inspect.signature(export_tflite).parameters["batch"].default == 1
-    with pytest.raises(TypeError, match="salt"):
-        export_tflite(classifier, tokenizer, tmp_path / "a", salt=1)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_length", 24),
-        ("pairs", False),
-        ("max_bytes", 2048),
-        ("warmup", "a"),
-        ("pooling", "mean"),
-        ("normalize", False),
-    ],
-)
-def test_without_text_nothing_reads_texts(name, value):
-    with pytest.raises(UserError, match=f"^{flag(name)} excludes --ids-only.$"):
-        SavedModelOptions(ids_only=True, **{name: value})
+def test_arguments_by_name(classifier, tokenizer, written, tmp_path):
+    names = {"model": classifier, "tokenizer": tokenizer, "path": tmp_path / "a"}
+    path = export_tflite(**names, ids_only=True, check=False).path
+    assert path.read_bytes() == written(export_tflite, ids_only=True).read_bytes()
+    assert list(inspect.signature(export_tflite).parameters)[:3] == list(names)

@@ -1,16 +1,15 @@
+import json
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
-from albert_tf_export import ParityError, check, export_tflite
-from albert_tf_export.check import Run
-from albert_tf_export.report import Difference
+from albert_tf_export import export_tflite
+from albert_tf_export.tflite import REPORT, beside
+
+from tests.export.conftest import TEXTS
 
 LABELS = ["bad", "naïve", "good"]
-FORMS = ("loop", "unrolled")
-PRECISIONS = ("none", "float16", "dynamic")
-# For logits near 1 of this tiny model.
-ATOL = {"none": 2e-6, "float16": 5e-3, "dynamic": 0.2}
 
 
 def unpacked(path):
@@ -29,18 +28,6 @@ def graphs(path):
     return [[names[each.opcodeIndex] for each in graph.operators] for graph in model.subgraphs]
 
 
-def tensors(path):
-    """Returns shape and name of the dtype of each constant."""
-    model = unpacked(path)
-    dtype = {value: name for name, value in vars(schema.TensorType).items()}
-    return {
-        (tuple(tensor.shape), dtype[tensor.type])
-        for graph in model.subgraphs
-        for tensor in graph.tensors
-        if tensor.shape is not None and model.buffers[tensor.buffer].data is not None
-    }
-
-
 def from_ids(path, features):
     """Returns the outputs of `ids` from an interpreter without custom operators."""
     signature = Interpreter(str(path)).get_signature_runner("ids")
@@ -56,14 +43,8 @@ def text_runner(path):
     return interpreter.get_signature_runner("text")
 
 
-def from_text(path, *texts):
-    signature = text_runner(path)
-    rows = zip(*texts, strict=True)
-    names = ("text", "text_pair")
-    return [
-        signature(**{n: np.array([t.encode()], object) for n, t in zip(names, row, strict=False)})
-        for row in rows
-    ]
+def strings(*texts):
+    return np.array([text.encode() for text in texts], object)
 
 
 def logits_of(answers):
@@ -71,25 +52,22 @@ def logits_of(answers):
 
 
 @pytest.mark.parametrize(
-    ("layers", "quantize"),
+    ("options", "atol"),  # for logits near 1 of this tiny model
     [
-        ("loop", "none"),
-        pytest.param("loop", "float16", marks=pytest.mark.slow),
-        ("loop", "dynamic"),
-        pytest.param("unrolled", "none", marks=pytest.mark.slow),
+        ({}, 2e-6),
+        pytest.param({"quantize": "float16"}, 5e-3, marks=pytest.mark.slow),
+        ({"quantize": "dynamic"}, 0.2),
+        pytest.param({"layers": "unrolled"}, 2e-6, marks=pytest.mark.slow),
     ],
 )
-def test_ids_and_strings_give_what_keras_gives(layers, quantize, written, texts, features, logits):
-    path = written(export_tflite, layers=layers, quantize=quantize)
-    ids, text = from_ids(path, features), from_text(path, texts)
-    np.testing.assert_allclose(logits_of(ids), logits, rtol=0, atol=ATOL[quantize])
-    np.testing.assert_allclose(logits_of(text), logits, rtol=0, atol=ATOL[quantize])
-    numbers = {"logits": np.float32, "probabilities": np.float32}
-    for answer in ids:
-        assert {name: value.dtype for name, value in answer.items()} == numbers
+def test_ids_and_strings_give_what_keras_gives(options, atol, written, features, logits):
+    path = written(export_tflite, **options)
+    run = text_runner(path)
+    ids, text = from_ids(path, features), [run(text=strings(each)) for each in TEXTS]
+    np.testing.assert_allclose(logits_of(ids), logits, rtol=0, atol=atol)
+    np.testing.assert_allclose(logits_of(text), logits, rtol=0, atol=atol)
+    assert ids[0].keys() == {"logits", "probabilities"}
     for answer in text:
-        strings = {"label": object, "classes": object}
-        assert {name: value.dtype for name, value in answer.items()} == numbers | strings
         assert [name.decode() for name in answer["classes"][0]] == LABELS
         assert answer["label"][0].decode() == LABELS[answer["logits"].argmax()]
         assert answer["probabilities"].sum() == pytest.approx(1, abs=1e-6)
@@ -107,38 +85,40 @@ def test_strings_need_the_operators_of_tensorflow_text(written):
     assert shapes == {(1, -1)}
     text = interpreter.get_signature_runner("text")
     with pytest.raises(RuntimeError, match="unresolved custom op: TFText>FastSentencepiece"):
-        text(text=np.array([b"A quiet delight."], object))
+        text(text=strings("A quiet delight."))
 
 
 def test_one_loop_for_both_signatures(written):
-    ids, text, *loops = graphs(written(export_tflite, layers="loop"))
+    ids, text, *loops = graphs(written(export_tflite))
     assert ids.count("WHILE") == text.count("WHILE") == 1
     assert len(loops) == 2  # condition and body
     assert sum(each.count("BATCH_MATMUL") for each in loops) == 2
     unrolled = graphs(written(export_tflite, layers="unrolled"))
     assert [each.count("BATCH_MATMUL") for each in unrolled] == [6, 6]
-
-
-def test_variables_are_constants(written):
-    for layers in FORMS:
-        found = {name for each in graphs(written(export_tflite, layers=layers)) for name in each}
-        assert not {name for name in found if "VARIABLE" in name or name.startswith("Flex")}
-        assert "VAR_HANDLE" not in found
+    names = {name for each in (ids, text, *loops, *unrolled) for name in each}
+    assert not {name for name in names if "VAR" in name or name.startswith("Flex")}
 
 
 @pytest.mark.parametrize(
-    ("quantize", "dtype"), [("none", "FLOAT32"), ("float16", "FLOAT16"), ("dynamic", "INT8")]
+    ("options", "dtype"),
+    [
+        ({}, schema.TensorType.FLOAT32),
+        ({"quantize": "float16"}, schema.TensorType.FLOAT16),
+        ({"quantize": "dynamic"}, schema.TensorType.INT8),
+    ],
 )
-def test_all_large_weights_are_stored_in_the_precision(quantize, dtype, written, tokenizer):
-    found = tensors(written(export_tflite, quantize=quantize))
-    large = {(shape, of) for shape, of in found if np.prod(shape) > 1024 and "STRING" not in of}
-    assert ((tokenizer.vocab_size, 16), dtype) in large  # the embedding table
-    assert {of for shape, of in large if len(shape) == 2} == {dtype}
-
-
-def test_sizes(written):
-    size = {q: written(export_tflite, quantize=q).stat().st_size for q in PRECISIONS}
-    assert size["dynamic"] < size["float16"] < size["none"]
+def test_all_large_weights_are_stored_in_the_precision(options, dtype, written, tokenizer):
+    model = unpacked(written(export_tflite, **options))
+    large = {
+        (tuple(tensor.shape), tensor.type)
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if model.buffers[tensor.buffer].data is not None
+        and np.size(tensor.shape) == 2
+        and np.prod(tensor.shape) > 1024
+    }
+    assert (tokenizer.vocab_size, 16) in {shape for shape, _ in large}  # the embedding table
+    assert {of for _, of in large} == {dtype}
 
 
 def test_ids_only(written, features, logits):
@@ -149,48 +129,54 @@ def test_ids_only(written, features, logits):
     np.testing.assert_allclose(found, logits, rtol=0, atol=2e-6)
 
 
-@pytest.mark.slow
-def test_groups_keep_their_own_loops(make_classifier, tokenizer, tmp_path, texts, features):
-    model = make_classifier(num_hidden_groups=2, num_hidden_layers=5, inner_group_num=2)
-    export_tflite(model, tokenizer, tmp_path / "a", max_length=24, check=False)
-    expected = model(features)["logits"]
-    for answers in (from_ids(tmp_path / "a", features), from_text(tmp_path / "a", texts)):
-        np.testing.assert_allclose(logits_of(answers), expected, rtol=0, atol=1e-5)
-    ids, text, *loops = graphs(tmp_path / "a")
-    assert ids.count("WHILE") == text.count("WHILE") == 2
-    assert sum(each.count("BATCH_MATMUL") for each in loops) == 8
-
-
-@pytest.mark.slow
-def test_is_checked_in_fresh_processes(reports):
-    report = reports(export_tflite, check=True)
-    assert set(report.differences) == {"ids", "text"}
-    assert all(each.value < 1e-5 < each.tolerance for each in report.differences.values())
-    assert report.size == report.path.stat().st_size
-
-
-def test_pairs(classifier, tokenizer, tmp_path):
-    path = tmp_path / "model.tflite"
-    export_tflite(classifier, tokenizer, path, max_length=24, pairs=True, batch=None, check=False)
-    first, second = ["A quiet delight.", "mess " * 50], ["noisy mess " * 9, "bread " * 50]
-    encoded = tokenizer(first, second, padding=True, truncation=True, return_tensors="np")
-    found = logits_of(from_text(path, first, second))
-    np.testing.assert_allclose(found, classifier(dict(encoded))["logits"], rtol=0, atol=2e-6)
-    texts, partners = (
-        np.array([text.encode() for text in each], object) for each in (first, second)
-    )
+def test_pairs(checked, classifier):
+    report = checked(export_tflite, classifier, pairs=True, batch=None)
+    assert all(each.value < 1e-5 for each in report.differences.values())
     with pytest.raises(RuntimeError, match="HaveSameShapes"):
-        text_runner(path)(text=texts, text_pair=partners[:1])
+        text_runner(report.path)(text=strings("a", "b"), text_pair=strings("c"))
 
 
-@pytest.mark.parametrize("found", [0.31, pytest.param(float("nan"), marks=pytest.mark.slow)])
-def test_wrong_answers_remove_it(found, classifier, tokenizer, tmp_path, monkeypatch):
-    difference = Difference("logits", found, 0.2)
-    monkeypatch.setattr(check, "run", lambda *_: {"ids": Run([])})
-    monkeypatch.setattr(check, "_difference", lambda *_: difference)
-    with pytest.raises(ParityError, match=f"Received: .* {found} from its signature 'ids'"):
-        export_tflite(classifier, tokenizer, tmp_path / "a", ids_only=True)
-    assert not list(tmp_path.iterdir())
+def shape_of(signature):
+    (shape,) = {
+        tuple(each["shape_signature"].tolist()) for each in signature.get_input_details().values()
+    }
+    return shape
+
+
+def cut(features, rows, length):
+    return {name: values[rows, :length] for name, values in features.items()}
+
+
+def test_lengths(checked, features, classifier, written):
+    report = checked(export_tflite, classifier, lengths=(8, 16))
+    interpreter = Interpreter(str(report.path))
+    for length in (8, 16):
+        signature = interpreter.get_signature_runner(f"ids_{length}")
+        assert shape_of(signature) == (1, length)
+        inputs = cut(features, slice(2, 3), length)
+        expected = classifier(inputs)["logits"]
+        np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
+    weights = 4 * classifier.count_params()
+    assert report.size < written(export_tflite).stat().st_size + weights / 2
+    costs = json.loads(beside(report.path, REPORT).read_text())
+    assert (costs["size"], costs["sha256"]) == (report.size, report.sha256)
+    assert costs["signatures"].keys() == {"ids_8", "ids_16", "text"}
+    assert all(each["milliseconds"] > 0 for each in costs["signatures"].values())
+    assert "tensorflow" in costs["packages"]
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"), [pytest.param(2, 2, marks=pytest.mark.slow), (None, -1)]
+)
+def test_batches(batch, size, checked, classifier, features):
+    """The check's three rows don't fill the last batch of two."""
+    report = checked(export_tflite, classifier, batch=batch)
+    signature = Interpreter(str(report.path)).get_signature_runner("ids")
+    assert shape_of(signature) == (size, -1)
+    for rows, length in ((slice(0, 2), 24), (slice(1, 3), 12)):
+        inputs = cut(features, rows, length)
+        expected = classifier(inputs)["logits"]
+        np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
 
 
 def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at_most):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import words
-from albert_tf_export.words import check_words, text_function
+from albert_tf_export.words import text_function
 
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
-from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -131,20 +130,6 @@ def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokeni
     embed = pipeline("feature-extraction", model, long_tokenizer)
     assert found.shape == (len(TEXTS), size)
     np.testing.assert_allclose(found, embed(TEXTS), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("task", "options", "message"),
-    [
-        ("masked-lm", {"pooling": "mean"}, "apply only to encoders. Received: pooling='mean'"),
-        ("masked-lm", {"normalize": True}, "only to encoders. Received: .* normalize=True"),
-        ("encoder", {"normalize": True}, "normalize needs a pooling. Received: none."),
-    ],
-)
-def test_options(task, options, message, make_model):
-    given = {"pooling": None, "normalize": None, **options}
-    with pytest.raises(UserError, match=message):
-        check_words(make_model(task), **given)
 
 
 def test_words_that_are_cut_at_other_places():

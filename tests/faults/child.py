@@ -22,14 +22,12 @@ class Fault(NamedTuple):
 
     Attributes:
         touch: number of the touch of a file in the folder at which the fault comes; 0: the start.
-        seconds: time after which the process is killed; 0: never.
         limit: most bytes of a file from `touch` on; None: any, and it is killed at `touch`.
         cut: whether it is killed when a file grows beyond `limit`.
         obeys: whether root obeys the modes of files too.
     """
 
     touch: int = 0
-    seconds: float = 0.0
     limit: int | None = None
     cut: bool = False
     obeys: bool = False
@@ -45,13 +43,24 @@ def run(arguments, folder, fault, output):
     if fault.cut:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    touches = _counted(folder, fault)
+    touches = 0
+
+    def count(event, arguments):
+        """Counts touches of files in the folder; the fault comes at one of them."""
+        nonlocal touches
+        if event in TOUCHES and any(
+            isinstance(each, str | os.PathLike) and os.path.abspath(each).startswith(str(folder))
+            for each in arguments
+        ):
+            touches += 1
+            if touches == fault.touch:
+                _begin(fault)
+
+    sys.addaudithook(count)
     if fault.obeys and os.geteuid() == 0:
         _obey_modes()
     if not fault.touch:
-        _limit(fault)
-    if fault.seconds:
-        signal.setitimer(signal.ITIMER_REAL, fault.seconds)  # SIGALRM ends it as SIGKILL would
+        _begin(fault)
     try:
         status = main(arguments)
     except SystemExit as end:
@@ -59,32 +68,15 @@ def run(arguments, folder, fault, output):
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1
-    print(f"\n{touches[0]}", flush=True)
+    print(f"\n{touches}", flush=True)
     os._exit(status)
 
 
-def _limit(fault):
+def _begin(fault):
     if fault.limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (fault.limit, resource.RLIM_INFINITY))
     elif fault.touch:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _counted(folder, fault):
-    """Counts touches of files in a folder; the fault comes at one of them."""
-    touches = [0]
-
-    def count(event, arguments):
-        if event in TOUCHES and any(
-            isinstance(each, str | os.PathLike) and os.path.abspath(each).startswith(str(folder))
-            for each in arguments
-        ):
-            touches[0] += 1
-            if touches[0] == fault.touch:
-                _limit(fault)
-
-    sys.addaudithook(count)
-    return touches
 
 
 def _obey_modes():

@@ -1,14 +1,16 @@
 """Commands on tiny inputs, and what they write when nothing happens to them."""
 
+import functools
 import hashlib
 import json
 import multiprocessing
 import random
-import time
 from typing import NamedTuple
 
 import pytest
 
+from albert_tf.config import AlbertConfig
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
 from tests.faults import child
 from tests.faults.child import Fault
@@ -32,15 +34,13 @@ class Run(NamedTuple):
 
     status: int
     log: str
-    seconds: float
 
 
 class Reference(NamedTuple):
-    """The output of an undisturbed run, its touches of files, its seconds and its files' sizes."""
+    """The output of an undisturbed run, its touches of files and its files' sizes."""
 
     content: dict[str, str]
     touches: int
-    seconds: float
     sizes: list[int]
 
 
@@ -53,7 +53,6 @@ def start():
     def start(arguments, folder, fault=NONE):
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=child.run, args=(arguments, folder, fault, writer))
-        began = time.monotonic()
         process.start()
         writer.close()
 
@@ -62,7 +61,7 @@ def start():
                 log = output.read().decode()  # to the end of the last process that could write
             process.join()
             reader.close()
-            return Run(process.exitcode, log, time.monotonic() - began)
+            return Run(process.exitcode, log)
 
         return wait
 
@@ -71,83 +70,62 @@ def start():
 
 @pytest.fixture(scope="session")
 def commands(tiny_vocabulary, start, tmp_path_factory):
-    """Returns the arguments of each command, whose output is `OUTPUT` in the current folder."""
+    """Returns a function from a command to its arguments; its output is `OUTPUT`, in any folder."""
     inputs = tmp_path_factory.mktemp("inputs")
     (inputs / "spiece.model").write_bytes(tiny_vocabulary)
+    sizes = {"vocab_size": AlbertTokenizer(tiny_vocabulary).vocab_size, "num_hidden_layers": 1}
+    config = AlbertConfig.from_size("tiny", **sizes)
+    (inputs / "config.json").write_text(json.dumps(config.to_dict()))
     generator = random.Random(4)
     texts = ["\n".join(generator.choices(SENTENCES, k=5)) for _ in range(60)]
     (inputs / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
-    rows = [f"{one} {two}\t{n % 2}" for n, one in enumerate(SENTENCES) for two in SENTENCES[:3]]
-    (inputs / "train.tsv").write_text("text\tlabel\n" + "\n".join(rows) + "\n")
-    (inputs / "dev.tsv").write_text("text\tlabel\n" + "\n".join(rows[:7]) + "\n")
-    (inputs / "task").mkdir()
-    for name in ("train.tsv", "dev.tsv"):
-        (inputs / name).rename(inputs / "task" / name)
-    (inputs / "pairs").mkdir()
+    labelled = [f"{one} {two}\t{n % 2}" for n, one in enumerate(SENTENCES) for two in SENTENCES[:3]]
     pairs = [f"{text}\tSo: {text}" for text in SENTENCES]
-    for name in ("train.tsv", "dev.tsv"):
-        (inputs / "pairs" / name).write_text("anchor\tpositive\n" + "\n".join(pairs) + "\n")
+    tables = {"task": ["text\tlabel", *labelled], "pairs": ["anchor\tpositive", *pairs]}
+    for task, rows in tables.items():
+        (inputs / task).mkdir()
+        (inputs / task / "train.tsv").write_text("\n".join(rows) + "\n")
+        (inputs / task / "dev.tsv").write_text("\n".join(rows[:8]) + "\n")
+    fine_tuning = f"--model {inputs}/config.json --vocab {inputs}/spiece.model --max-length 16"
     lines = {
         "build-data": f"build-data --input {inputs}/text.txt --vocab {inputs}/spiece.model "
         "--max-seq-length 24 --shard-bytes 3000 --workers 1",
         "pretrain": f"pretrain --data {inputs}/build-data --size {inputs}/config.json "
         "--batch-size 4 --steps 5 --warmup-steps 1 --save-steps 2 --ema 0.5 "
         f"--eval-data {inputs}/build-data --eval-steps 2",
-        "finetune": f"finetune --task classify --data {inputs}/task --model {inputs}/config.json "
-        f"--vocab {inputs}/spiece.model --max-length 16 --batch-size 8 --epochs 2 --save-steps 2",
-        "similarity": f"finetune --task similarity --data {inputs}/pairs "
-        f"--model {inputs}/config.json --vocab {inputs}/spiece.model --max-length 16 "
+        "finetune": f"finetune --task classify --data {inputs}/task {fine_tuning} "
+        "--batch-size 8 --epochs 2 --save-steps 2",
+        "similarity": f"finetune --task similarity --data {inputs}/pairs {fine_tuning} "
         "--batch-size 4 --epochs 3 --save-steps 2",
         "saved-model": f"export saved-model --model {inputs}/finetune --ids-only --no-check",
         "tflite": f"export tflite --model {inputs}/finetune --ids-only --no-check",
         "convert": f"convert --format hf {inputs}/finetune",
     }
-    _write_config(inputs, tiny_vocabulary)
 
     def arguments(name):
-        given = lines[name].split()
-        return [*given, OUTPUT] if name == "convert" else [*given, "--output", OUTPUT]
+        """Makes the input of a command by another one, if there is none yet."""
+        for source in ("build-data", "finetune"):
+            if f"{inputs}/{source}" in lines[name] and not (inputs / source).exists():
+                folder = tmp_path_factory.mktemp(source)
+                end = start(arguments(source), folder)()
+                assert end.status == 0, end.log
+                (folder / OUTPUT).rename(inputs / source)
+        return [*lines[name].split(), *([OUTPUT] if name == "convert" else ["--output", OUTPUT])]
 
-    def needed(name):
-        """Makes the input of another command."""
-        made = {"pretrain": "build-data", "saved-model": "finetune"}
-        made |= dict.fromkeys(("tflite", "convert"), "finetune")
-        source = made.get(name)
-        if source and not (inputs / source).exists():
-            folder = tmp_path_factory.mktemp(source)
-            end = start(arguments(source), folder)()
-            assert end.status == 0, end.log
-            (folder / OUTPUT).rename(inputs / source)
-        return arguments(name)
-
-    return needed
-
-
-def _write_config(folder, vocabulary):
-    from albert_tf.config import AlbertConfig
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
-    config = AlbertConfig.from_size(
-        "tiny", vocab_size=AlbertTokenizer(vocabulary).vocab_size, num_hidden_layers=1
-    )
-    (folder / "config.json").write_text(json.dumps(config.to_dict()))
+    return arguments
 
 
 @pytest.fixture(scope="session")
 def references(commands, start, tmp_path_factory):
     """Returns a function from a command to the `Reference` of an undisturbed run."""
-    made = {}
 
+    @functools.cache
     def reference(name):
-        if name not in made:
-            folder = tmp_path_factory.mktemp("reference")
-            arguments = commands(name)
-            end = start(arguments, folder)()
-            assert end.status == 0, end.log
-            sizes = {path.stat().st_size for path in folder.rglob("*") if path.is_file()} - {0}
-            touches = int(end.log.splitlines()[-1])
-            made[name] = Reference(content(folder), touches, end.seconds, sorted(sizes))
-        return made[name]
+        folder = tmp_path_factory.mktemp("reference")
+        end = start(commands(name), folder)()
+        assert end.status == 0, end.log
+        sizes = {path.stat().st_size for path in folder.rglob("*") if path.is_file()} - {0}
+        return Reference(content(folder), int(end.log.splitlines()[-1]), sorted(sizes))
 
     return reference
 

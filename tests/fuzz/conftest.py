@@ -1,6 +1,6 @@
 """Settings of the fuzz tests: a dozen fixed examples each, or `make fuzz`'s time of random ones.
 
-Tests draw their examples with Hypothesis; `mutated` draws damaged files.
+Tests draw their examples with Hypothesis; `mutated` draws damaged files, `JSON_VALUES` any value.
 """
 
 import os
@@ -36,6 +36,24 @@ def pytest_pyfunc_call(pyfuncitem):
     while time.monotonic() < end:
         pyfuncitem.obj(**arguments)
     return True
+
+
+# Values of JSON, of any type.
+JSON_VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=9),
+        st.sampled_from([0, 1, 2, 31, 10**9, -1, 1e-12, "gelu", "all", "ffn"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(st.text(max_size=3), st.sampled_from("012")), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
 
 
 @st.composite

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf import cli
+from albert_tf.commands import export
 from albert_tf.options import declared
 
 # Valid but for the paths, which lie in the current folder.
@@ -20,7 +21,6 @@ LINES = [
     "pretrain --data corpus.txt --size tiny --output run --steps 9 --warmup-steps 2",
     "finetune --task classify --data data.csv --model tiny --output run --steps 2",
     "predict --model small --input corpus.txt --batch-size 4 --json",
-    "predict --model small text another",
     "fill-mask --model small [MASK] --top-k 2",
     "answer --model small --question who --context here --top-k 2",
     "tag --model small --input corpus.txt --aggregation max",
@@ -36,20 +36,10 @@ PATHS += ["/dev/null", "corpus.txt/x", "*", "[", "~", "~nobody/x", "../../x", "-
 WORDS = ["true", "small", "tiny", "os:system", "a" * 3000, "a\nb", "\x1b[31m", "\u202e", "\udce9"]
 
 
-def forms(command):
-    """Returns the dataclasses of a command's options, one for each of its forms."""
-    return command.OPTIONS.values() if isinstance(command.OPTIONS, dict) else [command.OPTIONS]
-
-
-FLAGS = sorted(
-    {
-        f"--{name}"
-        for each in cli.COMMANDS.values()
-        for form in forms(each)
-        for name in declared(form)
-    }
-    | {"--config", "--no-check", "--nothing", "-x"}
-)
+OPTIONS = [command.OPTIONS for command in cli.COMMANDS.values() if command is not export]
+OPTIONS += export.OPTIONS.values()
+FLAGS = sorted({f"--{name}" for each in OPTIONS for name in declared(each)})
+FLAGS += ["--config", "--no-check", "--nothing", "-x"]
 ARGUMENTS = st.sampled_from([*NUMBERS, *PATHS, *WORDS, *FLAGS, *cli.COMMANDS])
 
 

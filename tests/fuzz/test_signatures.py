@@ -2,111 +2,72 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from albert_tf_export import export_saved_model, export_tflite
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from albert_tf.config import AlbertConfig
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.fuzz.test_tokenizer import ANY
 
 pytestmark = pytest.mark.slow
 
 LENGTH = 16
-NAMES = ("input_ids", "attention_mask", "token_type_ids")
-INTEGERS = st.one_of(st.integers(-2, 60), st.sampled_from([-(2**31), 2**31 - 1, 2**30]))
-SHAPES = st.tuples(st.integers(0, 3), st.integers(0, 2 * LENGTH))
+# Right numbers in most rows, or any.
+RIGHT = {"input_ids": 59, "attention_mask": 1, "token_type_ids": 1}
+ANY_NUMBER = st.one_of(st.integers(-2, 60), st.sampled_from([-(2**31), 2**31 - 1, 2**30]))
 
 
 def rows(shape):
-    """Draws the inputs of the signature `ids`: right in most, or any numbers."""
-    low = {"input_ids": st.integers(0, 59), "attention_mask": st.integers(0, 1)}
+    numbers = {name: st.one_of(st.integers(0, most), ANY_NUMBER) for name, most in RIGHT.items()}
     return st.fixed_dictionaries(
-        {
-            name: arrays.arrays(
-                np.int32, shape, elements=st.one_of(low.get(name, st.integers(0, 1)), INTEGERS)
-            )
-            for name in NAMES
-        }
+        {name: arrays.arrays(np.int32, shape, elements=each) for name, each in numbers.items()}
     )
 
 
-@pytest.fixture(scope="module")
-def signatures(scrambled, tiny_vocabulary):
-    from albert_tf_export.signatures import ids_signature, text_signature
-
-    from albert_tf.config import AlbertConfig
-    from albert_tf.models import AlbertForSequenceClassification
-    from albert_tf.text.preprocessing import AlbertPreprocessor
-    from albert_tf.text.tokenizer import AlbertTokenizer
-
-    tokenizer = AlbertTokenizer(tiny_vocabulary)
+@pytest.fixture(scope="module", params=["saved-model", "tflite"])
+def answer(request, scrambled, tiny_vocabulary, tmp_path_factory):
+    """Returns a function that gives a signature's logits, or None if it refuses its inputs."""
+    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=LENGTH)
     config = AlbertConfig.from_size(
         "tiny", vocab_size=tokenizer.vocab_size, max_position_embeddings=LENGTH
     )
     model = scrambled(AlbertForSequenceClassification(config))
-    layer = AlbertPreprocessor(tokenizer, LENGTH)
+    path = tmp_path_factory.mktemp("exported") / "model"
+    if request.param == "saved-model":
+        export_saved_model(model, tokenizer, path, check=False)
+        signatures = tf.saved_model.load(str(path)).signatures
+    else:
+        from ai_edge_litert.interpreter import InterpreterWithCustomOps
+        from tensorflow_text import tflite_registrar
 
-    def make(batch=None, length=None):
-        return [
-            ids_signature(model, unroll=True, batch=batch, length=length),
-            text_signature(model, layer, unroll=True, batch=batch),
-        ]
+        export_tflite(model, tokenizer, path, check=False, batch=None)
+        operators = tflite_registrar.SELECT_TFTEXT_OPS
+        interpreter = InterpreterWithCustomOps(operators, model_path=str(path))
+        signatures = {name: interpreter.get_signature_runner(name) for name in ("ids", "text")}
 
-    return make
+    def call(name, inputs):
+        if request.param == "saved-model":
+            inputs = {key: tf.constant(value) for key, value in inputs.items()}
+        try:
+            return np.asarray(signatures[name](**inputs)["logits"])
+        except (tf.errors.InvalidArgumentError, RuntimeError, ValueError):
+            return None
 
-
-@pytest.fixture(scope="module")
-def saved_model(signatures, tmp_path_factory):
-    import tensorflow as tf
-    from albert_tf_export.graphs import write
-
-    folder = tmp_path_factory.mktemp("saved_model")
-    write(signatures(), folder)
-    loaded = tf.saved_model.load(str(folder))
-    return lambda name, **inputs: loaded.signatures[name](
-        **{key: tf.constant(value) for key, value in inputs.items()}
-    )
-
-
-@pytest.fixture(scope="module")
-def tflite(signatures):
-    import tensorflow_text
-    from ai_edge_litert.interpreter import InterpreterWithCustomOps
-    from albert_tf_export.graphs import convert
-
-    loaded = InterpreterWithCustomOps(
-        model_content=convert(signatures(1, LENGTH), "none"),
-        custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
-    )
-    return lambda name, **inputs: loaded.get_signature_runner(name)(**inputs)
+    return call
 
 
-def finite_or_refused(run, name, **inputs):
-    from tensorflow.errors import InvalidArgumentError
-
-    try:
-        outputs = run(name, **inputs)
-    except (InvalidArgumentError, RuntimeError, ValueError):
-        return
-    assert np.isfinite(np.asarray(outputs["logits"])).all()
-
-
-@given(inputs=SHAPES.flatmap(rows))
-def test_saved_model_ids(saved_model, inputs):
-    finite_or_refused(saved_model, "ids", **inputs)
+@given(inputs=st.tuples(st.integers(0, 3), st.integers(0, 2 * LENGTH)).flatmap(rows))
+def test_ids(answer, inputs):
+    logits = answer("ids", inputs)
+    assert logits is None or np.isfinite(logits).all()
 
 
 @given(texts=st.lists(ANY, min_size=1, max_size=3))
-def test_saved_model_text(saved_model, texts):
+def test_texts(answer, texts):
     texts = [each if isinstance(each, bytes) else each.encode("utf-8", "replace") for each in texts]
-    finite_or_refused(saved_model, "text", text=texts)
-
-
-@given(inputs=rows((1, LENGTH)))
-def test_tflite_ids(tflite, inputs):
-    finite_or_refused(tflite, "ids", **inputs)
-
-
-@given(text=ANY)
-def test_tflite_text(tflite, text):
-    text = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
-    finite_or_refused(tflite, "text", text=np.array([text], object))
+    logits = answer("text", {"text": np.array(texts, object)})
+    assert logits is not None and np.isfinite(logits).all()

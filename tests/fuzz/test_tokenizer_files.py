@@ -10,31 +10,25 @@ from hypothesis import strategies as st
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
-from tests.fuzz.conftest import mutated
+from tests.fuzz.conftest import JSON_VALUES, mutated
 
 TEXT = "A quiet delight: ﬁ, é, 漢 and 20,000 [MASK]\u200b\U0010ffff"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "ab", "漢", ",", "é"]
-VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=9)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner)),
-    max_leaves=5,
-)
 NAMES = st.sampled_from([*AlbertTokenizer.SETTINGS, *WordPieceTokenizer.SETTINGS, "other"])
-CONFIGS = st.dictionaries(NAMES, VALUES, max_size=4)
+CONFIGS = st.dictionaries(NAMES, JSON_VALUES, max_size=4)
 
 
 @pytest.fixture(scope="module")
-def sentencepiece(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sentencepiece")
-    AlbertTokenizer.from_pretrained("small").save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def wordpiece(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wordpiece")
-    WordPieceTokenizer("\n".join(PIECES).encode()).save_pretrained(folder)
-    return folder
+def folders(tmp_path_factory):
+    """Returns the folder of a tokenizer of each kind, by the name of its vocabulary."""
+    tokenizers = {
+        "spiece.model": AlbertTokenizer.from_pretrained("small"),
+        "vocab.txt": WordPieceTokenizer("\n".join(PIECES).encode()),
+    }
+    folders = {name: tmp_path_factory.mktemp("tokenizer") for name in tokenizers}
+    for name, folder in folders.items():
+        tokenizers[name].save_pretrained(folder)
+    return folders
 
 
 def works_or_is_refused(folder):
@@ -55,33 +49,26 @@ def works_or_is_refused(folder):
     shutil.rmtree(folder / "saved")
 
 
+@pytest.mark.parametrize(
+    ("vocabulary", "damaged"),
+    [
+        ("spiece.model", "spiece.model"),
+        ("spiece.model", "tokenizer_config.json"),
+        pytest.param("vocab.txt", "vocab.txt", marks=pytest.mark.slow),
+    ],
+)
 @given(data=st.data())
-def test_spiece_model(sentencepiece, data, tmp_path):
-    content = data.draw(mutated((sentencepiece / "spiece.model").read_bytes()))
-    (tmp_path / "spiece.model").write_bytes(content)
+def test_a_damaged_file(folders, vocabulary, damaged, data, tmp_path):
+    shutil.copytree(folders[vocabulary], tmp_path, dirs_exist_ok=True)
+    content = data.draw(mutated((folders[vocabulary] / damaged).read_bytes()))
+    (tmp_path / damaged).write_bytes(content)
     works_or_is_refused(tmp_path)
 
 
-@pytest.mark.slow
-@given(data=st.data())
-def test_vocab_txt(wordpiece, data, tmp_path):
-    content = data.draw(mutated((wordpiece / "vocab.txt").read_bytes()))
-    (tmp_path / "vocab.txt").write_bytes(content)
-    works_or_is_refused(tmp_path)
-
-
-@given(data=st.data())
-def test_tokenizer_config_bytes(sentencepiece, data, tmp_path):
-    shutil.copy(sentencepiece / "spiece.model", tmp_path)
-    content = data.draw(mutated((sentencepiece / "tokenizer_config.json").read_bytes()))
-    (tmp_path / "tokenizer_config.json").write_bytes(content)
-    works_or_is_refused(tmp_path)
-
-
+@pytest.mark.parametrize("vocabulary", ["spiece.model", "vocab.txt"])
 @given(config=CONFIGS)
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-def test_tokenizer_config_values(kind, config, request, tmp_path):
-    shutil.copytree(request.getfixturevalue(kind), tmp_path, dirs_exist_ok=True)
+def test_values_of_tokenizer_config(folders, vocabulary, config, tmp_path):
+    shutil.copytree(folders[vocabulary], tmp_path, dirs_exist_ok=True)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     works_or_is_refused(tmp_path)
 
@@ -89,8 +76,8 @@ def test_tokenizer_config_values(kind, config, request, tmp_path):
 @given(data=st.data())
 def test_tokenizer_json(data, tmp_path):
     vocab = {piece: index for index, piece in enumerate(PIECES)}
-    vocab.update(data.draw(st.dictionaries(st.text(max_size=4), VALUES, max_size=2)))
-    model = data.draw(st.one_of(VALUES, st.just({"type": "WordPiece", "vocab": vocab})))
+    vocab.update(data.draw(st.dictionaries(st.text(max_size=4), JSON_VALUES, max_size=2)))
+    model = data.draw(st.one_of(JSON_VALUES, st.just({"type": "WordPiece", "vocab": vocab})))
     content = json.dumps({"model": model}).encode()
     (tmp_path / "tokenizer.json").write_bytes(
         data.draw(st.one_of(st.just(content), mutated(content)))

@@ -5,7 +5,7 @@ from keras import ops
 
 from albert_tf.layers import FactorizedEmbedding
 
-B, T, H = 2, 7, 20
+B, T = 2, 7
 
 
 @pytest.fixture
@@ -15,11 +15,10 @@ def embedding(small_config, scrambled):
     return scrambled(layer)
 
 
-def test_shape_and_defaults(embedding, small_features):
+def test_defaults(embedding, small_features):
     ids = small_features["input_ids"]
     types, positions = np.zeros((B, T), "int32"), np.arange(T, dtype="int32")[None]
     explicit = embedding(ids, token_type_ids=types, position_ids=positions)
-    assert explicit.shape == (B, T, H)
     np.testing.assert_allclose(embedding(ids), explicit, atol=1e-6)
 
 

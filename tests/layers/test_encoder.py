@@ -1,5 +1,3 @@
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -8,36 +6,38 @@ from keras import ops
 from albert_tf.layers import AlbertEncoder, FeedForward, SelfAttention, attention_bias
 
 B, T, H, A = 2, 7, 20, 5
+HIDDEN = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3}]
+    "changes",
+    [
+        {},
+        {"share": "attention"},
+        {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3},
+    ],
 )
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("unroll", [False, "last"])
 def test_a_loop_of_the_graph_gives_what_the_unrolled_layers_give(
     small_config, small_features, scrambled, changes, compiled, unroll
 ):
-    config = dataclasses.replace(small_config, **changes)
-    encoder = AlbertEncoder(config)
+    encoder = AlbertEncoder(small_config.replace(**changes))
     encoder.build()
     scrambled(encoder)
-    hidden = np.random.default_rng(1).standard_normal((2, 7, 20)).astype("float32")
-    states, attentions = encoder(hidden, small_features["attention_mask"])
-    blocks = config.num_hidden_layers * config.inner_group_num
-    assert (len(states), len(attentions)) == (blocks + 1, blocks)
+    mask = small_features["attention_mask"]
+    states, _ = encoder(HIDDEN, mask)
 
     def looped(hidden):
-        mask = small_features["attention_mask"]
         return encoder(hidden, mask, unroll=unroll, cls_only=True)[0][-1]
 
     if compiled and keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        looped = tf.function(looped, input_signature=[tf.TensorSpec([None, None, 20])])
-    result = ops.convert_to_numpy(looped(hidden))
-    rows = 1 if unroll == "last" else 7
-    assert result.shape == (2, rows, 20)
+        looped = tf.function(looped, input_signature=[tf.TensorSpec([None, None, H])])
+    result = ops.convert_to_numpy(looped(HIDDEN))
+    rows = 1 if unroll == "last" else T
+    assert result.shape == (B, rows, H)
     np.testing.assert_allclose(result, states[-1][:, :rows], atol=2e-6)
 
 
@@ -49,11 +49,10 @@ def test_the_first_position_alone_is_what_it_is_among_all(
     encoder = AlbertEncoder(small_config, gradient_checkpointing=checkpointing)
     encoder.build()
     scrambled(encoder)
-    hidden = np.random.default_rng(1).standard_normal((2, 7, 20)).astype("float32")
     mask = small_features["attention_mask"]
     mask = mask if rank == 2 else np.tril(np.ones((7, 7), "int32")) * mask[:, None]
-    expected, _ = encoder(hidden, mask, training=True)
-    states, attentions = encoder(hidden, mask, cls_only=True, training=True)
+    expected, _ = encoder(HIDDEN, mask, training=True)
+    states, attentions = encoder(HIDDEN, mask, cls_only=True, training=True)
     assert [state.shape[1] for state in states[-2:]] == [7, 1]
     assert attentions[-1].shape[2:] == (1, 7)
     np.testing.assert_allclose(
@@ -78,7 +77,6 @@ def test_attention_in_numpy(small_config, small_features, scrambled):
     layer = SelfAttention(small_config)
     layer.build()
     scrambled(layer)
-    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
     bias = ops.convert_to_numpy(attention_bias(small_features["attention_mask"], "float32"))
 
     def affine(part, inputs):
@@ -86,16 +84,16 @@ def test_attention_in_numpy(small_config, small_features, scrambled):
         return inputs @ kernel + shift
 
     query, key, value = (
-        affine(part, hidden).reshape(B, T, A, H // A).transpose(0, 2, 1, 3)
+        affine(part, HIDDEN).reshape(B, T, A, H // A).transpose(0, 2, 1, 3)
         for part in (layer.query, layer.key, layer.value)
     )
     scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(H // A) + bias
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     joined = (weights @ value).transpose(0, 2, 1, 3).reshape(B, T, H)
-    output, probabilities = layer(hidden, bias)
+    output, probabilities = layer(HIDDEN, bias)
     np.testing.assert_allclose(ops.convert_to_numpy(probabilities), weights, atol=1e-5)
-    expected = layer.layer_norm(hidden + affine(layer.dense, joined))
+    expected = layer.layer_norm(HIDDEN + affine(layer.dense, joined))
     np.testing.assert_allclose(output, expected, atol=2e-5)
 
 
@@ -103,37 +101,17 @@ def test_attention_in_numpy(small_config, small_features, scrambled):
 def test_dropout_of_probabilities_and_of_the_output(small_config, small_features, name):
     """With a rate near 1 each of them leaves only the input; biases are 0 at the start."""
     rates = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0, name: 0.999999}
-    layer = SelfAttention(dataclasses.replace(small_config, **rates))
+    layer = SelfAttention(small_config.replace(**rates))
     layer.build()
-    hidden = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
     bias = attention_bias(small_features["attention_mask"], "float32")
-    trained, used = (layer(hidden, bias, training=training)[0] for training in (True, False))
-    np.testing.assert_allclose(trained, layer.layer_norm(hidden), atol=1e-6)
+    trained, used = (layer(HIDDEN, bias, training=training)[0] for training in (True, False))
+    np.testing.assert_allclose(trained, layer.layer_norm(HIDDEN), atol=1e-6)
     assert np.abs(ops.convert_to_numpy(used) - ops.convert_to_numpy(trained)).max() > 1e-4
-
-
-def test_widens_narrows_adds_and_normalises(small_config):
-    layer = FeedForward(dataclasses.replace(small_config, hidden_act="relu"))
-    layer.build()
-    generator = np.random.default_rng(6)
-    for variable in layer.weights:
-        variable.assign(generator.standard_normal(variable.shape))
-    hidden = generator.standard_normal((2, 7, 20)).astype("float32")
-    wide, wide_bias, narrow, narrow_bias, gamma, beta = (
-        ops.convert_to_numpy(variable)
-        for part in (layer.intermediate, layer.output_dense, layer.layer_norm)
-        for variable in part.weights
-    )
-    assert wide.shape == (20, 24)
-    x = hidden + np.maximum(hidden @ wide + wide_bias, 0) @ narrow + narrow_bias
-    expected = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) * gamma + beta
-    np.testing.assert_allclose(layer(hidden), expected, atol=2e-5)
 
 
 def test_dropout_comes_before_the_residual_connection(small_config):
     """With a rate near 1 only the input is left."""
-    layer = FeedForward(dataclasses.replace(small_config, hidden_dropout_prob=0.999999))
-    hidden = np.random.default_rng(6).standard_normal((2, 7, 20)).astype("float32")
-    trained, used = layer(hidden, training=True), layer(hidden, training=False)
-    np.testing.assert_allclose(trained, layer.layer_norm(hidden), atol=1e-6)
+    layer = FeedForward(small_config.replace(hidden_dropout_prob=0.999999))
+    trained, used = layer(HIDDEN, training=True), layer(HIDDEN, training=False)
+    np.testing.assert_allclose(trained, layer.layer_norm(HIDDEN), atol=1e-6)
     assert np.abs(ops.convert_to_numpy(used) - ops.convert_to_numpy(trained)).max() > 1e-3

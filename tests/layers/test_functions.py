@@ -82,18 +82,15 @@ def test_gradients_of_gelu_are_rounded_once_to_half_precision(name):
 
 @of_ours
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5)])
-def test_gradients_of_layer_norm(small_config, shape, training):
-    generator = np.random.default_rng(1)
-    weights = generator.standard_normal(shape)
+def test_gradients_of_layer_norm(small_config, training):
+    generator, shape = np.random.default_rng(1), (2, 3, 5)
+    weights = generator.standard_normal(shape).astype("float32")
     arrays = (generator.normal(2.0, 3.0, shape), *generator.normal(1.0, 0.5, (2, 5)))
     layer = layer_norm(small_config, "norm", "float32")
     layer.build(shape)
 
     def weighted(x, gamma, beta):
-        return layer.stateless_call([gamma, beta], [], x, training=training)[0] * weights.astype(
-            "float32"
-        )
+        return layer.stateless_call([gamma, beta], [], x, training=training)[0] * weights
 
     def total(x, gamma, beta):
         deviation = np.sqrt(x.var(-1, keepdims=True) + small_config.layer_norm_eps)

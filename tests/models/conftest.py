@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf import models
 
-B, C, T, P = 4, 3, 7, 2
+B, C, T = 4, 3, 7
 
 
 class Task(NamedTuple):
@@ -17,7 +17,7 @@ class Task(NamedTuple):
     model: type
     inputs: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
-    config: dict[str, Any]
+    config: dict[str, Any] = {}
 
 
 def batch(*shape):
@@ -30,10 +30,9 @@ def batch(*shape):
     return {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types * mask}
 
 
-SPANS = {
-    "start_positions": np.array([2, 2, 0, 0], "int32"),
-    "end_positions": np.array([4, 2, 0, 0], "int32"),
-}
+TEXTS = batch(B, T)
+POSITIONS = np.array([[1, 3], [2, 0], [4, 1], [1, 0]], "int32")
+WORDS = np.array([[9, 8], [11, -100], [30, 5], [6, -100]], "int32")
 PIECES = np.array(
     [
         [-100, 1, 2, 0, 1, 1, -100],
@@ -43,39 +42,33 @@ PIECES = np.array(
     ],
     "int32",
 )
-ORDER = np.array([0, 1, 1, 0], "int32")
+ORDER = {"sentence_order_label": np.array([0, 1, 1, 0], "int32")}
+SPANS = {
+    "start_positions": np.array([2, 2, 0, 0], "int32"),
+    "end_positions": np.array([4, 2, 0, 0], "int32"),
+}
+IMPOSSIBLE = {"is_impossible": np.array([0, 0, 1, 1], "float32")}
 TASKS = {
-    "pretraining": Task(
-        models.AlbertForPreTraining,
-        batch(B, T),
-        {"labels": PIECES, "sentence_order_label": ORDER},
-        {},
-    ),
+    "pretraining": Task(models.AlbertForPreTraining, TEXTS, {"labels": PIECES, **ORDER}),
     "pretraining at positions": Task(
         models.AlbertForPreTraining,
-        {**batch(B, T), "masked_lm_positions": np.array([[1, 3], [2, 0], [4, 1], [1, 0]], "int32")},
-        {
-            "labels": np.array([[9, 8], [11, -100], [30, 5], [6, -100]], "int32"),
-            "sentence_order_label": ORDER,
-        },
-        {},
+        {**TEXTS, "masked_lm_positions": POSITIONS},
+        {"labels": WORDS, **ORDER},
     ),
-    "masked lm": Task(models.AlbertForMaskedLM, batch(B, T), {"labels": PIECES}, {}),
+    "masked lm": Task(models.AlbertForMaskedLM, TEXTS, {"labels": PIECES}),
     "sequence classification": Task(
-        models.AlbertForSequenceClassification, batch(B, T), {"labels": np.array([0, 1, 2, 1])}, {}
+        models.AlbertForSequenceClassification, TEXTS, {"labels": np.array([0, 1, 2, 1])}
     ),
-    "token classification": Task(
-        models.AlbertForTokenClassification, batch(B, T), {"labels": PIECES}, {}
-    ),
-    "question answering": Task(models.AlbertForQuestionAnswering, batch(B, T), SPANS, {}),
+    "token classification": Task(models.AlbertForTokenClassification, TEXTS, {"labels": PIECES}),
+    "question answering": Task(models.AlbertForQuestionAnswering, TEXTS, SPANS),
     "answerability": Task(
         models.AlbertForQuestionAnswering,
-        batch(B, T),
-        {**SPANS, "is_impossible": np.array([0, 0, 1, 1], "float32")},
+        TEXTS,
+        {**SPANS, **IMPOSSIBLE},
         {"answerability": True},
     ),
     "multiple choice": Task(
-        models.AlbertForMultipleChoice, batch(B, C, T), {"labels": np.array([0, 2, 1, 1])}, {}
+        models.AlbertForMultipleChoice, batch(B, C, T), {"labels": np.array([0, 2, 1, 1])}
     ),
 }
 
@@ -94,8 +87,7 @@ def task(request):
 @pytest.fixture
 def task_config(shallow_config, task):
     """The task's configuration, without dropout in the encoder and with weights large enough."""
-    return dataclasses.replace(
-        shallow_config,
+    return shallow_config.replace(
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         classifier_dropout_prob=0.0,

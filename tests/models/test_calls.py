@@ -1,38 +1,102 @@
+"""What a call takes and refuses, and its outputs."""
+
 import keras
+import numpy as np
 import pytest
 
-from albert_tf.models import ModelOutput
+from albert_tf.errors import UserError
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForSequenceClassification,
+    AlbertModel,
+    ModelOutput,
+)
+
+IDS = np.array([[5, 6, 7]])
 
 
-def test_reading():
+def test_outputs():
     output = ModelOutput(logits=3, attentions=(4, 5))
     assert output["logits"] == output.logits == output[0] == 3
-    assert output.to_tuple() == (3, (4, 5))
-    with pytest.raises(
-        AttributeError, match="no output 'sop_logits'. Received outputs: logits, attentions"
-    ):
-        _ = output.sop_logits
+    assert output.to_tuple() == output[:2] == (3, (4, 5))
     assert output.loss is None
-    assert not hasattr(output, "pooler_output")
-
-
-def test_keras_takes_it_apart_and_keeps_its_type():
-    doubled = keras.tree.map_structure(
-        lambda value: 2 * value, ModelOutput(logits=3, attentions=(4, 5))
-    )
+    with pytest.raises(AttributeError, match="no output 'sop_logits'.*: logits, attentions"):
+        _ = output.sop_logits
+    doubled = keras.tree.map_structure(lambda value: 2 * value, output)
     assert isinstance(doubled, ModelOutput)
     assert doubled == {"logits": 6, "attentions": (8, 10)}
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow's")
-def test_a_graph_returns_it():
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"attention_mask": IDS}, "either input_ids or inputs_embeds. Received neither"),
+        ({"input_ids": IDS, "inputs_embeds": np.zeros((1, 3, 6))}, "Received both"),
+        ({"input_ids": IDS, "input_mask": IDS}, "Received also: input_mask"),
+        ({"input_ids": [[5, 6]]}, "must be arrays or tensors.*a list as input_ids"),
+        ({"input_ids": IDS, "attention_mask": [[1]]}, "a list as attention_mask"),
+        ({"input_ids": IDS + 24}, "29 to 31, vocab_size=31. Do the tokenizer and the model bel"),
+        ({"input_ids": IDS - 6}, r"input_ids must lie in \[0, vocab_size\).*from -1 to 1"),
+        ({"input_ids": IDS, "token_type_ids": IDS}, "type_vocab_size=2"),
+        ({"input_ids": IDS, "position_ids": IDS + 4}, "position_ids must lie in"),
+        ({"input_ids": IDS + 0.9}, "input_ids must be whole numbers. Received: 5.9"),
+        ({"input_ids": np.ones((1, 12), int)}, "max_position_embeddings=11"),
+        ({"input_ids": IDS[0]}, r"input_ids must .* \[batch, length\]. Received shape \(3,\)"),
+        ({"inputs_embeds": IDS}, r"inputs_embeds must .*embedding\].*\(1, 3\)"),
+        ({"input_ids": IDS, "attention_mask": IDS[:, :1]}, "attention_mask must have the shape of"),
+        ({"input_ids": IDS, "token_type_ids": IDS[:, :1] * 0}, "token_type_ids must have the shap"),
+        ({"input_ids": IDS, "position_ids": IDS[:, :1]}, "position_ids must have the shape of"),
+    ],
+)
+def test_inputs_that_are_refused(shallow_config, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        AlbertModel(shallow_config)(inputs)
+
+
+@pytest.mark.parametrize("position", [3, -1])
+def test_positions_outside_the_sequence(shallow_config, position):
+    with pytest.raises(ValueError, match=r"masked_lm_positions must lie in \[0, length\)"):
+        AlbertForMaskedLM(shallow_config)(IDS, masked_lm_positions=np.array([[position]]))
+
+
+def test_arguments_that_no_model_has(shallow_config):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'segment_ids'"):
+        AlbertForSequenceClassification(shallow_config)(IDS, segment_ids=IDS)
+
+
+@pytest.mark.parametrize("name", ["input_ids", "token_type_ids", "position_ids"])
+def test_ids_that_are_no_whole_numbers(shallow_config, small_features, name):
+    model = AlbertForSequenceClassification(shallow_config)
+    model.compile("sgd", run_eagerly=True)
+    features = {**small_features, name: np.zeros((2, 7)) + 0.9}
+    for call in (model, model.predict, lambda x: model.evaluate(x, np.array([0, 2]))):
+        with pytest.raises(ValueError, match=f"{name} must be whole numbers. Received: 0.9"):
+            call(features)
+
+
+def test_texts_and_names_in_place_of_numbers(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config)
+    model.compile("sgd", run_eagerly=True)
+    with pytest.raises(UserError, match="must be numbers. Received: 'Dull.', … as input_ids"):
+        model("Dull.")
+    names, texts = ["no", "yes"], ["A quiet film.", "Dull."]
+    message = "must be numbers, or names in label2id: LABEL_0, LABEL_1.*Received: 'no'.*id2label="
+    for form in (list, np.array, lambda values: np.array(values, object)):
+        with pytest.raises(UserError, match=message):
+            model.fit(small_features, form(names), verbose=0)
+        with pytest.raises(UserError, match="Texts need the model's tokenizer. .*tokenizer ="):
+            model.fit(form(texts), np.array([0, 2]), verbose=0)
+        with pytest.raises(UserError, match="must be numbers. Received: 'A quiet film.', … as x"):
+            AlbertForMaskedLM(shallow_config).predict(form(texts), verbose=0)
+
+
+@pytest.mark.tensorflow
+def test_strings_of_a_dataset(shallow_config, small_features):
     import tensorflow as tf
 
-    result = tf.function(lambda x: ModelOutput(logits=x + 1, hidden_states=(x,)))(tf.constant(1))
-    assert isinstance(result, ModelOutput)
-    assert int(result.logits) == 2
-
-
-def test_a_slice_is_a_tuple():
-    outputs = ModelOutput(loss=1, logits=2, hidden_states=3)
-    assert outputs[:2] == (1, 2)
+    model = AlbertForSequenceClassification(shallow_config)
+    model.compile("sgd")
+    names, labels = np.array(["no", "yes"]), np.array([0, 2])
+    for examples, name in (((small_features, names), "labels"), ((names, labels), "input_ids")):
+        with pytest.raises(UserError, match=f"must be numbers. Received: '…', … as {name}"):
+            model.fit(tf.data.Dataset.from_tensors(examples), verbose=0)

@@ -1,5 +1,3 @@
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -19,16 +17,15 @@ def features(model):
 
 def made(small_config, name, layers, **fields):
     keras.utils.set_random_seed(3)
-    fields = {
-        "num_hidden_groups": 1,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-        "classifier_dropout_prob": 0.0,
-        "num_hidden_layers": layers,
-        "initializer_range": 0.3,
+    config = small_config.replace(
+        num_hidden_layers=layers,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        classifier_dropout_prob=0.0,
+        initializer_range=0.3,
         **fields,
-    }
-    return getattr(models, name)(dataclasses.replace(small_config, **fields))
+    )
+    return getattr(models, name)(config)
 
 
 @pytest.mark.parametrize("name", ["AlbertModel", *NAMES])
@@ -58,18 +55,18 @@ def test_groups_that_end_at_a_depth(small_config, fields, depth):
     assert len(shallow.weights) < len(model.weights)
 
 
-def test_depths_that_no_configuration_describes(small_config):
-    model = made(small_config, "AlbertModel", 4, num_hidden_groups=2)
-    with pytest.raises(UserError, match="in 2 groups, share='all', has no depth 5"):
-        model.with_depth(5)
-    with pytest.raises(ValueError, match="between 1 and 1024. Received: num_hidden_layers=0"):
-        model.with_depth(0)
-    twelve = dataclasses.replace(model.config, num_hidden_layers=12)
-    with pytest.raises(UserError, match="has no depth 9"):
-        twelve.at_depth(9)
-    unshared = made(small_config, "AlbertModel", 3, share="ffn")
-    with pytest.raises(UserError, match="has no depth 2"):
-        unshared.with_depth(2)
+@pytest.mark.parametrize(
+    ("fields", "depth", "message"),
+    [
+        ({"num_hidden_groups": 2}, 7, "6 layers in 2 groups, share='all', has no depth 7"),
+        ({"num_hidden_groups": 2}, 4, "has no depth 4"),
+        ({"share": "ffn"}, 2, "has no depth 2"),
+        ({}, 0, "between 1 and 1024. Received: num_hidden_layers=0"),
+    ],
+)
+def test_depths_that_no_configuration_describes(small_config, fields, depth, message):
+    with pytest.raises(ValueError, match=message):
+        made(small_config, "AlbertModel", 6, **fields).with_depth(depth)
 
 
 def test_a_checkpoint_at_another_depth(small_config, tmp_path):
@@ -79,7 +76,6 @@ def test_a_checkpoint_at_another_depth(small_config, tmp_path):
     given = features(model)
     expected = model.with_depth(2)(given).last_hidden_state
     np.testing.assert_allclose(loaded(given).last_hidden_state, expected, atol=1e-6)
-    for name, fields in {"unshared": {"share": "ffn"}, "groups": {"num_hidden_groups": 2}}.items():
-        made(small_config, "AlbertModel", 4, **fields).save_pretrained(tmp_path / name)
-        with pytest.raises(UserError, match="Only one group of shared layers can be loaded"):
-            models.AlbertModel.from_pretrained(tmp_path / name, num_hidden_layers=2)
+    made(small_config, "AlbertModel", 4, share="ffn").save_pretrained(tmp_path / "unshared")
+    with pytest.raises(UserError, match="Only one group of shared layers can be loaded"):
+        models.AlbertModel.from_pretrained(tmp_path / "unshared", num_hidden_layers=2)

@@ -1,3 +1,7 @@
+import functools
+import re
+
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -7,6 +11,7 @@ from albert_tf.models import losses
 
 GENERATOR = np.random.default_rng(4)
 LOGITS = GENERATOR.standard_normal((2, 5, 3)).astype("float32")
+LABELS = np.array([[0, -100, 2, -100, 1], [-100, -100, -100, -100, 2]])
 
 
 def value(*terms):
@@ -14,13 +19,10 @@ def value(*terms):
 
 
 def test_pieces_that_do_not_count():
-    labels = np.array([[0, -100, 2, -100, 1], [-100, -100, -100, -100, 2]])
-    rows, columns = np.nonzero(labels >= 0)
-    expected = -log_softmax(LOGITS, axis=-1)[rows, columns, labels[rows, columns]]
-    assert value(losses.cross_entropy(labels, LOGITS)) == pytest.approx(expected.mean(), rel=1e-6)
-
-
-def test_no_piece_that_counts_is_no_loss():
+    rows, columns = np.nonzero(LABELS >= 0)
+    expected = -log_softmax(LOGITS, axis=-1)[rows, columns, LABELS[rows, columns]]
+    assert value(losses.cross_entropy(LABELS, LOGITS)) == pytest.approx(expected.mean(), rel=1e-6)
+    assert float(losses.count(LABELS)) == 4
     assert value(losses.cross_entropy(np.full((2, 5), -100), LOGITS)) == 0.0
 
 
@@ -32,17 +34,13 @@ def test_positions_outside_do_not_count():
 
 
 def test_probabilities_of_one_class_are_its_number():
-    labels = np.array([[0, -100, 2, -100, 1], [-100, -100, -100, -100, 2]])
-    soft = np.where(labels[..., None] == -100, -100, np.eye(3)[np.maximum(labels, 0)]).astype(
-        "float32"
-    )
-    expected = value(losses.cross_entropy(labels, LOGITS))
+    one_hot = np.eye(3, dtype="float32")[np.maximum(LABELS, 0)]
+    soft = np.where(LABELS[..., None] == -100, np.float32(-100), one_hot)
+    expected = value(losses.cross_entropy(LABELS, LOGITS))
     assert value(losses.cross_entropy(soft, LOGITS)) == pytest.approx(expected, rel=1e-6)
-    assert float(losses.count(labels)) == 4
-    positions = np.array([4, 1])
-    soft = np.eye(5)[positions].astype("float32")
-    found = value(losses.span_cross_entropy(soft, LOGITS[:, :, 0], 1.0))
-    expected = value(losses.span_cross_entropy(positions, LOGITS[:, :, 0], 1.0))
+    positions, logits = np.array([4, 1]), LOGITS[:, :, 0]
+    found = value(losses.span_cross_entropy(np.eye(5, dtype="float32")[positions], logits, 1.0))
+    expected = value(losses.span_cross_entropy(positions, logits, 1.0))
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -62,13 +60,31 @@ def test_labels_that_are_no_probabilities():
     losses.check_classes("labels", np.full((1, 5, 3), -100.0), 3, rank=2)
 
 
+@pytest.mark.parametrize(
+    ("term", "label"),
+    [(losses.cross_entropy, label) for label in (3, -1, 1.9)]
+    + [(functools.partial(losses.span_cross_entropy, weight=1.0), 1.9)],
+)
+def test_labels_of_a_dataset_outside_the_classes(term, label):
+    """Their values aren't known before the step: an error of TensorFlow's, or a loss of NaN."""
+    labels = ops.convert_to_tensor(np.array([label, 2]))
+    logits = ops.convert_to_tensor(np.eye(3, dtype="float32")[:2])
+    try:
+        loss = value(term(labels, logits))
+    except Exception as error:
+        assert keras.backend.backend() != "jax"
+        message = r"outside the valid range of \[0, 3\)|Target -?[0-9] is out of bounds"
+        assert re.search(message, str(error))
+    else:
+        assert np.isnan(loss)
+
+
 def test_shares_add_up():
     term = losses.unweighted(ops.convert_to_tensor(np.array([1.0, 3.0], "float32")), weight=0.5)
     other = losses.unweighted(ops.convert_to_tensor(np.array([10.0, 20.0], "float32")))
     assert value(term, other) == pytest.approx(0.5 * 2 + 15)
-    assert sum(
-        float(losses.mean(each, np.array([2.0, 0.0]))) for each in (term, other)
-    ) == pytest.approx(0.5 * 1 + 10)
+    means = [float(losses.mean(each, np.array([2.0, 0.0]))) for each in (term, other)]
+    assert means == pytest.approx([0.5 * 1, 10])
 
 
 def test_weights_of_single_pieces():

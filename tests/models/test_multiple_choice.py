@@ -11,10 +11,13 @@ def model(shallow_config, scrambled):
     return scrambled(AlbertForMultipleChoice(shallow_config))
 
 
-def test_a_choice_without_attention_is_padding(model):
+@pytest.fixture
+def features():
+    return {**batch(B, C, T), "attention_mask": np.ones((B, C, T), "int32")}
+
+
+def test_a_choice_without_attention_is_padding(model, features):
     """It doesn't change the others, is never chosen, and takes no part in the loss."""
-    features = batch(B, C, T)
-    features["attention_mask"] = np.ones_like(features["input_ids"])
     labels = np.array([1, 0, 2, 1])
     expected = model(features, labels=labels)
     padded = {
@@ -23,13 +26,11 @@ def test_a_choice_without_attention_is_padding(model):
     }
     found = model(padded, labels=labels)
     logits = np.asarray(found.logits)
-    np.testing.assert_allclose(logits[:, :C], np.asarray(expected.logits), atol=1e-6)
+    np.testing.assert_allclose(logits[:, :C], expected.logits, atol=1e-6)
     assert (logits[:, C:] == np.float32(NO_CHOICE)).all()
     np.testing.assert_allclose(float(found.loss), float(expected.loss), rtol=1e-6)
 
 
-def test_a_padded_position_alone_is_no_padded_choice(model):
-    features = batch(B, C, T)
-    features["attention_mask"] = np.ones_like(features["input_ids"])
+def test_a_padded_position_alone_is_no_padded_choice(model, features):
     features["attention_mask"][:, :, 1:] = 0
     assert (np.asarray(model(features).logits) > NO_CHOICE / 2).all()

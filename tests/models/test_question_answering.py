@@ -37,11 +37,7 @@ def test_without_a_mask_the_last_place_is_the_separator(model):
 
 def test_labels_must_be_among_the_features(model):
     labels = {"start_positions": np.array([3, 4]), "end_positions": np.array([4, 4])}
-    alone = model(FEATURES, **labels)["loss"]
-    with_answers = model(FEATURES, **labels, is_impossible=np.array([0, 1]))["loss"]
-    assert float(with_answers) > float(alone)
     model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
-    # The last thing done with the model: on JAX a fit that fails takes the weights along.
     with pytest.raises(ValueError, match="must be among the features"):
         model.fit(FEATURES, labels, verbose=0)
 
@@ -58,8 +54,6 @@ def test_positions_that_are_no_whole_numbers(shallow_config, small_features):
     model = AlbertForQuestionAnswering(shallow_config)
     model.compile("sgd", run_eagerly=True)
     labels = {"start_positions": np.array([1, 2]), "end_positions": np.array([2.9, 4.0])}
-    for fit in (model.fit, model.evaluate):
+    for call in (model.fit, model.evaluate, lambda x, labels: model(x, **labels)):
         with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
-            fit(small_features, labels)
-    with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
-        model(small_features, **labels)
+            call(small_features, labels)

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import keras
@@ -11,44 +10,32 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 
 N = 24
-EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
+NAN = float("nan")
 
 
 @pytest.fixture
-def examples():
-    """Sequences whose second id says their label."""
-    generator = np.random.default_rng(9)
-    labels = np.arange(N) % 3
-    ids = generator.integers(8, 31, (N, 7)).astype("int32")
-    ids[:, 0], ids[:, 1] = 2, 3 + labels
-    return {"input_ids": ids, "attention_mask": np.ones((N, 7), "int32")}, labels.astype("int32")
+def features():
+    ids = np.random.default_rng(9).integers(5, 31, (N, 7)).astype("int32")
+    return {"input_ids": ids, "token_type_ids": ids % 2}
 
 
 @pytest.fixture
 def model(shallow_config):
     keras.utils.set_random_seed(1)
-    return AlbertForSequenceClassification(
-        dataclasses.replace(shallow_config, classifier_dropout_prob=0.0, initializer_range=0.2)
-    )
-
-
-def test_regression_on_a_column(shallow_config, small_features, scrambled):
-    model = scrambled(
-        AlbertForSequenceClassification(dataclasses.replace(shallow_config, id2label={0: "score"}))
-    )
-    targets = np.array([[0.5], [-2.0]], "float32")
-    outputs = model(small_features, labels=targets)
-    expected = np.mean((np.asarray(outputs.logits) - targets) ** 2)
-    assert float(outputs.loss) == pytest.approx(expected, rel=1e-5)
+    config = shallow_config.replace(classifier_dropout_prob=0.0, initializer_range=0.2)
+    return AlbertForSequenceClassification(config)
 
 
 def test_one_label_is_regression_everywhere(shallow_config, small_features, scrambled, tmp_path):
     """Loss, probabilities, the saved configuration and the model that is loaded agree."""
-    config = shallow_config.replace(num_labels=1)
-    model = scrambled(AlbertForSequenceClassification(config))
+    model = scrambled(AlbertForSequenceClassification(shallow_config.replace(num_labels=1)))
     assert model.config.problem_type == model.problem_type == "regression"
     logits = model(small_features).logits
     assert model.probabilities(logits) is logits
+    targets = np.array([[0.5], [-2.0]], "float32")
+    expected = np.mean((np.asarray(logits) - targets) ** 2)
+    for labels in (targets, targets[:, 0]):
+        assert float(model(small_features, labels=labels).loss) == pytest.approx(expected)
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["problem_type"] == "regression"
     assert AlbertForSequenceClassification.from_pretrained(tmp_path).config == model.config
@@ -66,27 +53,17 @@ def test_one_label_that_may_be_absent(shallow_config, small_features, scrambled)
     labels = np.array([1, 0])
     own = float(model(small_features, labels=labels).loss)
     metrics = ["accuracy", "binary_accuracy"]
-    model.compile("sgd", loss="binary_crossentropy", metrics=metrics, run_eagerly=EAGERLY)
+    model.compile("sgd", loss="binary_crossentropy", metrics=metrics, run_eagerly=True)
     logits = np.asarray(model(small_features).logits)[:, 0]
     right = ((logits > 0) == labels).mean()
     found = model.evaluate(small_features, labels, verbose=0)
     assert found == pytest.approx([own, right, right], rel=1e-5)
 
 
-def test_outputs_on_request(model, small_features):
-    outputs = model(
-        small_features, labels=np.array([0, 2]), output_hidden_states=True, output_attentions=True
-    )
-    assert list(outputs) == ["loss", "logits", "hidden_states", "attentions"]
-
-
-def test_every_weight_learns(model, examples):
-    features, labels = examples
+def test_every_weight_learns(model, features):
     before = [ops.convert_to_numpy(variable) for variable in model.trainable_weights]
-    model.compile(keras.optimizers.SGD(1.0), run_eagerly=EAGERLY)
-    model.fit(
-        {**features, "token_type_ids": features["input_ids"] % 2}, labels, batch_size=8, verbose=0
-    )
+    model.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
+    model.fit(features, np.arange(N) % 3, batch_size=8, verbose=0)
     still = {
         variable.path
         for old, variable in zip(before, model.trainable_weights, strict=True)
@@ -96,24 +73,18 @@ def test_every_weight_learns(model, examples):
     assert still == {"albert/encoder/group_0_block_0/attention/key/bias"}
 
 
-def test_the_last_layer_is_computed_where_it_is_read(model, examples):
+def test_the_last_layer_is_computed_where_it_is_read(model, features):
     """The layers' outputs, where requested, are whole, and the logits the same."""
-    features, _ = examples
     whole = model(features, output_hidden_states=True)
     assert whole.hidden_states[-1].shape == (N, 7, model.config.hidden_size)
-    for logits in (model(features).logits, model(features, unroll=False).logits):
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(logits), ops.convert_to_numpy(whole.logits), atol=1e-5
-        )
     lengths = []
     ffn = model.albert.encoder.blocks[-1].ffn
     call = ffn.call
     ffn.call = lambda hidden, **kwargs: lengths.append(hidden.shape[1]) or call(hidden, **kwargs)
-    model(features)
-    assert lengths[-1] == 1 and set(lengths[:-1]) <= {7}
+    np.testing.assert_allclose(model(features).logits, whole.logits, atol=1e-5)
+    assert lengths == [1]
 
 
-NAN = float("nan")
 TEXTS = ["a film", "the old man went to the sea", "a quiet delight", "broken", "she came"] * 3
 PAIRS = ["who came", "a man", "what is it", "the sea and the film", "no"] * 3
 CLASSES = np.arange(len(TEXTS)) % 3
@@ -122,13 +93,15 @@ CLASSES = np.arange(len(TEXTS)) % 3
 @pytest.fixture
 def reader(tiny_tokenizer, shallow_config, scrambled):
     """A model that takes texts, without dropout."""
-    rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
     config = shallow_config.replace(
-        vocab_size=len(tiny_tokenizer), classifier_dropout_prob=0.0, **rates
+        vocab_size=len(tiny_tokenizer),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        classifier_dropout_prob=0.0,
     )
     model = scrambled(AlbertForSequenceClassification(config))
     model.tokenizer = tiny_tokenizer
-    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], run_eagerly=EAGERLY)
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], run_eagerly=True)
     return model
 
 
@@ -159,13 +132,13 @@ def test_texts_are_read_as_their_ids(reader, encode, form):
     assert np.ptp(logits, axis=0).min() > 0.01
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, len(TEXTS)])
+@pytest.mark.parametrize("count", [1, 2, len(TEXTS)])
 @pytest.mark.parametrize(
     "form",
     [lambda *columns: columns, lambda *columns: [*zip(*columns, strict=True)]],
     ids=["columns", "rows"],
 )
-def test_pairs(reader, encode, form, count):
+def test_pairs_of_texts(reader, encode, form, count):
     """Whatever their number: two rows aren't taken for two columns."""
     columns, labels = (TEXTS[:count], PAIRS[:count]), CLASSES[:count]
     features, pairs = encode(*columns), form(*columns)
@@ -185,17 +158,14 @@ FRAME = pd.DataFrame({"text": TEXTS, "other": PAIRS})
     [
         (("a film", "she came"), r"\('a film', 'she came'\), which may be two rows or two columns"),
         ((("a film", "no"), ("the sea", "no")), "which may be two rows or two columns"),
-        ([["a film", "no"], ["the sea", "no"]], r"\['a film', 'no'\] \(list\) in row 0"),
         ([TEXTS, PAIRS], r"\(list\) in row 0"),
         ([("a film", "no"), ("a film", None)], r"None \(NoneType\) in row 1"),
         ([("a film", "no"), "the sea"], r"\('a film', 'no'\) \(tuple\) in row 0"),
         ((TEXTS, PAIRS[1:]), "15 texts and 14 texts"),
         ("a film", "'a film'"),
         (["a film", None, "no"], r"None \(NoneType\) in row 1"),
-        (["a film", "no", float("nan")], r"nan \(float\) in row 2"),
         (pd.Series(["a film", None]), r"nan \(float\) in row 1"),
         ([b"a film", b"no"], r"b'a film' \(bytes\) in row 0"),
-        (np.array([["a film"], ["no"]]), r"ndarray of shape \(2, 1\)"),
         (FRAME, r"DataFrame of shape \(15, 2\)"),
     ],
 )
@@ -211,12 +181,11 @@ def test_tensors_of_texts(reader):
     """`AlbertPreprocessor` takes them."""
     import tensorflow as tf
 
-    with pytest.raises(
-        UserError, match=r"Tensor of shape \(2,\). AlbertPreprocessor takes tensors"
-    ):
-        reader.predict(tf.constant(["a film", "no"]), verbose=0)
+    texts = tf.constant(["a film", "no"])
+    with pytest.raises(UserError, match=r"Tensor of shape \(2,\). AlbertPreprocessor takes tenso"):
+        reader.predict(texts, verbose=0)
     with pytest.raises(UserError, match="Received: '…', … as .*AlbertPreprocessor in tf.data"):
-        reader.predict(tf.data.Dataset.from_tensors(["a film", "no"]), verbose=0)
+        reader.predict(tf.data.Dataset.from_tensors(texts), verbose=0)
 
 
 @pytest.mark.parametrize("nothing", [[], (), ([], []), {"input_ids": np.zeros((0, 7), "int32")}])
@@ -228,30 +197,39 @@ def test_no_rows(reader, nothing):
             method(nothing, np.zeros(0, "int32"), verbose=0)
 
 
-def test_fit_on_texts_is_fit_on_their_ids(reader, encode):
-    """One batch of all texts, so that the order doesn't count."""
-    start, options = reader.get_weights(), {"batch_size": 32, "epochs": 2, "verbose": 0}
-    weights = np.linspace(0, 2, len(TEXTS))
-    for given in ({}, {"sample_weight": weights}, {"class_weight": {0: 1.0, 1: 0.0, 2: 3.0}}):
-        trained = []
-        for x in (encode(TEXTS), TEXTS):
-            reader.set_weights(start)
-            reader.fit(x, CLASSES, **given, **options)
-            trained.append(reader.get_weights())
-        for one, other in zip(*trained, strict=True):
-            np.testing.assert_allclose(one, other, atol=2e-5)
-        assert np.abs(start[-1] - other).max() > 1e-4, given
+def assert_trained_alike(model, *ways):
+    """Compares the weights that a model gets in two fits, each of one batch."""
+    start, trained = model.get_weights(), []
+    for options in ways:
+        model.set_weights(start)
+        model.fit(**options, batch_size=32, epochs=2, verbose=0)
+        trained.append(model.get_weights())
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-5)
+    assert np.abs(start[-1] - trained[0][-1]).max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {},
+        {"sample_weight": np.linspace(0, 2, len(TEXTS))},
+        {"class_weight": {0: 1.0, 1: 0.0, 2: 3.0}},
+    ],
+)
+def test_fit_on_texts_is_fit_on_their_ids(reader, encode, weights):
+    options = {"y": CLASSES, **weights}
+    assert_trained_alike(reader, {"x": encode(TEXTS), **options}, {"x": TEXTS, **options})
 
 
 def test_texts_for_validation(reader):
     """`validation_split` holds out the last examples, as in Keras."""
-    options = {"epochs": 1, "batch_size": 4, "verbose": 0}
     held_out = TEXTS[12:], CLASSES[12:]
     for given in (
         {"x": TEXTS, "y": CLASSES, "validation_split": 0.2},
         {"x": TEXTS[:12], "y": CLASSES[:12], "validation_data": held_out},
     ):
-        history = reader.fit(**given, **options).history
+        history = reader.fit(**given, batch_size=4, verbose=0).history
         expected = reader.evaluate(*held_out, verbose=0)
         assert [history["val_loss"][0], history["val_accuracy"][0]] == pytest.approx(expected)
 
@@ -266,29 +244,35 @@ def test_the_order_of_texts_follows_the_seed(reader):
 
 
 def test_names_of_labels(reader, encode):
-    reader.config = reader.config.replace(id2label={0: "no", 1: "maybe", 2: "yes"})
-    names = [reader.config.id2label[label] for label in CLASSES]
-    expected = reader.evaluate(TEXTS, CLASSES, verbose=0)
-    assert reader.evaluate(TEXTS, names, verbose=0) == pytest.approx(expected)
-    assert reader.evaluate(encode(TEXTS), np.array(names), verbose=0) == pytest.approx(expected)
-    with pytest.raises(UserError, match="names in label2id: no, maybe, yes. Received: 'perhaps'"):
-        reader.fit(TEXTS, [*names[:-1], "perhaps"], verbose=0)
+    names = np.array(["LABEL_0", "LABEL_1", "LABEL_2"])[CLASSES]
+    expected = pytest.approx(reader.evaluate(TEXTS, CLASSES, verbose=0))
+    categories = [pd.Series(each, dtype="category") for each in (names, CLASSES)]
+    for labels in (names.tolist(), *categories):
+        assert reader.evaluate(TEXTS, labels, verbose=0) == expected
+    assert reader.evaluate(encode(TEXTS), names, verbose=0) == expected
 
 
 @pytest.mark.parametrize(
-    ("label", "message"),
+    ("labels", "message"),
     [
-        (None, "Received: None in row 1"),
-        (float("nan"), "Received: nan in row 1"),
-        (0, "Received: 0 in row 1"),
-        (["LABEL_0"], r"Received: \['LABEL_0'\] in row 1"),
+        (["LABEL_0", "good"], "names in label2id: LABEL_0, .*Received: 'good' in row 1"),
+        (["LABEL_0", None], "Received: None in row 1"),
+        (["LABEL_0", 0], "Received: 0 in row 1"),
+        ([0, None], "must be numbers.*Received: None"),
+        ([0, NAN], "must be numbers.*Received: nan"),
+        ([0, 3], "classes from 0 to 2.*Received: 3"),
+        (None, "needs labels, as `y` or among the features"),
     ],
 )
-def test_other_values_among_names_of_labels(reader, encode, label, message):
-    labels = ["LABEL_0", label, *["LABEL_1"] * 13]
-    for x in (TEXTS, encode(TEXTS)):
-        with pytest.raises(UserError, match=message):
+def test_labels_of_texts_that_are_refused(reader, encode, labels, message):
+    for x in (TEXTS[:2], encode(TEXTS[:2])):
+        with pytest.raises(ValueError, match=message):
             reader.fit(x, labels, verbose=0)
+
+
+def test_fewer_labels_than_texts(reader):
+    with pytest.raises(UserError, match="one value for each example. Received: 15 texts, 14 label"):
+        reader.fit(TEXTS, CLASSES[1:], verbose=0)
 
 
 @pytest.mark.parametrize("problem_type", ["regression", "multi_label_classification"])
@@ -301,46 +285,27 @@ def test_numbers_that_are_not_finite_among_labels(shallow_config, small_features
             call(small_features, labels)
 
 
-@pytest.mark.parametrize("label", [None, NAN])
-def test_other_values_among_labels(reader, encode, label):
-    for x in (TEXTS, encode(TEXTS)):
-        with pytest.raises(ValueError, match=f"must be numbers.*Received: {label!s}"):
-            reader.fit(x, [0, label, *[1] * 13], verbose=0)
+def test_weights_of_classes_by_name(reader):
+    options = {"x": TEXTS, "y": CLASSES}
+    by_number = {"class_weight": {0: 1.0, 1: 0.0, 2: 3.0}}
+    by_name = {"class_weight": {"LABEL_1": 0.0, "LABEL_2": 3.0}}
+    assert_trained_alike(reader, {**options, **by_number}, {**options, **by_name})
 
 
-def test_categories_of_pandas(reader):
-    names = np.array(["LABEL_0", "LABEL_1", "LABEL_2"])[CLASSES]
-    expected = reader.evaluate(TEXTS, CLASSES, verbose=0)
-    for labels in (pd.Series(names, dtype="category"), pd.Series(CLASSES, dtype="category")):
-        assert reader.evaluate(TEXTS, labels, verbose=0) == pytest.approx(expected)
-
-
-def test_weights_of_classes(reader):
-    start, trained = reader.get_weights(), []
-    for weights in ({0: 1.0, 1: 0.0, 2: 3.0}, {"LABEL_1": 0.0, "LABEL_2": 3.0}):
-        reader.set_weights(start)
-        reader.fit(TEXTS, CLASSES, class_weight=weights, batch_size=32, verbose=0)
-        trained.append(reader.get_weights())
-    for one, other in zip(*trained, strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-5)
-    for weights, message in (
-        ("balanced", r"must be a dict.*dict\(enumerate\(weights\)\). Received: 'balanced'"),
-        ([1.0, 2.0, 3.0], r"must be a dict.*Received: \[1.0, 2.0, 3.0\]"),
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], r"must be a dict.*dict\(enumerate\(weights\)\). Received: \[1.0, 2.0\]"),
         ({"good": 2.0}, "must be numbers of classes, or .*: LABEL_0, .*Received: 'good'"),
         ({3: 2.0}, "must be numbers of classes.*Received: 3"),
-        *(({0: 1.0, 1: value}, f"0 or more. Received: {value} for 1") for value in (None, NAN, -1)),
-    ):
-        with pytest.raises(UserError, match=message):
-            reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)
-
-
-def test_texts_with_wrong_labels(reader):
-    with pytest.raises(UserError, match="one value for each example. Received: 15 texts, 14 label"):
-        reader.fit(TEXTS, CLASSES[1:], verbose=0)
-    with pytest.raises(ValueError, match="classes from 0 to 2.*Received: 3"):
-        reader.fit(TEXTS, CLASSES + 1, verbose=0)
-    with pytest.raises(ValueError, match="needs labels, as `y` or among the features"):
-        reader.fit(TEXTS, verbose=0)
+        ({1: None}, "0 or more. Received: None for 1"),
+        ({1: NAN}, "0 or more. Received: nan for 1"),
+        ({1: -1}, "0 or more. Received: -1 for 1"),
+    ],
+)
+def test_weights_of_classes_that_are_refused(reader, weights, message):
+    with pytest.raises(UserError, match=message):
+        reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)
 
 
 def test_another_vocabularys_tokenizer(reader, shallow_config):

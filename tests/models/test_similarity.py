@@ -1,6 +1,3 @@
-import dataclasses
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ GROUPS = np.array([5, 2, 5, 0])  # the first and the third example belong togeth
 
 @pytest.fixture
 def config(shallow_config):
-    return dataclasses.replace(shallow_config, hidden_dropout_prob=0.0, initializer_range=0.2)
+    return shallow_config.replace(hidden_dropout_prob=0.0, initializer_range=0.2)
 
 
 @pytest.fixture
@@ -81,36 +78,24 @@ def test_loss_of_partners(model, features, texts):
     assert found == pytest.approx(np.mean(losses), abs=1e-4)
 
 
-@pytest.mark.parametrize("labels", ["labels", "groups"])
-def test_training_leaves_the_pooler(model, features, labels):
+def test_training_leaves_the_pooler(model, features):
     pooler = numpy(model.albert.pooler.kernel)
-    word = numpy(model.albert.embedding.word_embeddings)
-    values = GROUPS if labels == "groups" else np.array([0, 1, 0, 1], "float32")
-    model.compile(optimizer=keras.optimizers.AdamW(1e-3))
-    losses = model.fit(features, {labels: values}, epochs=8, batch_size=B, verbose=0).history[
-        "loss"
-    ]
-    assert losses[-1] < losses[0]
+    model.compile(keras.optimizers.AdamW(1e-3), run_eagerly=True)
+    history = model.fit({**features, "groups": GROUPS}, epochs=8, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
     np.testing.assert_array_equal(numpy(model.albert.pooler.kernel), pooler)
-    assert np.abs(numpy(model.albert.embedding.word_embeddings) - word).max() > 0
 
 
 def test_a_checkpoint_is_an_encoder_with_modules(config, scrambled, features, tmp_path):
     model = scrambled(AlbertForSimilarity(config, pooling="cls"))
     model.save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["AlbertModel"]
     assert isinstance(load_pretrained(tmp_path), AlbertModel)
-    embedding = sentence_transformers.read(tmp_path)
-    assert embedding == SentenceEmbedding("cls", normalize=True)
+    assert sentence_transformers.read(tmp_path) == SentenceEmbedding("cls", normalize=True)
     again = AlbertForSimilarity.from_pretrained(tmp_path)
-    assert again.newly_initialized == [] and again.pooling == "cls"
-    for same in (
-        again,
-        AlbertForSimilarity.from_config(again.get_config()),
-        again.with_depth(config.num_hidden_layers),
-    ):
-        if same is not again:
-            same.set_weights(again.get_weights())
+    assert again.newly_initialized == []
+    copied = AlbertForSimilarity.from_config(again.get_config())
+    copied.set_weights(again.get_weights())
+    for same in (again, copied, again.with_depth(config.num_hidden_layers)):
         found = numpy(same(features).embeddings)
         np.testing.assert_allclose(found, numpy(model(features).embeddings), atol=1e-6)
 

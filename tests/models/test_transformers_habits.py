@@ -54,12 +54,11 @@ def test_arguments_that_say_what_to_do(model, small_features, argument, message)
         model(small_features, **argument)
 
 
-@pytest.mark.parametrize("form", [list, tuple])
-def test_inputs_by_position(model, small_features, form):
+def test_inputs_by_position(model, small_features):
     message = "by name: model.{'input_ids': …, 'attention_mask': …, .*Received: a list of 3"
     for call in (model, model.predict):
         with pytest.raises(ValueError, match=message):
-            call(form(small_features.values()))
+            call(list(small_features.values()))
 
 
 @pytest.mark.parametrize(
@@ -72,19 +71,16 @@ def test_inputs_by_position(model, small_features, form):
 )
 def test_options_of_from_pretrained_that_say_what_to_do(model, tmp_path, option, message):
     model.save_pretrained(tmp_path)
-    for load in (AlbertForSequenceClassification.from_pretrained, load_pretrained):
-        with pytest.raises(UserError, match=message):
-            load(tmp_path, **option)
+    with pytest.raises(UserError, match=message):
+        load_pretrained(tmp_path, **option)
     load_pretrained(tmp_path, output_attentions=False, torch_dtype=None, from_pt=True)
 
 
 def test_the_losses_of_compile(shallow_config, small_features):
     model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", loss=model.compute_loss, run_eagerly=True)
-    with pytest.raises(UserError, match="without a loss trains with the model's own"):
+    with pytest.raises(UserError, match="without a loss trains.*labels=labels.* computes it"):
         model.fit(small_features, np.array([0, 2]), verbose=0)
-    with pytest.raises(UserError, match="labels=labels.* computes it"):
-        model.compute_loss(np.array([0, 2]), model(small_features).logits)
 
 
 def test_options_of_calls_in_the_configuration(model):
@@ -100,7 +96,6 @@ def test_options_of_calls_in_the_configuration(model):
 
 def test_counts_of_parameters(shallow_config):
     model = AlbertForSequenceClassification(shallow_config)
-    assert model.num_parameters() == model.num_parameters(only_trainable=True)
     assert model.num_parameters() == model.count_params()
     model.albert.trainable = False
     assert model.num_parameters(only_trainable=True) == 3 * 20 + 3
@@ -111,7 +106,7 @@ def test_another_configuration(shallow_config, tmp_path):
     config = AlbertConfig.from_pretrained(tmp_path, num_labels=4, hidden_dropout_prob=0.3)
     load = AlbertForSequenceClassification.from_pretrained
     assert load(tmp_path, config=config).config == config
-    assert load(tmp_path, config=config, num_labels=5, from_pt=True).config.num_labels == 5
+    assert load(tmp_path, config=config, num_labels=5).config.num_labels == 5
     assert AlbertForSequenceClassification.from_config(config).config == config
     with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: 'config.json'"):
         load(tmp_path, config="config.json")
@@ -125,29 +120,22 @@ def test_another_vocabulary(shallow_config, small_features, scrambled, tmp_path,
     """Weights, configuration, decoder and bias follow, in memory and in both kinds of files."""
     model = scrambled(cls(shallow_config))
     shared = min(size, V)
-    table, bias = (
-        ops.convert_to_numpy(each)[:shared]
-        for each in (model.albert.embedding.word_embeddings, model.predictions.bias)
-    )
     features = {**small_features, "input_ids": small_features["input_ids"] % shared}
     before = arrays(model(features))
     layer = model.resize_token_embeddings(size)
     assert layer.weight is model.get_input_embeddings().weight
-    np.testing.assert_array_equal(ops.convert_to_numpy(layer.weight)[:shared], table)
-    np.testing.assert_array_equal(ops.convert_to_numpy(model.predictions.bias)[:shared], bias)
     after = arrays(model(features))
-    for name in before:
+    for name, values in before.items():
+        width = 2 if name == "sop_logits" else shared
         assert after[name].shape[-1] == (2 if name == "sop_logits" else size)
-        width = min(before[name].shape[-1], after[name].shape[-1])
-        np.testing.assert_allclose(after[name][..., :width], before[name][..., :width], atol=1e-6)
+        np.testing.assert_allclose(after[name][..., :width], values[..., :width], atol=1e-6)
     assert model.config == shallow_config.replace(vocab_size=size, id2label=model.config.id2label)
     with pytest.raises(ValueError, match=f"vocab_size={size}"):
         model(np.array([[size]]))
-
-    model.save_pretrained(tmp_path)
-    model.save(tmp_path / "model.keras")
     fresh = cls(model.config, name=model.name)
     assert [weight.path for weight in fresh.weights] == [weight.path for weight in model.weights]
+    model.save_pretrained(tmp_path)
+    model.save(tmp_path / "model.keras")
     for again in (cls.from_pretrained(tmp_path), keras.models.load_model(tmp_path / "model.keras")):
         assert again.config == model.config
         found = arrays(again(features))
@@ -163,8 +151,6 @@ def test_embeddings_of_ids(shallow_config, small_features, dtype):
         inputs = dict(small_features)
         layer = model.get_input_embeddings()
         embeds = layer(inputs.pop("input_ids"))
-        assert embeds.shape == (2, 7, config.embedding_size)
-        assert layer.compute_output_shape((2, 7)) == embeds.shape
         found = model(inputs_embeds=embeds, **inputs).logits
         np.testing.assert_array_equal(found, model(small_features).logits)
     with pytest.raises(ValueError, match=r"input_ids must lie in \[0, vocab_size\)"):
@@ -174,8 +160,7 @@ def test_embeddings_of_ids(shallow_config, small_features, dtype):
 def test_embeddings_of_ids_in_a_functional_model(shallow_config, small_features, tmp_path):
     model = AlbertForSequenceClassification(shallow_config)
     ids = keras.Input((None,), dtype="int32")
-    logits = model(inputs_embeds=model.get_input_embeddings()(ids)).logits
-    whole = keras.Model(ids, logits)
+    whole = keras.Model(ids, model(inputs_embeds=model.get_input_embeddings()(ids)).logits)
     expected = model(small_features["input_ids"]).logits
     np.testing.assert_allclose(whole(small_features["input_ids"]), expected, atol=1e-6)
     assert len(whole.weights) == len(model.weights)
@@ -184,18 +169,15 @@ def test_embeddings_of_ids_in_a_functional_model(shallow_config, small_features,
 
 
 @pytest.mark.slow
-def test_another_vocabulary_before_and_after_training(shallow_config, small_features):
+def test_another_vocabulary_before_and_after_training(shallow_config):
     model = AlbertForSequenceClassification(shallow_config)
-    model.compile("adam", run_eagerly=True)
-    model.resize_token_embeddings(V + 1)
-    features = {**small_features, "input_ids": np.full((2, 7), V)}
-    model.fit(features, np.array([0, 2]), verbose=0)
-    with pytest.raises(UserError, match="before training.*after 1 steps. Call compile again"):
-        model.resize_token_embeddings(V + 2)
-    assert model.config.vocab_size == V + 1
-    model.compile("adam", run_eagerly=True)
-    model.resize_token_embeddings(V + 2)
-    model.fit({**features, "input_ids": features["input_ids"] + 1}, np.array([0, 2]), verbose=0)
+    for size in (V + 1, V + 2):
+        model.compile("adam", run_eagerly=True)
+        model.resize_token_embeddings(size)
+        model.fit(np.full((2, 7), size - 1), np.array([0, 2]), verbose=0)
+        with pytest.raises(UserError, match="before training.*after 1 steps. Call compile again"):
+            model.resize_token_embeddings(size + 1)
+        assert model.config.vocab_size == size
 
 
 def test_a_vocabulary_that_stays(model):

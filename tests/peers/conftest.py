@@ -67,40 +67,40 @@ def drawn_inputs(generator, drawn_config, drawn_features):
     batch, length = drawn_features["input_ids"].shape
     config = drawn_config
 
-    def pieces(classes):
-        labels = generator.integers(0, classes, (batch, length))
+    def classes(count):
+        return generator.integers(0, count, batch)
+
+    def pieces(count):
+        labels = generator.integers(0, count, (batch, length))
         ignored = generator.random((batch, length)) < 0.3
         ignored[0, 0] = False
         return np.where(ignored, IGNORED, labels)
 
-    def spans():
+    def positions():
         """Positions of answers; the last one lies outside the sequence."""
-        positions = generator.integers(0, length, batch)
-        positions[-1] = length + 2
-        return positions
+        return np.append(generator.integers(0, length, batch - 1), length + 2)
 
     def inputs(name):
-        if name == "AlbertForMultipleChoice":
-            choices = {key: np.stack([value] * 3, axis=1) for key, value in drawn_features.items()}
-            ids = generator.integers(1, config.vocab_size, choices["input_ids"].shape)
-            choices["input_ids"] = ids * choices["attention_mask"]
-            return choices | {"labels": generator.integers(0, 3, batch)}
         labels = {
-            "AlbertModel": lambda: {},
-            "AlbertForPreTraining": lambda: {
+            "AlbertModel": {},
+            "AlbertForPreTraining": {
                 "labels": pieces(config.vocab_size),
-                "sentence_order_label": generator.integers(0, 2, batch),
+                "sentence_order_label": classes(2),
             },
-            "AlbertForMaskedLM": lambda: {"labels": pieces(config.vocab_size)},
-            "AlbertForSequenceClassification": lambda: {
-                "labels": generator.integers(0, config.num_labels, batch)
+            "AlbertForMaskedLM": {"labels": pieces(config.vocab_size)},
+            "AlbertForSequenceClassification": {"labels": classes(config.num_labels)},
+            "AlbertForTokenClassification": {"labels": pieces(config.num_labels)},
+            "AlbertForQuestionAnswering": {
+                "start_positions": positions(),
+                "end_positions": positions(),
             },
-            "AlbertForTokenClassification": lambda: {"labels": pieces(config.num_labels)},
-            "AlbertForQuestionAnswering": lambda: {
-                "start_positions": spans(),
-                "end_positions": spans(),
-            },
+            "AlbertForMultipleChoice": {"labels": classes(3)},
         }
-        return drawn_features | labels[name]()
+        if name != "AlbertForMultipleChoice":
+            return drawn_features | labels[name]
+        choices = {key: np.stack([value] * 3, axis=1) for key, value in drawn_features.items()}
+        ids = generator.integers(1, config.vocab_size, choices["input_ids"].shape)
+        choices["input_ids"] = ids * choices["attention_mask"]
+        return choices | labels[name]
 
     return inputs

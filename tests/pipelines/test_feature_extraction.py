@@ -1,4 +1,5 @@
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,40 +33,30 @@ def test_one_vector(pipe, model, tokenizer, pooling):
     expected = outputs(model, tokenizer, "the cat sat")
     states = np.asarray(expected["last_hidden_state"])[0]
     vector = {"mean": states.mean(axis=0), "cls": states[0], "max": states.max(axis=0)}[pooling]
-    found = pipe("feature-extraction", pooling=pooling)(["a", "the cat sat"])
-    assert len(found[1]) == 20
-    np.testing.assert_allclose(found[1], vector, atol=1e-5)
+    embed = pipe("feature-extraction", pooling=pooling)
+    np.testing.assert_allclose(embed(["a", "the cat sat"])[1], vector, atol=1e-5)
+    unit = vector / np.linalg.norm(vector)
+    np.testing.assert_allclose(embed("the cat sat", normalize=True), unit, atol=1e-5)
 
 
-@pytest.mark.parametrize("stride", [0, 3, 4])
-def test_windows_join_where_they_know_most(pipe, model, tokenizer, stride):
-    """30 pieces in windows of 10: each piece comes once, from the window farther from its edge."""
+@pytest.mark.parametrize(
+    ("stride", "firsts"), [(0, [0, 10, 20]), (3, [0, 8, 15, 22]), (4, [0, 8, 14, 20, 26])]
+)
+def test_windows_join_where_they_know_most(pipe, model, tokenizer, stride, firsts):
+    """30 pieces in windows of 10; each window gives the pieces from its entry of `firsts` on."""
     ids = tokenizer(LONG, add_special_tokens=False).input_ids
     assert len(ids) == 30
     found = pipe("feature-extraction", return_tensors=True)(LONG, max_length=12, stride=stride)
     assert found.shape == (1, 32, 20)
-    starts = range(0, 30 - stride, 10 - stride)
-    windows = []
-    for start in starts:
+    for number, (first, end) in enumerate(pairwise([*firsts, 30])):
+        start = number * (10 - stride)
         row = np.array([[2, *ids[start : start + 10], 3]])
-        states = model("feature-extraction")({"input_ids": row})["last_hidden_state"]
-        windows.append(np.asarray(states)[0])
-    np.testing.assert_allclose(found[0, 0], windows[0][0], atol=1e-5)
-    np.testing.assert_allclose(found[0, -1], windows[-1][-1], atol=1e-5)
-    for place in range(30):
-        margins = {
-            number: min(
-                place - start + 100 * (start == 0),
-                min(start + 10, 30) - 1 - place + 100 * (start + 10 >= 30),
-            )
-            for number, start in enumerate(starts)
-            if start <= place < start + 10
-        }
-        best = [number for number in margins if margins[number] == max(margins.values())]
-        assert any(
-            np.allclose(found[0, place + 1], windows[number][place - starts[number] + 1], atol=1e-5)
-            for number in best
-        ), place
+        states = model("feature-extraction")({"input_ids": row})["last_hidden_state"][0]
+        given = states[first - start + 1 : end - start + 1]
+        np.testing.assert_allclose(found[0, first + 1 : end + 1], given, atol=1e-5)
+        if number == 0:
+            np.testing.assert_allclose(found[0, 0], states[0], atol=1e-5)
+    np.testing.assert_allclose(found[0, -1], states[-1], atol=1e-5)
 
 
 def test_any_model_lends_its_encoder(model, tokenizer, pipe):
@@ -76,19 +67,16 @@ def test_any_model_lends_its_encoder(model, tokenizer, pipe):
     assert np.shape(pipe("feature-extraction")("")) == (1, 2, 20)
 
 
-def test_an_unknown_pooling(pipe):
-    with pytest.raises(UserError, match="one of folder, None, mean, cls, max. Received: 'median'"):
-        pipe("feature-extraction", pooling="median")
-
-
-def test_unit_length(pipe):
-    plain = pipe("feature-extraction", pooling="max", return_tensors=True)
-    vector = plain("the cat sat")
-    np.testing.assert_allclose(
-        plain("the cat sat", normalize=True), vector / np.linalg.norm(vector), atol=1e-6
-    )
-    with pytest.raises(UserError, match="normalize needs a pooling. Received: none"):
-        pipe("feature-extraction", normalize=True)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pooling": "median"}, "one of folder, None, mean, cls, max. Received: 'median'"),
+        ({"normalize": True}, "normalize needs a pooling. Received: none"),
+    ],
+)
+def test_options_out_of_range(pipe, options, message):
+    with pytest.raises(UserError, match=message):
+        pipe("feature-extraction", **options)
 
 
 @pytest.fixture
@@ -100,31 +88,21 @@ def folder(saved, tmp_path):
     return tmp_path / "folder"
 
 
-def test_a_folder_of_sentence_transformers(folder, pipe, tokenizer):
-    embed = pipeline("feature-extraction", folder, return_tensors=True)
-    by_hand = pipe("feature-extraction", pooling="max", normalize=True, return_tensors=True)
-    found, expected = embed("the cat sat"), by_hand("the cat sat")
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(
-        embed(LONG, truncation=True), by_hand(LONG, max_length=9, truncation=True), atol=1e-6
-    )
+def test_a_folder_of_sentence_transformers(folder, pipe):
+    embed = pipeline("feature-extraction", folder, return_tensors=True, truncation=True)
+    plain = pipe("feature-extraction", return_tensors=True, truncation=True)
+    whole = {"pooling": "max", "normalize": True, "max_length": 9}
+    for options, meaning in (
+        ({}, whole),
+        ({"stride": 2}, {**whole, "stride": 2}),
+        ({"max_length": 20}, {**whole, "max_length": 20}),
+        ({"normalize": False}, {**whole, "normalize": False}),
+        ({"pooling": "mean"}, {"pooling": "mean"}),
+        ({"pooling": None}, {}),
+    ):
+        np.testing.assert_allclose(embed(LONG, **options), plain(LONG, **meaning), atol=1e-6)
     with pytest.warns(UserWarning, match="more than 9 tokens are truncated"):
-        embed(LONG)
-    windows = by_hand(LONG, max_length=9, stride=2)
-    np.testing.assert_allclose(embed(LONG, stride=2), windows, atol=1e-6)
-
-
-def test_options_override_the_folder(folder, pipe):
-    embed = pipeline("feature-extraction", folder, return_tensors=True)
-    plain = pipe("feature-extraction", return_tensors=True)
-    for options in ({"pooling": None}, {"pooling": "mean"}, {"pooling": "cls", "normalize": True}):
-        expected = plain(LONG, **options, truncation=True)
-        np.testing.assert_allclose(embed(LONG, **options, truncation=True), expected, atol=1e-6)
-    unscaled = plain("the cat sat", pooling="max")
-    np.testing.assert_allclose(embed("the cat sat", normalize=False), unscaled, atol=1e-6)
-    longer = plain(LONG, pooling="max", normalize=True, max_length=20, truncation=True)
-    found = embed(LONG, max_length=20, truncation=True)
-    np.testing.assert_allclose(found, longer, atol=1e-6)
+        embed(LONG, truncation=None)
 
 
 def test_a_folder_that_can_not_be_read(folder):

@@ -1,4 +1,3 @@
-import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +11,6 @@ from albert_tf.pipelines.token_classification import (
     entities,
     grouped,
     without_overlaps,
-    words,
 )
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -52,17 +50,11 @@ def test_pieces_have_the_models_scores(pipe, model, tokenizer):
         assert each["word"] == tokenizer.convert_ids_to_tokens(encoding.input_ids[place])
 
 
-def test_an_unknown_piece_reads_as_in_the_text(pipe):
-    found = pipe("token-classification", ignore_labels=[])(TEXTS[2])
-    assert "东京" in [each["word"] for each in found]
-
-
 def test_labels_are_ignored(pipe):
     tag = pipe("token-classification")
     everything = tag(TEXTS[0], ignore_labels=[])
     assert tag(TEXTS[0]) == [each for each in everything if each["entity"] != "O"]
-    without = tag(TEXTS[0], ignore_labels=["O", "B-PER"])
-    assert without == [each for each in everything if each["entity"] not in ("O", "B-PER")]
+    assert tag(TEXTS[0], ignore_labels=None) == everything
     grouped = tag(TEXTS[0], aggregation_strategy="simple", ignore_labels=["PER", "O"])
     assert {each["entity_group"] for each in grouped} == {"LOC"}
 
@@ -75,10 +67,11 @@ def test_windows_reach_to_the_end(pipe, tokenizer, stride):
     assert [LONG[each["start"] : each["end"]] for each in found] == LONG.split()
 
 
-def test_texts_without_pieces(pipe):
+def test_texts_without_pieces_and_with_unknown_ones(pipe):
     tag = pipe("token-classification", ignore_labels=[])
     assert tag("") == []
     assert tag(["", " "], aggregation_strategy="first") == [[], []]
+    assert "东京" in [each["word"] for each in tag(TEXTS[2])]
 
 
 def test_word_pieces(model, pipe, config):
@@ -98,30 +91,18 @@ def test_word_pieces(model, pipe, config):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("made_with", "called_with", "message"),
     [
-        ({"aggregation_strategy": "last"}, "one of none, simple, .* Received: 'last'"),
-        ({"max_length": 33}, "at least 3, and at most 32, .* Received: 33"),
+        ({}, {"aggregation_strategy": "last"}, "one of none, simple, .* Received: 'last'"),
+        ({}, {"max_length": 33}, "at least 3, and at most 32, .* Received: 33"),
+        ({"stride": -1}, {}, "stride must be 0 or more. Received: -1"),
+        ({"stride": 30}, {}, "smaller than the tokens .*Received: stride=30, 30"),
+        ({"stride": 20}, {"max_length": 8}, "Received: stride=20, 6 tokens a window"),
     ],
 )
-def test_options_out_of_range(pipe, options, message):
+def test_options_out_of_range(pipe, made_with, called_with, message):
     with pytest.raises(UserError, match=message):
-        pipe("token-classification")(LONG, **options)
-
-
-def test_no_ignored_labels(pipe):
-    tag = pipe("token-classification")
-    assert tag(TEXTS[0], ignore_labels=None) == tag(TEXTS[0], ignore_labels=[])
-
-
-def test_strides_out_of_range_are_refused_at_once(pipe):
-    with pytest.raises(UserError, match="stride must be 0 or more. Received: -1"):
-        pipe("token-classification", stride=-1)
-    with pytest.raises(UserError, match="smaller than the tokens .*Received: stride=30, 30"):
-        pipe("token-classification", stride=30)
-    tag = pipe("token-classification", stride=20)
-    with pytest.raises(UserError, match="Received: stride=20, 6 tokens a window"):
-        tag(TEXTS[0], max_length=8)
+        pipe("token-classification", **made_with)(TEXTS[0], **called_with)
 
 
 NAMES = ("O", "B-PER", "I-PER", "B-LOC")
@@ -136,31 +117,18 @@ def piece(token, start, end, place, continues, **probabilities):
     return Token(token, scores, start, end, place, continues)
 
 
-@pytest.fixture
-def pieces():
-    return [
-        piece("▁ada", 0, 3, 1, False, _1=0.9, _2=0.1),
-        piece("▁lo", 4, 6, 2, False, _2=0.6, _3=0.4),
-        piece("ve", 6, 8, 3, True, _3=0.9, _2=0.1),
-        piece("😀", 8, 9, 4, False, _0=0.8, _2=0.2),
-        piece("▁in", 10, 12, 5, False, _0=0.7, _3=0.3),
-        piece("▁rome", 13, 17, 6, False, _3=0.8, _0=0.2),
-    ]
+PIECES = [
+    piece("▁ada", 0, 3, 1, False, _1=0.9, _2=0.1),
+    piece("▁lo", 4, 6, 2, False, _2=0.6, _3=0.4),
+    piece("ve", 6, 8, 3, True, _3=0.9, _2=0.1),
+    piece("😀", 8, 9, 4, False, _0=0.8, _2=0.2),
+    piece("▁in", 10, 12, 5, False, _0=0.7, _3=0.3),
+    piece("▁rome", 13, 17, 6, False, _3=0.8, _0=0.2),
+]
 
 
 def spans(found):
     return [(each["entity_group"], each["word"], each["score"]) for each in found]
-
-
-def test_tokens_of_each_word(pieces):
-    assert [[each.text for each in word] for word in words(pieces)] == [
-        ["▁ada"],
-        ["▁lo", "ve"],
-        ["😀"],
-        ["▁in"],
-        ["▁rome"],
-    ]
-    assert words(pieces[2:4])[0][0].text == "ve"  # where a window starts within a word
 
 
 @pytest.mark.parametrize(
@@ -172,25 +140,22 @@ def test_tokens_of_each_word(pieces):
         ("average", [("PER", "ada", 0.9), ("LOC", "love", 0.65), ("O", "😀 in", 0.75)]),
     ],
 )
-def test_entities(pieces, strategy, expected):
-    found = entities(pieces, NAMES, strategy, TEXT)
+def test_entities(strategy, expected):
+    found = entities(PIECES, NAMES, strategy, TEXT)
     assert all(TEXT[each["start"] : each["end"]] == each["word"] for each in found)
-    for one, other in zip(spans(found), [*expected, ("LOC", "rome", 0.8)], strict=True):
-        assert one[:2] == other[:2]
-        assert one[2] == pytest.approx(other[2])
+    expected = [*expected, ("LOC", "rome", 0.8)]
+    assert spans(found) == [(kind, word, pytest.approx(score)) for kind, word, score in expected]
     assert entities([], NAMES, strategy, "") == []
 
 
 def test_an_entity_of_a_kind_named_as_what_is_outside():
-    labels = ["O", "B-O", "I-O"]
+    labels = ("O", "B-O", "I-O")
     pieces = [
-        Token(text, np.eye(3)[label], start, end, position, False)
-        for position, (text, start, end, label) in enumerate(
-            [("▁ada", 0, 3, 1), ("▁love", 4, 8, 2), ("▁in", 9, 11, 0)], start=1
-        )
+        piece("▁ada", 0, 3, 1, False, _1=1.0),
+        piece("▁love", 4, 8, 2, False, _2=1.0),
+        piece("▁in", 9, 11, 3, False, _0=1.0),
     ]
-    (found,) = entities(pieces, labels, "first", "ada love in", ("O",))
-    assert (found["entity_group"], found["word"]) == ("O", "ada love")
+    assert spans(entities(pieces, labels, "first", "ada love in", ("O",))) == [("O", "ada love", 1)]
     assert entities(pieces, labels, "first", "ada love in", ("O", "B-O")) == []
 
 
@@ -205,27 +170,13 @@ def test_pieces_of_one_character_stay_together(strategy):
         piece("smith", 5, 10, 5, True, _1=0.1, _2=0.9),
     ]
     found = entities(pieces, NAMES, strategy, "anna½smith")
-    assert all(one["end"] <= other["start"] for one, other in itertools.pairwise(found))
     if strategy == "simple":
-        assert [one[:2] for one in spans(found)] == [
-            ("PER", "anna"),
-            ("LOC", "½"),
-            ("PER", "smith"),
-        ]
-        assert found[1]["score"] == pytest.approx(1.6 / 3)
+        half = ("LOC", "½", pytest.approx(1.6 / 3))
+        assert spans(found) == [("PER", "anna", 1.0), half, ("PER", "smith", 0.9)]
     else:
-        assert [one["word"] for one in found] == ["anna½smith"]
-
-
-def test_entities_of_single_words(pieces):
-    """BIOES: a person of two words, and a place of one."""
-    labels = ("O", "B-PER", "E-PER", "S-LOC")
-    found = entities(pieces, labels, "first", TEXT)
-    assert [one[:2] for one in spans(found)] == [
-        ("PER", "ada love"),
-        ("O", "😀 in"),
-        ("LOC", "rome"),
-    ]
+        assert [(each["word"], each["start"], each["end"]) for each in found] == [
+            ("anna½smith", 0, 10)
+        ]
 
 
 def test_white_space_is_no_part_of_an_entity():
@@ -254,21 +205,13 @@ def test_grouping(labels, lengths):
     assert grouped([], labels) == []
 
 
-def test_windows_overlap():
-    def entity(start, end, score):
-        return {"start": start, "end": end, "score": score}
+def test_of_overlapping_entities_the_longest_stays():
+    def entity(start, end, score, **more):
+        return {"start": start, "end": end, "score": score, **more}
 
     found = [entity(9, 12, 0.5), entity(0, 4, 0.9), entity(2, 8, 0.1), entity(9, 12, 0.7)]
     assert without_overlaps(found) == [entity(2, 8, 0.1), entity(9, 12, 0.7)]
-    assert without_overlaps([entity(0, 4, 0.9), entity(4, 8, 0.1)]) == [
-        entity(0, 4, 0.9),
-        entity(4, 8, 0.1),
-    ]
-
-
-def test_windows_overlap_in_pieces():
-    def token(index, start, end, score):
-        return {"index": index, "start": start, "end": end, "score": score}
-
-    found = [token(1, 0, 0, 0.9), token(2, 0, 1, 0.5), token(2, 0, 1, 0.6)]
-    assert without_overlaps(found) == [token(1, 0, 0, 0.9), token(2, 0, 1, 0.6)]
+    beside = [entity(0, 4, 0.9), entity(4, 8, 0.1)]
+    assert without_overlaps(beside) == beside
+    tokens = [entity(0, 0, 0.9, index=1), entity(0, 1, 0.5, index=2), entity(0, 1, 0.6, index=2)]
+    assert without_overlaps(tokens) == [tokens[0], tokens[2]]

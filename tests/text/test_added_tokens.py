@@ -1,6 +1,7 @@
 """Added pieces are read alike in Python, in graphs, in TFLite and by SentencePiece itself."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -44,8 +45,7 @@ def test_every_runtime(larger, graph_ids, tflite_ids):
 
 def test_other_texts_are_read_as_before(tokenizer, larger):
     texts = ["the old library on a hill in 1999, sold 20,000 books", "free (or €4) - nearly"]
-    assert larger(texts).input_ids == tokenizer(texts).input_ids
-    assert len(larger) == len(tokenizer) + len(ADDED)
+    assert larger(texts) == tokenizer(texts)
     assert larger.convert_ids_to_tokens(range(len(tokenizer), len(larger))) == ADDED
 
 
@@ -56,31 +56,45 @@ def test_an_encoding_keeps_its_offsets_after_more_tokens(tokenizer):
     expected = tokenizer("on the library hill", return_offsets_mapping=True)
     assert grown.add_tokens("library") == 1
     assert len(grown("on the library hill").input_ids) != len(encoding.input_ids)
-    for at, (start, _) in enumerate(expected["offset_mapping"][1:-1], 1):
-        assert encoding.char_to_token(start) == at
+    places = [encoding.char_to_token(start) for start, _ in expected["offset_mapping"][1:-1]]
+    assert places == list(range(1, len(encoding.input_ids) - 1))
     assert encoding.word_ids() == expected.word_ids()
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-def test_saved_and_loaded(kind, larger, chinese, tmp_path):
-    if kind == "wordpiece":
-        larger = WordPieceTokenizer(chinese.model_bytes, model_max_length=77)
-        assert larger.add_tokens(["covid", "hilly"]) == 2
-    larger.save_pretrained(tmp_path)
+@pytest.fixture(params=["sentencepiece", "wordpiece"])
+def own(request, tokenizer, chinese):
+    """Returns a tokenizer of either kind, to which a test may add tokens."""
+    source = tokenizer if request.param == "sentencepiece" else chinese
+    return type(source)(source.model_bytes)
+
+
+def test_saved_and_loaded(own, tmp_path):
+    """Ordinary tokens that are added later change nothing about special ones."""
+    assert own.add_tokens("covid", special_tokens=True) == 1
+    assert own.add_tokens(["hilly", "covid"]) == 1
+    own.save_pretrained(tmp_path)
     again = AlbertTokenizer.from_pretrained(tmp_path)
-    assert again.model_bytes == larger.model_bytes
-    assert again.settings == larger.settings
-    assert again(TEXTS).input_ids == larger(TEXTS).input_ids
-    features = AlbertPreprocessor(larger, 30)(TEXTS[:3])
-    wanted = larger(TEXTS[:3], padding="max_length", max_length=30).input_ids
-    assert np.asarray(features["input_ids"]).tolist() == wanted
+    assert (again.model_bytes, again.settings) == (own.model_bytes, own.settings)
+    rows = own(TEXTS, padding="max_length", max_length=30)
+    assert again(TEXTS, padding="max_length", max_length=30) == rows
+    layer = AlbertPreprocessor(own, 30)
+    assert np.asarray(layer(TEXTS[:3])["input_ids"]).tolist() == rows.input_ids[:3]
+    for each in (own, again):
+        assert each.additional_special_tokens == ["covid"]
+        decoded = each.decode(each.encode("covid hilly"), skip_special_tokens=True)
+        assert decoded.strip() == "hilly"
+    config = tmp_path / "tokenizer_config.json"
+    tokens = [{"content": "covid", "lstrip": False}, "hilly"]  # as transformers writes them
+    values = {**json.loads(config.read_text()), "additional_special_tokens": tokens}
+    config.write_text(json.dumps(values))
+    again = AlbertTokenizer.from_pretrained(tmp_path)
+    assert again.additional_special_tokens == ["covid", "hilly"]
 
 
 def test_wordpiece(chinese):
     larger = WordPieceTokenizer(chinese.model_bytes)
     assert larger.add_tokens("covid") == 1
     assert larger.tokenize("Covid the") == ["covid", "the"]
-    assert larger.add_tokens("covid") == 0
     for token in ("a b", "国家大", "##covid", "a\nb"):
         with pytest.raises(UserError, match="reads as it is written.*read as"):
             larger.add_tokens(["good", token])
@@ -116,27 +130,6 @@ def test_special_tokens(tokenizer):
         larger.add_special_tokens({"pad_token": "[PAD]"})
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-def test_special_tokens_are_saved(kind, tokenizer, chinese, tmp_path):
-    """Ordinary pieces that are added later don't change them."""
-    source = chinese if kind == "wordpiece" else tokenizer
-    larger = type(source)(source.model_bytes)
-    assert larger.add_tokens("covid", special_tokens=True) == 1
-    assert larger.add_tokens("hilly") == 1
-    larger.save_pretrained(tmp_path)
-    again = AlbertTokenizer.from_pretrained(tmp_path)
-    for each in (larger, again):
-        assert each.additional_special_tokens == ["covid"]
-        decoded = each.decode(each.encode("covid hilly"), skip_special_tokens=True)
-        assert decoded.strip() == "hilly"
-    config = tmp_path / "tokenizer_config.json"
-    tokens = [{"content": "covid", "lstrip": False}, "hilly"]  # as transformers writes them
-    values = {**json.loads(config.read_text()), "additional_special_tokens": tokens}
-    config.write_text(json.dumps(values))
-    again = AlbertTokenizer.from_pretrained(tmp_path)
-    assert again.additional_special_tokens == ["covid", "hilly"]
-
-
 def write(folder, place, tokens):
     """Writes added tokens, `(content, id, options)`, as a version of transformers does."""
     described = [{"id": number, "content": text, **more} for text, number, more in tokens]
@@ -152,14 +145,11 @@ def write(folder, place, tokens):
 PLACES = ("added_tokens.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
 @pytest.mark.parametrize("place", PLACES)
-def test_tokens_of_the_vocabulary_are_marked(place, kind, tokenizer, chinese, tmp_path):
-    source = chinese if kind == "wordpiece" else tokenizer
-    larger = type(source)(source.model_bytes)
-    larger.add_tokens(["entity", "covid"])
-    (tmp_path / larger.vocab_name).write_bytes(larger.model_bytes)
-    size = len(source)
+def test_tokens_of_the_vocabulary_are_marked(place, own, tmp_path):
+    size = len(own)
+    own.add_tokens(["entity", "covid"])
+    (tmp_path / own.vocab_name).write_bytes(own.model_bytes)
     write(tmp_path, place, [("entity", size, {"special": True}), ("covid", size + 1, {})])
     loaded = AlbertTokenizer.from_pretrained(tmp_path)
     assert loaded.additional_special_tokens == {
@@ -169,28 +159,17 @@ def test_tokens_of_the_vocabulary_are_marked(place, kind, tokenizer, chinese, tm
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_tokens_beside_the_vocabulary_are_refused(place, tokenizer, tmp_path):
-    (tmp_path / "spiece.model").write_bytes(tokenizer.model_bytes)
-    write(tmp_path, place, [("[E1]", len(tokenizer), {"special": True})])
-    with pytest.raises(UserError, match=rf"its vocabulary.* Received: '\[E1\]' .* in {place}"):
-        AlbertTokenizer.from_pretrained(tmp_path)
-    larger = AlbertTokenizer.from_pretrained(tmp_path / "spiece.model")  # The way out.
-    larger.add_tokens("[e1]")
-    larger.save_pretrained(tmp_path / "own")
-    assert len(AlbertTokenizer.from_pretrained(tmp_path / "own")) == len(tokenizer) + 1
-
-
-@pytest.mark.parametrize("kind", ["sentencepiece", "wordpiece"])
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("token", [("covid", -1, {}), ("\ud800", 5, {}), ("x" * 9999, 9**99, {})])
-def test_tokens_that_no_vocabulary_has(token, place, kind, tokenizer, chinese, tmp_path):
-    (chinese if kind == "wordpiece" else tokenizer).save_pretrained(tmp_path)
+@pytest.mark.parametrize(
+    "token", [("[E1]", 300, {"special": True}), ("\ud800", 5, {}), ("x" * 9999, 9**99, {})]
+)
+def test_tokens_beside_the_vocabulary_are_refused(token, place, own, tmp_path):
+    own.save_pretrained(tmp_path)
     write(tmp_path, place, [token])
-    with pytest.raises(UserError, match="must be in its vocabulary"):
+    with pytest.raises(UserError, match=f"must be in its vocabulary.* in {place}"):
         AlbertTokenizer.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("token", [("covid", 3, {}), ("[SEP]", 0, {}), (None, "x", {})])
+@pytest.mark.parametrize("token", [("[SEP]", 0, {}), (None, "x", {})])
 def test_tokens_with_other_ids(token, tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     write(tmp_path, "tokenizer.json", [token])
@@ -198,40 +177,18 @@ def test_tokens_with_other_ids(token, tokenizer, tmp_path):
         AlbertTokenizer.from_pretrained(tmp_path)
 
 
-def test_a_model_takes_them(larger, small_config):
-    from albert_tf.models import AlbertModel
-    from albert_tf.text.tokenizer import check_fit
-
-    model = AlbertModel(small_config.replace(vocab_size=len(larger) - len(ADDED)))
-    with pytest.raises(UserError, match=r"resize_token_embeddings\(len\(tokenizer\)\)"):
-        check_fit(larger, model.config, 8)
-    model.resize_token_embeddings(len(larger))
-    check_fit(larger, model.config, 8)
-    model(larger("covid", return_tensors="np"))
-
-
-def test_calls_of_transformers(tokenizer):
-    pairs = [("the hill", "a"), ("on", "books sold")]
-    wanted = tokenizer(["the hill", "on"], ["a", "books sold"], padding=True)
-    assert tokenizer(pairs, padding=True) == wanted
-    decoded = tokenizer.decode(wanted.input_ids[0], True, clean_up_tokenization_spaces=True)
-    assert decoded == "the hill a"
-
-
 @pytest.mark.peers
 def test_tensors_of_torch(tokenizer):
     torch = pytest.importorskip("torch", reason="needs torch (pip install albert_tf[torch])")
     tensors = tokenizer(["a", "the hill"], padding=True, return_tensors="pt")
-    arrays = tokenizer(["a", "the hill"], padding=True, return_tensors="np")
+    ids = tokenizer(["a", "the hill"], padding=True).input_ids
     assert tensors.input_ids.dtype == torch.int64
-    assert tensors.input_ids.tolist() == arrays.input_ids.tolist()
-    assert tokenizer.batch_decode(tensors.input_ids) == tokenizer.batch_decode(arrays.input_ids)
-    assert (
-        tokenizer.pad({"input_ids": tensors.input_ids})["input_ids"] == tensors.input_ids.tolist()
-    )
+    assert tensors.input_ids.tolist() == ids
+    assert tokenizer.batch_decode(tensors.input_ids) == tokenizer.batch_decode(ids)
+    assert tokenizer.pad({"input_ids": tensors.input_ids})["input_ids"] == ids
 
 
 def test_without_torch(tokenizer, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UserError, match="'pt' needs torch. .*Install torch, or use 'np'"):
         tokenizer("a", return_tensors="pt")

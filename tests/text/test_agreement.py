@@ -29,26 +29,21 @@ def golden_rows(golden, name="tokenization"):
         return [json.loads(line) for line in lines]
 
 
-def rebuildable(rows):
-    """All rows but the nine that depend on the published file's own rules."""
-    found = [row for row in rows if not RULES_CHANGED & set(row["text"])]
-    assert len(found) == len(rows) - 9
-    return found
-
-
 @pytest.fixture(scope="module")
 def rows(golden, published, rebuilt_vocabulary):
+    """The golden rows; nine of them need the rules of the published file itself."""
     rows = golden_rows(golden)
     assert len(rows) == 2958
-    return rebuildable(rows) if published == rebuilt_vocabulary else rows
+    if published == rebuilt_vocabulary:
+        rows = [row for row in rows if not RULES_CHANGED & set(row["text"])]
+        assert len(rows) == 2949
+    return rows
 
 
-def expected(row, column, key="ids"):
-    """A column of the golden set, where "same" means the same as the original."""
-    value = row[column]
-    if value == "same":
-        return row["orig"]["ids"]
-    return value[key] if isinstance(value, dict) else value
+def expected(row, column):
+    """Ids of a column of the golden set, where "same" means the same as the original."""
+    value = row["orig"] if row[column] == "same" else row[column]
+    return value["ids"] if isinstance(value, dict) else value
 
 
 def differing(texts, got, wanted):
@@ -70,15 +65,6 @@ def test_golden_ids_of_the_original(rows, published_tokenizer, graph_ids, tflite
     assert differing(texts, got, wanted) == []
 
 
-def test_golden_ids_with_the_rebuilt_vocabulary(golden, rebuilt_vocabulary):
-    rows = rebuildable(golden_rows(golden))
-    texts = [row["text"] for row in rows]
-    for digit_comma, column in (("original", "orig"), ("plain", "plain_sentencepiece_ids")):
-        tokenizer = AlbertTokenizer(rebuilt_vocabulary, digit_comma=digit_comma)
-        wanted = [expected(row, column) for row in rows]
-        assert differing(texts, python_ids(tokenizer, texts), wanted) == []
-
-
 def test_golden_ids_without_the_digit_comma_rule(rows, published, graph_ids):
     texts = [row["text"] for row in rows]
     tokenizer = AlbertTokenizer(published, digit_comma="plain")
@@ -97,55 +83,24 @@ def test_golden_ids_of_hugging_face_slow(rows, published):
     assert [text for text, *_ in differing(texts, got, wanted)] == ["<PAD>", "<UNK>"]
 
 
-@pytest.mark.parametrize("runtime", ["python", "graph"])
-def test_golden_pairs(golden, published_tokenizer, runtime):
-    from albert_tf.text.preprocessing import AlbertPreprocessor
-
-    names = {
-        "input_ids": "input_ids",
-        "attention_mask": "input_mask",
-        "token_type_ids": "segment_ids",
-    }
-    layers = {}
+def test_golden_pairs(golden, published_tokenizer):
     for row in golden_rows(golden, "pairs_truncation"):
-        texts, length = [row["text_a"], row["text_b"]], row["max_seq_length"]
-        if runtime == "python":
-            got = published_tokenizer(
-                *texts, max_length=length, truncation=True, padding="max_length"
-            )
-        else:
-            if length not in layers:
-                layers[length] = AlbertPreprocessor(published_tokenizer, length)
-            batches = tuple([text] for text in texts if text is not None)
-            features = layers[length](batches if len(batches) == 2 else batches[0])
-            got = {name: array.numpy()[0].tolist() for name, array in features.items()}
-        assert {name: got[name] for name in names} == {
-            name: row[key] for name, key in names.items()
+        options = {"max_length": row["max_seq_length"], "padding": "max_length"}
+        assert published_tokenizer(row["text_a"], row["text_b"], truncation=True, **options) == {
+            "input_ids": row["input_ids"],
+            "token_type_ids": row["segment_ids"],
+            "attention_mask": row["input_mask"],
         }
-
-
-def every_code_point_between_letters(without=("Cs",)):
-    """Each code point as `aXb`, 64 of them a text, but for those of some categories."""
-    points = range(sys.maxunicode + 1)
-    points = [point for point in points if unicodedata.category(chr(point)) not in without]
-    texts = [f"a{chr(point)}b" for point in points]
-    return [" ".join(texts[start : start + 64]) for start in range(0, len(texts), 64)]
-
-
-@pytest.mark.slow
-def test_every_code_point_small_vocabulary(unbaked, tokenizer, original_ids, graph_ids):
-    texts = every_code_point_between_letters()
-    wanted = original_ids(unbaked, texts)
-    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
-    assert differing(texts, graph_ids(tokenizer.model_bytes, texts), wanted) == []
 
 
 @pytest.mark.slow
 def test_every_code_point_published(
     published, published_tokenizer, original_ids, graph_ids, tflite_ids
 ):
-    # The rules that ship know characters that this Python may not know.
-    texts = every_code_point_between_letters(without=("Cs", "Cn"))
+    """Each character as `aXb`, 64 of them a text, but for those that this Python may not know."""
+    points = map(chr, range(sys.maxunicode + 1))
+    assigned = [f"a{each}b" for each in points if unicodedata.category(each) not in ("Cs", "Cn")]
+    texts = [" ".join(assigned[start : start + 64]) for start in range(0, len(assigned), 64)]
     wanted = original_ids(published, texts)
     model = published_tokenizer.model_bytes
     assert differing(texts, python_ids(published_tokenizer, texts), wanted) == []
@@ -156,40 +111,9 @@ def test_every_code_point_published(
 def mixed_script_strings(count, seed):
     """Words, numbers, white space of all kinds, accents and any other character, mixed."""
     draw = random.Random(seed)
-    words = [
-        "the",
-        "The",
-        "QUICK",
-        "naïve",
-        "café",
-        "élan",
-        "straße",
-        "ﬁne",
-        "Ωmega",
-        "привет",
-        "Ёлка",
-        "東京",
-        "서울",
-        "ไทย",
-        "العربية",
-        "हिन्दी",
-        "😀",
-        "don't",
-    ]
-    spaces = [
-        " ",
-        "  ",
-        "\t",
-        "\n",
-        "\u00a0",
-        "\u3000",
-        "\u200b",
-        "\ufeff",
-        "\u0085",
-        "\x1f",
-        "\u2028",
-        "",
-    ]
+    words = ["the", "The", "QUICK", "naïve", "café", "élan", "straße", "ﬁne", "Ωmega", "привет"]
+    words += ["Ёлка", "東京", "서울", "ไทย", "العربية", "हिन्दी", "😀", "don't"]
+    spaces = [" ", "  ", *"\t\n\u00a0\u3000\u200b\ufeff\u0085\x1f\u2028", ""]
     marks = list(".,;:!?()\"'`-–£€/&%[]<>_") + ["\u0301", "\u0308", "\u00ad", "\x00", "\x7f", "▁"]
     assigned = [
         chr(p) for p in range(1, 0x32000) if unicodedata.category(chr(p)) not in ("Cn", "Co", "Cs")
@@ -222,21 +146,14 @@ def test_random_strings_small_vocabulary(unbaked, tokenizer, original_ids, graph
     assert differing(texts, tflite_ids(model, texts), wanted) == []
 
 
-def has_digit_comma_piece(model, texts, normalization):
-    """Whether the search as trained chooses a piece that ends in a digit and a comma."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    rows = processor.encode([normalization(text) for text in texts], out_type=str)
-    return [any(re.search(r"\d,$", piece) for piece in row) for row in rows]
-
-
-def assert_equal_but_for_ties(model, got, wanted, at_most):
-    """Allows segmentations with the same score.
+def assert_equal_but_for_ties(model, got, wanted):
+    """Allows segmentations with the same score, in one of 10,000 texts.
 
     `66 6` and `6 66` have the same score; the last bit of a float32 sum decides between them, and
     tensorflow-text adds up the penalty of unknown characters in other steps than SentencePiece.
     """
     wrong = [(one, other) for one, other in zip(got, wanted, strict=True) if one != other]
-    assert len(wrong) <= at_most
+    assert len(wrong) <= COUNT // 10_000
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     for one, other in wrong:
         known = [[index for index in ids if index != 1] for ids in (one, other)]
@@ -258,27 +175,17 @@ def test_random_strings_published(
     model = published_tokenizer.model_bytes
     got, graph = python_ids(published_tokenizer, texts), graph_ids(model, texts)
     assert differing(texts, tflite_ids(model, texts), graph) == []
-    assert_equal_but_for_ties(model, got, graph, at_most=COUNT // 10_000)
-    wanted = original_ids(published, texts)
-    affected = has_digit_comma_piece(published, texts, normalization)
-    rows = list(zip(affected, got, wanted, strict=True))
-    rest = [(one, other) for is_affected, one, other in rows if not is_affected]
-    assert_equal_but_for_ties(model, *zip(*rest, strict=True), at_most=COUNT // 10_000)
-    # The original cuts such a piece after its search; a score cannot reproduce that in every case.
-    wrong = [one for is_affected, one, other in rows if is_affected and one != other]
-    # The rebuilt vocabulary's scores are fitted: 1.02 % of such strings differ, 0.47 % otherwise.
-    limit = 0.012 if published == rebuilt_vocabulary else 0.01
-    assert len(wrong) <= limit * sum(affected)
-
-
-def test_random_strings_without_the_digit_comma_rule(published, normalization, graph_ids):
-    texts = mixed_script_strings(COUNT, seed=54321)
-    tokenizer = AlbertTokenizer(published, digit_comma="plain")
+    assert_equal_but_for_ties(model, got, graph)
+    # The original cuts a piece such as "9," after its search: no score reproduces every case.
     processor = sentencepiece.SentencePieceProcessor(model_proto=published)
-    wanted = processor.encode([normalization(text) for text in texts])
-    assert differing(texts, python_ids(tokenizer, texts), wanted) == []
-    graph = graph_ids(tokenizer.model_bytes, texts)
-    assert_equal_but_for_ties(tokenizer.model_bytes, graph, wanted, at_most=COUNT // 10_000)
+    pieces = processor.encode([normalization(text) for text in texts], out_type=str)
+    is_cut = [any(re.search(r"\d,$", piece) for piece in row) for row in pieces]
+    rows = list(zip(is_cut, got, original_ids(published, texts), strict=True))
+    rest = [(one, other) for cut, one, other in rows if not cut]
+    assert_equal_but_for_ties(model, *zip(*rest, strict=True))
+    wrong = [one for cut, one, other in rows if cut and one != other]
+    # 0.47 % of such strings differ; of the rebuilt vocabulary, whose scores are fitted, 1.02 %.
+    assert len(wrong) <= (0.012 if published == rebuilt_vocabulary else 0.01) * sum(is_cut)
 
 
 def test_paragraphs_as_the_original(published, published_tokenizer, original_ids, golden, books):
@@ -308,29 +215,6 @@ def test_options_agree_with_plain_python(unbaked, normalization, graph_ids, opti
     model = bake(unbaked, digit_comma="plain", **options)
     assert differing(texts, python_ids(AlbertTokenizer(model), texts), wanted) == []
     assert differing(texts, graph_ids(model, texts), wanted) == []
-
-
-ODD_BYTES = [
-    b"",
-    b"   ",
-    b"\xff",
-    b"ab\xff\xfec\xc3 d \xed\xa0\x80 the\xf4\x90\x80\x80y",
-    b"\xe4\xb8a \xe4\xb8",
-    b"\xc0\xaf x",
-    b"\xff\xff \xff\xe4\xb8\x80\xff",
-    b"a\x00b\x00\x00",
-    b"\x00",
-    "a\ufffdb \U0010ffff".encode(),
-]
-
-
-def test_odd_bytes(tokenizer, graph_ids, tflite_ids):
-    wanted = python_ids(tokenizer, ODD_BYTES)
-    assert wanted[:3] == [[], [], [tokenizer.convert_tokens_to_ids("▁"), tokenizer.unk_token_id]]
-    assert graph_ids(tokenizer.model_bytes, ODD_BYTES) == wanted
-    assert tflite_ids(tokenizer.model_bytes, ODD_BYTES) == wanted
-    escaped = [text.decode("utf-8", "surrogateescape") for text in ODD_BYTES]
-    assert python_ids(tokenizer, escaped) == wanted
 
 
 HARD = [

@@ -1,12 +1,10 @@
 """The same ids, words and decoded texts as transformers' BertTokenizer."""
 
-import os
 import random
 import unicodedata
 
 import pytest
 
-from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
 transformers = pytest.importorskip(
@@ -14,7 +12,6 @@ transformers = pytest.importorskip(
 )
 pytestmark = pytest.mark.peers
 
-STRINGS = 5_000
 # Punctuation and a mark that Unicode has put in other categories since transformers' tables.
 CHANGED = "\u166d\u1734\u1885\u1886"
 OPTIONS = [
@@ -86,21 +83,14 @@ def differing(texts, got, wanted):
 
 def test_random_strings(pair):
     ours, theirs = pair
-    seed = int(os.environ.get("SEED", "20251"))
-    print(f"SEED={seed}")
-    texts = mixed_strings(STRINGS, seed)
+    texts = mixed_strings(5_000, seed=20251)
     wanted = theirs(texts).input_ids
     assert differing(texts, ours(texts).input_ids, wanted) == []
-    assert sum(map(len, wanted)) > 10 * STRINGS
+    assert sum(map(len, wanted)) > 50_000
     assert sum(row.count(ours.unk_token_id) for row in wanted) < 0.4 * sum(map(len, wanted))
-
-
-def test_the_graph_on_random_strings(pair):
-    ours, theirs = pair
-    texts = [text for text in mixed_strings(1_000, 3) if "[" not in text]
-    layer = AlbertPreprocessor(ours, 40)
-    wanted = theirs(texts, truncation=True, padding="max_length", max_length=40).input_ids
-    assert differing(texts, layer(texts)["input_ids"].numpy().tolist(), wanted) == []
+    for skip in (False, True):
+        decoded = [theirs.decode(row, skip_special_tokens=skip) for row in wanted[:500]]
+        assert ours.batch_decode(wanted[:500], skip_special_tokens=skip) == decoded
 
 
 @pytest.mark.slow
@@ -122,17 +112,8 @@ def test_offsets_words_and_tokens(pair):
     assert differing(texts, one.offset_mapping, other.offset_mapping) == []
     for row, text in enumerate(texts):
         assert one.word_ids(row) == other.word_ids(row), text
-        assert one.sequence_ids(row) == other.sequence_ids(row)
     tokens = [theirs.convert_ids_to_tokens(ids) for ids in other.input_ids]
     assert [ours.convert_ids_to_tokens(ids) for ids in one.input_ids] == tokens
-
-
-def test_decoding(pair):
-    ours, theirs = pair
-    rows = ours(mixed_strings(500, 5)).input_ids
-    for skip in (False, True):
-        wanted = [theirs.decode(row, skip_special_tokens=skip) for row in rows]
-        assert ours.batch_decode(rows, skip_special_tokens=skip) == wanted
 
 
 def test_split_words(pair):
@@ -146,25 +127,19 @@ def test_split_words(pair):
         assert one.word_ids(row) == other.word_ids(row)
 
 
-@pytest.mark.parametrize("order", ["google", "first", "last"])
-def test_loads_what_we_write(vocab_text, tmp_path, order):
-    ours = WordPieceTokenizer(vocab_text(order).encode(), do_lower_case=False, model_max_length=99)
-    ours.save_pretrained(tmp_path)
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert type(theirs).__name__.startswith("BertTokenizer")
-    assert theirs.model_max_length == 99
-    texts = ["北京大学 Cased café [MASK]!", "hello"]
-    assert theirs(texts, padding=True).input_ids == ours(texts, padding=True).input_ids
-    assert theirs.get_vocab() == ours.get_vocab()
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_we_load_what_they_write(vocab_text, tmp_path, lower):
+@pytest.mark.parametrize(("order", "lower"), [("google", False), ("first", True), ("last", False)])
+def test_either_loads_what_the_other_writes(vocab_text, tmp_path, order, lower):
     """transformers 5 writes no vocab.txt: the vocabulary is in tokenizer.json."""
-    (tmp_path / "vocab.txt").write_text(vocab_text(), encoding="utf-8")
-    theirs = transformers.BertTokenizer.from_pretrained(tmp_path, do_lower_case=lower)
-    theirs.save_pretrained(tmp_path / "saved")
-    ours = WordPieceTokenizer.from_pretrained(tmp_path / "saved")
-    assert not (tmp_path / "saved" / "vocab.txt").exists()
+    content = vocab_text(order).encode()
+    ours = WordPieceTokenizer(content, do_lower_case=lower, model_max_length=99)
+    ours.save_pretrained(tmp_path / "ours")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    theirs.save_pretrained(tmp_path / "theirs")
+    assert not (tmp_path / "theirs" / "vocab.txt").exists()
+    again = WordPieceTokenizer.from_pretrained(tmp_path / "theirs")
+    assert type(theirs).__name__.startswith("BertTokenizer")
     texts = ["北京大学 Cased café [MASK]!", "hello"]
-    assert theirs(texts, padding=True).input_ids == ours(texts, padding=True).input_ids
+    for each in (theirs, again):
+        assert each.model_max_length == 99
+        assert each.get_vocab() == ours.get_vocab()
+        assert each(texts, padding=True).input_ids == ours(texts, padding=True).input_ids

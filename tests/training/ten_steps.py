@@ -17,21 +17,14 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForPreTraining
-from albert_tf.optimizers import AlbertAdamW, Lamb
+from albert_tf.optimizers import Lamb
 from albert_tf.training import distribution
 
 STEPS, B, T, P, V = 10, 8, 7, 5, 31
-# Every step clips: the norms are above 1.
-OPTIMIZERS = {
-    "lamb": lambda: Lamb(3e-3, global_clipnorm=0.3),
-    "adamw": lambda: AlbertAdamW(1e-3, global_clipnorm=0.3),
-    # SGD depends on the scale of gradients, unlike LAMB and AdamW.
-    "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.3),
-}
 
 
 def batches():
-    """Returns features and labels `[STEPS, B, …]`; later examples have more predictions."""
+    """Returns features and labels `[STEPS, B, …]`; examples have 0 to P predictions."""
     generator = np.random.default_rng(7)
 
     def draw(low, high, *shape):
@@ -43,19 +36,16 @@ def batches():
         "token_type_ids": draw(0, 2, T),
         "masked_lm_positions": draw(0, 3, P),
     }
-    counted = np.arange(P) <= np.arange(B)[:, None] * P // B
-    labels = {
-        "labels": np.where(counted, draw(5, V, P), -100).astype("int32"),
-        "sentence_order_label": draw(0, 2),
-    }
-    labels["sentence_order_label"][:, 1] = -100
+    labels = {"labels": draw(5, V, P), "sentence_order_label": draw(0, 2)}
+    labels["labels"][:, np.arange(P) >= np.arange(B)[:, None] % (P + 1)] = -100
+    labels["sentence_order_label"][:, 4:6] = -100
     return features, labels
 
 
-def compiled(optimizer, micro_batches, **config):
+def compiled(optimizer, config, dtype=None, **options):
+    """Returns a compiled model, without dropout unless its configuration asks for it."""
     keras.utils.set_random_seed(11)
-    plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = {"num_hidden_layers": 2, **plain, **config}
+    given = {"num_hidden_layers": 2, "hidden_dropout_prob": 0.0, **config}
     model = AlbertForPreTraining(
         AlbertConfig(
             vocab_size=V,
@@ -64,22 +54,14 @@ def compiled(optimizer, micro_batches, **config):
             num_attention_heads=5,
             intermediate_size=24,
             max_position_embeddings=11,
-            **sizes,
-        )
+            attention_probs_dropout_prob=0.0,
+            **given,
+        ),
+        dtype=dtype,
     )
     model.shows_losses = True
-    model.compile(OPTIMIZERS[optimizer](), micro_batches=micro_batches)
+    model.compile(optimizer, **options)
     return model
-
-
-def dataset(strategy, rows):
-    """Returns this host's part of each global batch."""
-    import tensorflow as tf
-
-    index, count = distribution.hosts(strategy)
-    own = np.reshape(rows, (count, -1))[index]
-    arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
-    return tf.data.Dataset.from_tensor_slices(arrays).repeat()
 
 
 class Losses(keras.callbacks.Callback):
@@ -93,35 +75,51 @@ class Losses(keras.callbacks.Callback):
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()
         found = self.model.get_metrics_result()
-        self.found.append([float(found[name]) for name in sorted(found)])
+        self.found.append({name: float(found[name]) for name in sorted(found)})
         self.model.reset_metrics()
 
 
 def trained(settings, strategy):
     """Returns the first and the last weights of a run, and the losses of each step."""
-    rows = settings.get("rows", range(B))
+    import tensorflow as tf
+
     if "slices" in settings:
         from albert_tf.models import steps_tensorflow
 
         steps_tensorflow.SLICES = settings["slices"]
+    rows = settings.get("rows", range(B))
+    host, hosts = distribution.hosts(strategy)
+    own = np.reshape(rows, (hosts, -1))[host]
+    arrays = keras.tree.map_structure(lambda values: values[:, own], batches())
+    dataset = tf.data.Dataset.from_tensor_slices(arrays).repeat()
     with distribution.scope(strategy):
+        # Every step clips: the norms are above 1.
+        optimizer = {
+            "lamb": lambda: Lamb(3e-3, global_clipnorm=0.3),
+            "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, global_clipnorm=0.3),
+        }[settings["optimizer"]]()
         config = settings.get("config", {})
-        model = compiled(settings["optimizer"], settings["micro_batches"], **config)
+        model = compiled(optimizer, config, micro_batches=settings["micro_batches"])
     start, losses = flat(model), Losses()
     with distribution.scope(strategy if keras.backend.backend() == "jax" else None):
         model.fit(
-            distribution.shared(dataset(strategy, rows), strategy, len(rows)),
+            distribution.shared(dataset, strategy, len(rows)),
             steps_per_epoch=settings.get("steps", STEPS),
             callbacks=[losses],
             shuffle=False,
             verbose=0,
         )
     return {
-        "place": [distribution.replicas(strategy), *distribution.hosts(strategy)],
+        "place": [distribution.replicas(strategy), host, hosts],
         "start": start,
         "weights": flat(model),
-        "losses": np.array(losses.found),
+        "losses": np.array([[*each.values()] for each in losses.found]),
     }
+
+
+def flat(model):
+    values = [keras.ops.convert_to_numpy(weight).ravel() for weight in model.trainable_weights]
+    return np.concatenate(values)
 
 
 def error_of_unequal_steps(strategy):
@@ -135,7 +133,7 @@ def error_of_unequal_steps(strategy):
 
 
 def main(settings, output):
-    if settings.get("devices"):
+    if settings["devices"]:
         import tensorflow as tf
 
         (device,) = tf.config.list_physical_devices("CPU")
@@ -150,11 +148,6 @@ def main(settings, output):
         found.update({f"{number}/{name}": value for name, value in values.items()})
     found["unequal_steps"] = error_of_unequal_steps(strategy)
     np.savez(output, **found)
-
-
-def flat(model):
-    values = [keras.ops.convert_to_numpy(weight).ravel() for weight in model.trainable_weights]
-    return np.concatenate(values)
 
 
 if __name__ == "__main__":

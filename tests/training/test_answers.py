@@ -4,12 +4,9 @@ import json
 
 import pytest
 
-from albert_tf.errors import UserError
 from albert_tf.models import AlbertForQuestionAnswering
-from albert_tf.pipelines import pipeline
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
-from tests.training.test_finetune import Crash, at_step, crash
 from tests.training.test_finetune import options as options_of
 
 PLACES = ("harbour", "library", "garden", "station")
@@ -23,8 +20,8 @@ def write(path, impossible):
         for place in PLACES:
             context = f"The {thing} is in the old {place}. " + "Nobody is at home. " * 3
             gold = {"text": place, "answer_start": context.index(place)}
-            qas = [{"id": f"{thing} {place}", "question": f"Where is the {thing}?"}]
-            qas[0] |= {"answers": [gold], "is_impossible": False}
+            answer = {"answers": [gold], "is_impossible": False}
+            qas = [{"id": f"{thing} {place}", "question": f"Where is the {thing}?", **answer}]
             if impossible:
                 none = {"question": "Who is there?", "answers": [], "is_impossible": True}
                 qas.append({"id": f"who {thing} {place}", **none})
@@ -35,26 +32,20 @@ def write(path, impossible):
 
 def options(data, output, **others):
     given = {"task": "squad", "batch_size": 16, "vocab_size": 100, "max_length": 24}
-    given |= {"dropout": 0.1, "learning_rate": 3e-3, "save_steps": 3, "dev_fraction": 0.25}
+    given |= {"dropout": 0.1, "learning_rate": 3e-3, "dev_fraction": 0.25}
     return options_of(data, output, **given, **others)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["transformers", "original"])
 def test_squad_2_from_files_to_answers(tmp_path, head):
-    """Also resumes to the same weights, and evaluates to the scores of the run."""
+    """Evaluates to the scores of the run."""
     data, output = write(tmp_path / "all.json", impossible=True), tmp_path / "out"
     report = finetune(options(data, output, head=head))
     assert report["examples"] == {"train": 24, "dev": 8}
     best = report["best"]
     assert best["f1"] == best["best_f1"] >= 50  # the threshold is the one that dev chose
     assert {"exact_match", "has_answer_f1", "no_answer_f1"} <= best.keys()
-
-    with at_step(4, crash), pytest.raises(Crash):
-        finetune(options(data, tmp_path / "again", head=head))
-    assert finetune(options(data, tmp_path / "again", head=head))["best"] == best
-    for name in ("model.safetensors", "config.json"):
-        assert (output / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
 
     model = AlbertForQuestionAnswering.from_pretrained(output)
     assert model.config.answerability == (head == "original")
@@ -68,26 +59,13 @@ def test_squad_2_from_files_to_answers(tmp_path, head):
     assert all(
         (text == "") == (odds[name] > model.config.thresholds[0]) for name, text in texts.items()
     )
-    context = "The cat is in the old harbour."
-    answer = pipeline("question-answering", output)(question="Where is the cat?", context=context)
-    assert answer["answer"] in context
 
 
 @pytest.mark.usefixtures("without_graphs", "quick_runs")
-def test_squad_1(tmp_path, monkeypatch):
+def test_squad_1(tmp_path):
     data = write(tmp_path / "all.json", impossible=False)
     report = finetune(options(data, tmp_path / "out", steps=2))
     assert report["best"].keys() >= {"f1", "exact_match"}
     assert not [name for name in report["best"] if name.startswith(("best_f1", "no_answer"))]
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert "thresholds" not in config
-
-    # Outputs of damaged weights are refused.
-    predict = AlbertForQuestionAnswering.predict_on_batch
-
-    def nowhere(model, features):
-        return {name: values * float("nan") for name, values in predict(model, features).items()}
-
-    monkeypatch.setattr(AlbertForQuestionAnswering, "predict_on_batch", nowhere)
-    with pytest.raises(UserError, match="outputs must be numbers. Received: NaN"):
-        evaluate(task="squad", data=data, model=str(tmp_path / "out"))

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-import shutil
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +25,7 @@ from albert_tf.training import pretrain as training
 from albert_tf.training.callbacks import Resume
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
+from tests.conftest import SENTENCES
 from tests.training.test_finetune import assert_batches_begin_at_any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,32 +34,38 @@ STEPS, BATCH, T = 12, 6, 24
 pytestmark = pytest.mark.tensorflow
 
 
-@pytest.fixture(scope="session")
-def config(records, tmp_path_factory):
-    """Writes a configuration with dropout, so that its seeds matter."""
+@pytest.fixture(scope="module")
+def records(tiny_vocabulary, tmp_path_factory):
+    """Returns a directory by `build-data` with at least 60 examples of 24 pieces."""
+    folder = tmp_path_factory.mktemp("records")
+    generator = random.Random(2)
+    texts = ["\n".join(generator.sample(SENTENCES, 5)) for _ in range(40)]
+    (folder / "text.txt").write_text("\n\n".join(texts), encoding="utf-8")
+    (folder / "spiece.model").write_bytes(tiny_vocabulary)
+    command = f"build-data --input {folder}/text.txt --vocab {folder}/spiece.model --workers 1"
+    assert main([*command.split(), "--max-seq-length", str(T), "--output", f"{folder}/made"]) == 0
+    return folder / "made"
+
+
+@pytest.fixture(scope="module")
+def options(records, tmp_path_factory):
+    """Returns a function that makes options; the model has dropout, so that its seeds matter."""
     path = tmp_path_factory.mktemp("config") / "config.json"
     pieces = AlbertTokenizer.from_pretrained(records).vocab_size
-    config = AlbertConfig.from_size(
-        "tiny", vocab_size=pieces, num_hidden_layers=1, hidden_dropout_prob=0.1
-    )
-    path.write_text(json.dumps(config.to_dict()))
-    return path
+    sizes = {"vocab_size": pieces, "num_hidden_layers": 1, "hidden_dropout_prob": 0.1}
+    path.write_text(json.dumps(AlbertConfig.from_size("tiny", **sizes).to_dict()))
 
-
-@pytest.fixture(scope="session")
-def options(records, config):
     def make(output, **changes):
         given = {"batch_size": BATCH, "steps": STEPS, "warmup_steps": 3, "learning_rate": 0.01}
-        given |= {"size": str(config), "save_steps": 5, "eval_data": str(records), "eval_steps": 6}
+        given |= {"size": str(path), "save_steps": 5, "eval_data": str(records), "eval_steps": 6}
         if "init_checkpoint" in changes:
             del given["size"]
-        given |= {"data": str(records), "output": output}
-        return PretrainingOptions(**{**given, **changes})
+        return PretrainingOptions(**{"data": str(records), "output": output, **given, **changes})
 
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def uninterrupted(options, tmp_path_factory):
     """Returns the report and the output of an uninterrupted run."""
     output = tmp_path_factory.mktemp("uninterrupted") / "model"
@@ -78,17 +85,9 @@ def assert_equal(one, other):
 
 def test_the_output(uninterrupted, records):
     report, output = uninterrupted
-    assert {path.name for path in output.iterdir()} == {
-        "config.json",
-        "curves.png",
-        "logs",
-        "model.safetensors",
-        "options.yaml",
-        "report.json",
-        "special_tokens_map.json",
-        "spiece.model",
-        "tokenizer_config.json",
-    }
+    names = {"config.json", "curves.png", "logs", "model.safetensors", "options.yaml"}
+    names |= {"report.json", "special_tokens_map.json", "spiece.model", "tokenizer_config.json"}
+    assert {path.name for path in output.iterdir()} == names
     assert json.loads((output / "report.json").read_text()) == json.loads(json.dumps(report))
     assert (output / "spiece.model").read_bytes() == (records / "spiece.model").read_bytes()
     assert report["steps"] == STEPS and report["tokens"] == STEPS * BATCH * T
@@ -99,11 +98,7 @@ def test_the_output(uninterrupted, records):
             map(np.isfinite, point.values())
         )
     assert report["evaluation"][-1]["loss"] < report["history"][0]["loss"] - 0.1
-
-
-def test_the_model_says_what_it_learned(uninterrupted):
-    found = pipeline("fill-mask", model=str(uninterrupted[1]))("the film was a [MASK] delight")
-    assert len(found) == 5 and all(0 < each["score"] < 1 for each in found)
+    assert len(pipeline("fill-mask", model=str(output))("the film was a [MASK] delight")) == 5
 
 
 def command(options):
@@ -118,9 +113,8 @@ def command(options):
     return [sys.executable, "-m", "albert_tf.cli", "pretrain", *changed]
 
 
-def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path, monkeypatch):
-    given = options(tmp_path / "model")
-    assert_batches_begin_at_any("pretrain", training.pretrain, given, monkeypatch)
+def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
+    assert_batches_begin_at_any("pretrain", training.pretrain, options(tmp_path / "model"))
 
 
 @pytest.mark.slow
@@ -132,13 +126,8 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     # Stands in for a kill at this moment.
     monkeypatch.setattr(training, "publish", lambda *_: None)
     training.pretrain(given)
-    for changes, message in (
-        ({"learning_rate": 0.02}, "learning_rate was 0.01, is 0.02"),
-        ({"steps": 50}, f"steps was {STEPS}, is 50"),
-        ({"optimizer": "adamw"}, "optimizer was 'lamb', is 'adamw'"),
-    ):
-        with pytest.raises(UserError, match=message):
-            training.pretrain(dataclasses.replace(given, **changes))
+    with pytest.raises(UserError, match="learning_rate was 0.01, is 0.02"):
+        training.pretrain(dataclasses.replace(given, learning_rate=0.02))
     monkeypatch.undo()
     report = training.pretrain(dataclasses.replace(given, save_steps=3))
     averaged, output = uninterrupted
@@ -151,11 +140,6 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
     training.compile_with_metrics(model)
     found = training.scores(model, evaluation_batches(given.eval_data, training.EVALUATION_BATCH))
     assert found["loss"] == pytest.approx(last[1], rel=1e-6)
-
-
-def test_an_existing_output_is_refused(uninterrupted, options):
-    with pytest.raises(UserError, match="must be new, or hold an interrupted run"):
-        training.pretrain(options(uninterrupted[1]))
 
 
 @pytest.mark.slow
@@ -174,14 +158,12 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path, capsys):
+def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
     given = options(tmp_path / "model", learning_rate=1e30, save_steps=1)
-    assert main(command(given)[3:]) == 2
-    error = capsys.readouterr().err
-    assert "The loss must be a number. Received: nan, at step" in error
-    assert "Give a lower learning rate" in error
-    (last, *_) = sorted((tmp_path / "model" / "checkpoints").glob("step-*"), reverse=True)
-    assert str(last) in error
+    with pytest.raises(UserError, match="must be a number. Received: nan, at step") as error:
+        training.pretrain(given)
+    last = max((tmp_path / "model" / "checkpoints").glob("step-*"))
+    assert f"The last good checkpoint is {last}. Give a new --output or --force" in str(error.value)
     AlbertForPreTraining.from_pretrained(last)
 
 
@@ -209,62 +191,15 @@ def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path
 
 
 @pytest.mark.slow
-def test_records_of_two_lengths(options, records, tmp_path, monkeypatch):
+def test_records_of_two_lengths(options, records, tmp_path):
     longer = tmp_path / "longer"
     build = f"build-data --input {records.parent}/text.txt --vocab {records} --workers 1"
     assert main([*build.split(), "--max-seq-length", "40", "--output", str(longer)]) == 0
-    both = {
-        "data": (str(records), str(records), str(longer)),
-        "eval_data": None,
-        "eval_steps": None,
-    }
-    report = training.pretrain(options(tmp_path / "whole", **both))
+    data = str(records), str(records), str(longer)
+    report = training.pretrain(options(tmp_path / "model", data=data))
     assert report["tokens"] == BATCH * (8 * T + 4 * 40)
     first, again, other = report["settings"]["data"]
     assert first == again != other
-    monkeypatch.setattr(training, "publish", lambda *_: None)
-    given = options(tmp_path / "resumed", **both)
-    training.pretrain(given)
-    with pytest.raises(UserError, match="data was "):
-        training.pretrain(dataclasses.replace(given, data=both["data"][1:]))
-    (newest,) = (tmp_path / "resumed/checkpoints").glob(f"step-*{STEPS}")
-    shutil.rmtree(newest)
-    monkeypatch.undo()
-    training.pretrain(given)
-    assert_equal(tmp_path / "resumed", tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"size": "huge"}, "size must be one of .*tiny.* Received: 'huge'"),
-        ({"eval_data": "nowhere"}, "nowhere"),
-        ({"batch_size": 500}, "An epoch must have a batch. Received"),
-    ],
-)
-def test_invalid_options(options, tmp_path, changes, message):
-    with pytest.raises(UserError, match=message):
-        training.pretrain(options(tmp_path / "model", **changes))
-    assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.slow
-def test_precision_memory_and_optimizer_are_options(options, tmp_path):
-    """Combines them; the result is near that of a plain run."""
-    given = options(
-        tmp_path / "model",
-        optimizer="adamw",
-        dtype_policy="mixed_bfloat16",
-        gradient_checkpointing=True,
-        micro_batches=2,
-        schedule="usual",
-        eval_data=None,
-        eval_steps=None,
-    )
-    report = training.pretrain(given)
-    assert report["history"][-1]["loss"] < report["history"][0]["loss"] - 0.1
-    assert report["evaluation"] == []
-    assert weights(tmp_path / "model")["albert.pooler.weight"].dtype == np.float32
 
 
 @pytest.mark.slow

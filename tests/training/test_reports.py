@@ -6,7 +6,6 @@ import huggingface_hub
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
@@ -25,14 +24,16 @@ def wrong(text="bad", confidence=0.5, expected="a", predicted="b"):
 
 def test_the_most_confident_mistakes_come_first():
     graded = [wrong("doubtful", 0.51), RIGHT, wrong("certain", 0.98), wrong("so so", 0.7)]
-    text = reports.mistakes(graded)
-    assert "3 of 4 predictions are wrong.\n" in text
-    assert [row.split(" | ")[3] for row in text.splitlines()[6:]] == [
-        "certain |",
-        "so so |",
-        "doubtful |",
+    assert reports.mistakes(graded).splitlines()[2:] == [
+        "3 of 4 predictions are wrong.",
+        "",
+        "| confidence | expected | predicted | text |",
+        "|---|---|---|---|",
+        "| 0.98 | a | b | certain |",
+        "| 0.7 | a | b | so so |",
+        "| 0.51 | a | b | doubtful |",
     ]
-    assert "| 0.98 | a | b | certain |" in text and "fine" not in text
+    assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\n0 of 3 predictions are wrong.\n"
 
 
 def test_fifty_mistakes_of_many():
@@ -40,20 +41,6 @@ def test_fifty_mistakes_of_many():
     assert "99 of 99 predictions are wrong. These 50 have the highest confidence." in text
     assert text.count("| bad |") == 50
     assert "| 0.49 |" in text and "| 0.48 |" not in text
-
-
-def test_a_number_is_not_wrong():
-    graded = [
-        GradedPrediction(f"text {row}", "2", f"{2 + row}", float(row), row == 0) for row in range(3)
-    ]
-    text = reports.mistakes(graded, is_regression=True)
-    assert text.startswith("# Largest errors\n\nThe mean distance of 3 predictions is 1.\n")
-    assert "wrong" not in text
-    assert text.splitlines()[6] == "| 2 | 2 | 4 | text 2 |"
-
-
-def test_no_mistake_is_said():
-    assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\n0 of 3 predictions are wrong.\n"
 
 
 def test_texts_stay_texts_in_markdown():
@@ -76,12 +63,8 @@ def test_a_long_text_is_cut_around_the_answer():
 @pytest.fixture
 def drawn(monkeypatch):
     """Returns the list of written figures."""
-    figures, save = [], Figure.savefig
-    monkeypatch.setattr(
-        Figure,
-        "savefig",
-        lambda figure, *given, **named: figures.append(figure) or save(figure, *given, **named),
-    )
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
     return figures
 
 
@@ -91,7 +74,7 @@ def test_a_confusion_matrix_has_shares_of_rows(tmp_path, drawn):
     axes = drawn[0].axes[0]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [1, 0]])
     assert [text.get_text() for text in axes.texts] == ["75%", "25%", "100%", "0%"]
-    assert imread(tmp_path / "confusion.png").size
+    assert [text.get_text() for text in axes.get_yticklabels()] == [r"a\$b\$", "中"]
 
 
 def test_a_confusion_matrix_of_many_classes_shows_the_most_missed(tmp_path, drawn):
@@ -115,32 +98,35 @@ def test_curves(tmp_path, drawn):
     assert f1.lines[1].get_xdata() == [200, 200]
     labels = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in (loss, f1)]
     assert labels == [["training", "best version"], ["evaluation", "best version"]]
-    assert imread(tmp_path / "curves.png").size
 
 
 def test_reports_of_another_task_are_replaced(tmp_path, small_config):
+    """Writes the same bytes each time."""
     task = Classification(LabelledData(task="classify", data=Path("d")))
     config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
     examples = [Example("warm", None, "good"), Example("cold", None, "bad")]
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
+    written = []
     for _ in range(2):
         reports.write_predictions(tmp_path, task, examples, found, config)
-        files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-        assert files.keys() == {"confusion.png", "mistakes.md"}
-        assert "| 0.75 | bad | good | cold |" in files["mistakes.md"].decode()
-    reports.write_predictions(tmp_path, task, examples, found, config)
-    assert files == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
+    assert written[0] == written[1]
+    assert written[0].keys() == {"confusion.png", "mistakes.md"}
+    assert "| 0.75 | bad | good | cold |" in written[0]["mistakes.md"].decode()
     stars = Classification(LabelledData(task="classify", data=Path("d"), regression=True))
     config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
     numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
     reports.write_predictions(tmp_path, stars, numbers, [np.array([2.5]), np.array([1.0])], config)
     assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
-    assert "| 1.5 | 4 | 2.5 | warm |" in (tmp_path / "mistakes.md").read_text()
+    text = (tmp_path / "mistakes.md").read_text()
+    assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")
+    assert "| 1.5 | 4 | 2.5 | warm |" in text
 
 
 @pytest.fixture
 def report(tmp_path):
     (tmp_path / "secret" / "reviews").mkdir(parents=True)
+    scores = {"matthews": 0.25, "macro_f1": 0.5, "best_threshold": 9}
     return {
         "settings": {
             "task": "classify",
@@ -155,24 +141,11 @@ def report(tmp_path):
         "parameters": 1234,
         "examples": {"train": 5000, "dev": 400},
         "data": {"cut": 3},
-        "metrics": ["matthews", "macro_f1", "best_threshold"],
+        "metrics": [*scores],
         "history": [
-            {
-                "step": 9,
-                "loss": 0.5,
-                "val_matthews": 0.25,
-                "val_macro_f1": 0.5,
-                "val_best_threshold": 9,
-            }
+            {"step": 9, "loss": 0.5, **{f"val_{name}": value for name, value in scores.items()}}
         ],
-        "best": {
-            "epoch": 1,
-            "step": 9,
-            "score": 0.25,
-            "matthews": 0.25,
-            "macro_f1": 0.5,
-            "best_threshold": 9,
-        },
+        "best": {"epoch": 1, "step": 9, "score": 0.25, **scores},
         "versions": {"python": "3.11"},
     }
 
@@ -188,24 +161,27 @@ def test_a_card_as_the_hub_reads_it(report, model):
     card = huggingface_hub.ModelCard(reports.card("my-model", report, model))
     data = card.data
     assert (data.pipeline_tag, data.library_name) == ("text-classification", "albert_tf")
-    assert data.base_model == "albert/albert-base-v2"
+    assert (data.base_model, data.model_name) == ("albert/albert-base-v2", "my-model")
     assert data.license is data.language is data.datasets is None
     assert data.metrics == ["matthews", "macro_f1"]
-    assert data.model_name == "my-model"
-    found = {each.metric_type: each.metric_value for each in data.eval_results}
-    assert found == {"matthews": 0.25, "macro_f1": 0.5}
-    assert {each.dataset_type for each in data.eval_results} == {"classify"}
-    assert {each.task_type for each in data.eval_results} == {"text-classification"}
-    assert 'AlbertForSequenceClassification.from_pretrained("my-model")' in card.text
+    assert [
+        (each.metric_type, each.metric_value, each.dataset_type, each.task_type)
+        for each in data.eval_results
+    ] == [
+        ("matthews", 0.25, "classify", "text-classification"),
+        ("macro_f1", 0.5, "classify", "text-classification"),
+    ]
     for part in (
+        'AlbertForSequenceClassification.from_pretrained("my-model")',
         "| matthews | 0.2500 |",
         "5,000, 400 in dev",
         "0123abcd",
         "99 tokens",
+        "| seed | 7 |",
+        "reviews",
     ):
         assert part in card.text
-    assert "| seed | 7 |" in card.text and "patience" not in card.text
-    assert "reviews" in card.text and "secret" not in card.text
+    assert "patience" not in card.text and "secret" not in card.text
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):
@@ -223,24 +199,18 @@ def test_reports_replace_an_earlier_runs(tmp_path, report, model):
     assert not (tmp_path / "confusion.png").exists()
 
 
-TRAIN = [
-    *(("fine film", "good"), ("dull film", "bad"), ("dull film", "bad"), ("dull film", "Bad ")),
-    *((f"a film of number {number}", "bad") for number in range(40)),
-]
-
-
-def summary(folder, train, dev):
-    """Returns the summary of a run's examples."""
+def test_a_summary(tmp_path):
+    train = [
+        *(("fine film", "good"), ("dull film", "bad"), ("dull film", "bad"), ("dull film", "Bad ")),
+        *((f"a film of number {number}", "bad") for number in range(40)),
+        *(("", "bad"), ("", "good")),
+    ]
+    dev = [("fine film", "good"), ("a boat", "bad")]
     for name, rows in (("train.csv", train), ("validation.csv", dev)):
         lines = "".join(f"{text},{label}\n" for text, label in rows)
-        (folder / name).write_text(f"text,label\n{lines}")
-    task = task_of(LabelledData(task="classify", data=folder, skip_bad_rows=True))
-    return reports.summarize(task, *task.train_and_dev(0.1, 0))
-
-
-def test_a_summary(tmp_path):
-    train = [*TRAIN, ("", "bad"), ("", "good")]
-    found = summary(tmp_path, train, [("fine film", "good"), ("a boat", "bad")])
+        (tmp_path / name).write_text(f"text,label\n{lines}")
+    task = task_of(LabelledData(task="classify", data=tmp_path, skip_bad_rows=True))
+    found = reports.summarize(task, *task.train_and_dev(0.1, 0))
     assert found == {
         "rows": {"train": 44, "dev": 2},
         "columns": {"text": "text", "label": "label"},
@@ -256,12 +226,3 @@ def test_a_summary(tmp_path):
         *("rows", "columns", "labels", "alike", "unbalanced", "cut", "skipped", "duplicates"),
         *("contradictions", "in", "baseline"),
     ]
-    assert "'bad' = 'Bad '" in lines[3]
-    assert "11 rows (25%) have more than 16 tokens" in lines[5]
-    assert reports.is_unbalanced(found["labels"])
-
-
-def test_nothing_odd_is_not_said(tmp_path):
-    found = summary(tmp_path, [(f"text {row}", "ab"[row % 2]) for row in range(9)], [("b", "a")])
-    lines = reports.in_lines({**found, "cut": 0, "max_length": 9})
-    assert [line.split()[0] for line in lines] == ["rows", "columns", "labels"]

@@ -1,8 +1,8 @@
 """Ten steps on several devices, and on several hosts, end with the weights of one device.
 
-Some examples have one prediction and others five, so that means over a replica's predictions
-would differ. Every step clips gradients, so that clipping on each replica would differ. SGD
-depends on the scale of gradients, which LAMB removes.
+Examples have none to five predictions, so that means over a replica's predictions would differ.
+Every step clips gradients, so that clipping on each replica would differ. SGD depends on the scale
+of gradients, which LAMB removes.
 """
 
 import json
@@ -21,33 +21,37 @@ TOLERANCE = 1e-5
 RUNS = [{"optimizer": "lamb", "micro_batches": 1}, {"optimizer": "sgd", "micro_batches": 2}]
 # Random numbers of JAX don't depend on the device: dropout may be on.
 JAX_RUNS = [RUNS[0], {**RUNS[1], "config": {"hidden_dropout_prob": 0.3}}]
-DROPOUT = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
 on_tensorflow = pytest.mark.tensorflow
 on_jax = pytest.mark.backends
 
 
-def start(output, runs, devices=None, **variables):
+def trained(folder, runs, *hosts, devices=None):
+    """Trains in a process for each host's environment variables; returns the results of each."""
     clean = ("TF_CONFIG", "TPU_NAME", "KERAS_BACKEND")
     inherited = {name: value for name, value in os.environ.items() if name not in clean}
-    flags = f"{os.environ.get('XLA_FLAGS', '')} {variables.pop('XLA_FLAGS', '')}"
-    return subprocess.Popen(
-        [sys.executable, SCRIPT, json.dumps({"devices": devices, "runs": runs}), output],
-        env={**inherited, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags.strip(), **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def finished(folder, *processes):
-    """Returns the results of each process, or fails with their outputs."""
+    settings = json.dumps({"devices": devices, "runs": runs})
+    processes = [
+        subprocess.Popen(
+            [sys.executable, SCRIPT, settings, folder / f"{number}.npz"],
+            env={**inherited, "PYTHONPATH": str(ROOT), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number, variables in enumerate(hosts)
+    ]
     outputs = [process.communicate()[0] for process in processes]
     assert not any(process.returncode for process in processes), "\n\n".join(outputs)
-    return [np.load(folder / f"{number}.npz") for number in range(len(processes))]
+    return [np.load(folder / f"{number}.npz") for number in range(len(hosts))]
 
 
 def under(strategy, runs=RUNS):
     return [{"strategy": strategy, **run} for run in runs]
+
+
+def with_jax(devices, **variables):
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
+    return {"KERAS_BACKEND": "jax", "XLA_FLAGS": flags, **variables}
 
 
 def assert_same(expected, found, place):
@@ -63,20 +67,27 @@ def assert_same(expected, found, place):
         assert expected[f"{run}/losses"].shape == (10, 3)
 
 
+def assert_hosts_are_the_same(expected, found, replicas):
+    """Also expects that they refuse to resume at unequal steps."""
+    for number, one in enumerate(found):
+        assert_same(expected, one, [replicas, number, 2])
+        message = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
+        assert message in str(one["unequal_steps"])
+
+
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("one")
-    return finished(folder, start(folder / "0.npz", under("none")))[0]
+    return trained(tmp_path_factory.mktemp("one"), under("none"), {})[0]
 
 
 @on_tensorflow
 def test_two_devices(tmp_path, one_device):
     """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
-    drops = {"optimizer": "sgd", "micro_batches": 1, "config": DROPOUT, "steps": 1}
+    config = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
+    drops = {"optimizer": "sgd", "micro_batches": 1, "config": config, "steps": 1}
     half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3], "slices": 1}  # one dropout, too
     twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
-    runs = [*under("auto"), half, twice]
-    (found,) = finished(tmp_path, start(tmp_path / "0.npz", runs, devices=2))
+    (found,) = trained(tmp_path, [*under("auto"), half, twice], {}, devices=2)
     assert_same(one_device, found, [2, 0, 1])
 
     # The means of twice the same rows, with other units dropped.
@@ -86,58 +97,31 @@ def test_two_devices(tmp_path, one_device):
 @on_tensorflow
 def test_two_hosts(tmp_path, one_device, free_ports):
     places = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    settings = [
-        json.dumps({"cluster": {"worker": places}, "task": {"type": "worker", "index": number}})
-        for number in range(2)
-    ]
-    found = finished(
-        tmp_path,
-        *(
-            start(tmp_path / f"{number}.npz", under("multi-worker"), TF_CONFIG=settings[number])
-            for number in range(2)
-        ),
-    )
-    for number, one in enumerate(found):
-        assert_same(one_device, one, [2, number, 2])
-        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["unequal_steps"])
+    tasks = [{"type": "worker", "index": number} for number in range(2)]
+    settings = [json.dumps({"cluster": {"worker": places}, "task": task}) for task in tasks]
+    hosts = [{"TF_CONFIG": each} for each in settings]
+    found = trained(tmp_path, under("multi-worker"), *hosts)
+    assert_hosts_are_the_same(one_device, found, replicas=2)
 
 
 @pytest.fixture(scope="module")
 def one_device_of_jax(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("one_of_jax")
-    path = folder / "0.npz"
-    return finished(folder, start(path, under("auto", JAX_RUNS), KERAS_BACKEND="jax"))[0]
+    return trained(tmp_path_factory.mktemp("jax"), under("auto", JAX_RUNS), with_jax(1))[0]
 
 
 @on_jax
 def test_four_devices_of_jax(tmp_path, one_device_of_jax):
-    process = start(
-        tmp_path / "0.npz",
-        under("auto", JAX_RUNS),
-        KERAS_BACKEND="jax",
-        XLA_FLAGS="--xla_force_host_platform_device_count=4",
-    )
-    (found,) = finished(tmp_path, process)
+    (found,) = trained(tmp_path, under("auto", JAX_RUNS), with_jax(4))
     assert_same(one_device_of_jax, found, [4, 0, 1])
 
 
 @on_jax
 def test_two_hosts_of_jax(tmp_path, one_device_of_jax, free_ports):
     (port,) = free_ports(1)
-    processes = [
-        start(
-            tmp_path / f"{number}.npz",
-            under("auto", JAX_RUNS),
-            KERAS_BACKEND="jax",
-            XLA_FLAGS="--xla_force_host_platform_device_count=2",
-            KERAS_DISTRIBUTION_JOB_ADDRESSES=f"127.0.0.1:{port}",
-            KERAS_DISTRIBUTION_NUM_PROCESSES="2",
-            KERAS_DISTRIBUTION_PROCESS_ID=str(number),
-        )
-        for number in range(2)
-    ]
-    for number, one in enumerate(finished(tmp_path, *processes)):
-        assert_same(one_device_of_jax, one, [4, number, 2])
-        expected = f"Received: step {number} on host {number}, others [{1 - number}]. Give an --out"
-        assert expected in str(one["unequal_steps"])
+    cluster = {
+        "KERAS_DISTRIBUTION_JOB_ADDRESSES": f"127.0.0.1:{port}",
+        "KERAS_DISTRIBUTION_NUM_PROCESSES": "2",
+    }
+    hosts = [with_jax(2, **cluster, KERAS_DISTRIBUTION_PROCESS_ID=str(n)) for n in range(2)]
+    found = trained(tmp_path, under("auto", JAX_RUNS), *hosts)
+    assert_hosts_are_the_same(one_device_of_jax, found, replicas=4)

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 
 import fsspec
 import pytest
@@ -27,6 +28,7 @@ def names(*patterns):
 
 
 def test_a_folder_with_inner_folders(folder):
+    (folder / "deep" / "again").symlink_to(folder)  # a loop
     found = find_inputs([folder])
     assert [file.name for file in found] == ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "z.txt.gz"]
     assert found[1] == InputFile(str(folder / "deep" / "a.txt"), "deep/a.txt", 10)
@@ -36,9 +38,9 @@ def test_globs_and_paths(folder, monkeypatch):
     assert names(f"{folder}/*.txt") == ["b.txt"]
     assert names(f"{folder}/**/*.txt") == ["b.txt", "deep/a.txt"]
     assert names(f"{folder}/*") == ["b.txt", "deep/a.txt", "deep/er/c.jsonl", "z.txt.gz"]
-    assert names(f"{folder}/deep/er/c.jsonl", f"{folder}/deep/a.txt") == ["a.txt", "er/c.jsonl"]
     monkeypatch.chdir(folder / "deep")
     assert names("a.txt", "../b.txt") == ["b.txt", "deep/a.txt"]
+    assert names("a.txt", "./*.txt", f"{folder}/deep/a.txt", "../deep/a.txt") == ["a.txt"]
     monkeypatch.setenv("HOME", str(folder))
     assert names("~/deep/e*") == ["c.jsonl"]
 
@@ -52,11 +54,6 @@ def test_a_name_that_looks_like_a_glob(folder):
         assert stream.read() == b"colons"
 
 
-def test_a_file_counts_once(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    assert names("b.txt", "./*.txt", f"{folder}/b.txt", "deep/../b.txt") == ["b.txt"]
-
-
 def test_a_link_beside_its_file_is_left_out(folder):
     (folder / "a link.txt").symlink_to(folder / "b.txt")
     (folder / "deep" / "one.txt").symlink_to(folder / ".git" / "no.txt")
@@ -66,35 +63,27 @@ def test_a_link_beside_its_file_is_left_out(folder):
     assert names(f"{folder}/a link.txt") == ["a link.txt"]
 
 
-@pytest.mark.parametrize("name", ["a.txt.bz2", "a.jsonl.ZST", "a.tar.gz", "a.zip"])
+@pytest.mark.parametrize("name", ["a.jsonl.ZST", "a.tar.gz"])
 def test_other_compressions_are_refused_by_name(folder, name):
     (folder / name).write_bytes(b"x")
-    with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
-        CorpusInput(input=[str(folder)]).files()
-    with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
-        text_lines(f"{folder}/{name}")
+    for read in (text_lines, lambda path: CorpusInput(input=[path]).files()):
+        with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
+            read(f"{folder}/{name}")
 
 
 def test_names_with_a_common_prefix(tmp_path):
     for name in ("part-1/a.txt", "part-2/a.txt"):
         (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text("")
+        (tmp_path / name).touch()
     assert names(f"{tmp_path}/part-*") == ["part-1/a.txt", "part-2/a.txt"]
 
 
-@pytest.mark.parametrize("pattern", ["none.txt", "*.csv", "empty", "deep/er/*.txt"])
+@pytest.mark.parametrize("pattern", ["none.txt", "*.csv", "empty"])
 def test_a_pattern_without_a_file(folder, monkeypatch, pattern):
     (folder / "empty").mkdir()
     monkeypatch.chdir(folder)
-    with pytest.raises(
-        UserError, match=f"An input must be .* Received: '{pattern}'".replace("*", ".*")
-    ):
+    with pytest.raises(UserError, match=re.escape(f"Received: {pattern!r}, which")):
         find_inputs(["b.txt", pattern])
-
-
-def test_a_link_into_itself_ends(folder):
-    os.symlink(folder, folder / "deep" / "again")
-    assert len(names(folder)) == 4
 
 
 def test_a_folder_that_can_not_be_read(folder, monkeypatch):
@@ -131,6 +120,6 @@ def test_urls(folder, protocol):
         find_inputs([f"{url}/none"])
 
 
-def test_an_unknown_protocol(folder):
+def test_an_unknown_protocol():
     with pytest.raises(UserError, match="fsspec knows. Received: none://a: Protocol not known"):
         find_inputs(["none://a"])

@@ -1,6 +1,6 @@
+import dataclasses
 import hashlib
 import json
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +11,6 @@ from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
     SETTINGS,
-    Job,
     Output,
     PartReport,
     default_shard_bytes,
@@ -29,10 +28,9 @@ def sized(make, tmp_path):
     """Makes a job on files of zeros with the given sizes."""
     job = make(tmp_path / "examples")
 
-    def sized(sizes, shard_bytes=10_000):
+    def sized(sizes):
         files = tuple(InputFile(f"/{name}", name, size) for name, size in sizes.items())
-        fields = {**vars(job), "inputs": files, "shard_bytes": shard_bytes}
-        return Job(**fields)
+        return dataclasses.replace(job, inputs=files, shard_bytes=10_000)
 
     return sized
 
@@ -56,7 +54,6 @@ def test_settings_are_json_and_contain_all_that_the_bytes_depend_on(make, corpus
     assert settings["inputs"] == {name: (corpus / name).stat().st_size for name in names}
     assert settings["examples"]["random_seed"] == 6
     assert settings["tokenizer"]["do_lower_case"] is True
-    assert len(settings["tokenizer"]["spiece.model"]) == 64
     assert settings == make(tmp_path / "b", random_seed=6).settings()
     assert settings != make(tmp_path / "b", random_seed=7).settings()
     assert settings != make(tmp_path / "b", random_seed=6, shard_bytes=5000).settings()
@@ -84,12 +81,7 @@ def test_a_part_has_a_bounded_number_of_small_files(sized):
 
 @pytest.mark.parametrize(
     ("name", "size", "expected"),
-    [
-        ("a.txt", 200_000, 64 << 10),
-        ("a.txt", 48 << 20, 1 << 20),
-        ("a.txt.gz", 16 << 20, 1 << 20),
-        ("a.txt", 2 << 30, 8 << 20),
-    ],
+    [("a.txt", 200_000, 64 << 10), ("a.txt.gz", 16 << 20, 1 << 20), ("a.txt", 2 << 30, 8 << 20)],
 )
 def test_a_small_corpus_has_small_shards(name, size, expected):
     assert default_shard_bytes([InputFile(name, name, size)]) == expected
@@ -99,12 +91,7 @@ def test_an_output_in_the_input_or_around_it_is_refused(make, corpus):
     for output in (corpus, corpus / "examples", corpus.parent, corpus / "a.txt"):
         with pytest.raises(UserError, match=r"must not be in the input.*Choose another folder"):
             make(output)
-    make(corpus.parent / Path("examples"))
-
-
-def test_shards_that_are_too_small_are_refused(make, tmp_path):
-    with pytest.raises(UserError, match=r"shard_bytes must be between 1024 and .* Received: 0"):
-        make(tmp_path, shard_bytes=0)
+    make(corpus.parent / "examples")
 
 
 def test_the_report_describes_the_shards(job, tmp_path):
@@ -126,14 +113,14 @@ def test_examples_are_shuffled(job, monkeypatch):
     records = jobs.ExampleMaker.records
 
     def spied(self, *arguments):
-        pairs = list(records(self, *arguments))
-        ranks.append([rank for rank, _ in pairs])
-        return pairs
+        for rank, record in records(self, *arguments):
+            ranks.append(rank)
+            yield rank, record
 
     monkeypatch.setattr(jobs.ExampleMaker, "records", spied)
-    found = make_part(job, job.parts()[0]).shards
-    assert len(found) == len(ranks) == 1
-    assert all(each != sorted(each) for each in ranks), "the text's order is another one"
+    (shard,) = make_part(job, job.parts()[0]).shards
+    assert len(ranks) == shard.records
+    assert ranks != sorted(ranks), "the text's order is another one"
 
 
 @pytest.mark.parametrize("count", [1, 9, 14, 15, 16, 40])

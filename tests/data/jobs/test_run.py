@@ -37,14 +37,13 @@ def unused(job, parts, progress):
 def test_an_interrupted_run_resumes_with_the_parts_that_are_missing(
     make, finished, content, tmp_path
 ):
-    job = make(tmp_path / "examples")
+    folder = tmp_path / "examples"
     with pytest.raises(KeyboardInterrupt):
-        run_job(job, interrupted(4))
-    names = sorted(path.name for path in (tmp_path / "examples").glob("*.tfrecord"))
-    (tmp_path / "examples" / names[0]).write_bytes(b"")  # part 0 is made again
-    made = run_local(job).made
+        run_job(make(folder), interrupted(4))
+    min(folder.glob("*.tfrecord")).write_bytes(b"")  # part 0 is made again
+    made = run_local(make(folder)).made
     assert {name.split("-")[1] for name in made} == {"000000", "000004", "000005"}
-    assert content(tmp_path / "examples") == content(finished)
+    assert content(folder) == content(finished)
 
 
 def test_a_finished_folder_is_checked_and_mended(make, finished, content, copied):
@@ -98,7 +97,6 @@ def test_other_settings_are_refused_and_force_starts_anew(
     before = content(folder)
     others = [
         (make(folder, random_seed=6), r"random_seed was 12345, is 6"),
-        (make(folder, lines="sentences"), r"lines was 'paragraphs', is 'sentences'"),
         (make(folder, inputs=[corpus / "a.txt"]), r"inputs b.txt.gz was \d+, is nothing"),
         (make(folder, shard_bytes=5000), "shard_bytes was 9000, is 5000"),
     ]
@@ -127,43 +125,35 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
     (folder / "letter.txt").write_text("Dear all")
     before = content(folder)
     for force in (False, True):
-        with pytest.raises(
-            UserError,
-            match=r"new or an empty folder.*letter.txt and no whole manif.*another folder",
-        ):
+        with pytest.raises(UserError, match=r"an empty folder.*letter.txt and .*another folder"):
             run_local(make(folder), force=force)
     assert content(folder) == before
     with pytest.raises(UserError, match=r"must be a folder. Received: .*letter.txt"):
         run_local(make(folder / "letter.txt"))
 
 
-def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, content, tmp_path):
-    bad = tmp_path / "z.jsonl"
+def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, tmp_path):
+    bad, folder = tmp_path / "z.jsonl", tmp_path / "examples"
     bad.write_text('{"text": "One. Two."}\nnonsense\n')
-    for workers in (1, 2):
-        folder = tmp_path / str(workers)
-        inputs = [corpus / "a.txt", bad]
-        with pytest.raises(UserError, match=r"z.jsonl, line 2"):
-            run_local(make(folder, inputs=inputs), workers)
-        manifest = run_local(make(folder, inputs=inputs, bad_lines="skip"), workers).manifest
-        assert manifest.totals["bad_lines"] == 1
-        assert manifest.settings["corpus"]["bad_lines"] == "skip"
-    assert content(tmp_path / "1") == content(tmp_path / "2")
+    inputs = [corpus / "a.txt", bad]
+    with pytest.raises(UserError, match=r"z.jsonl, line 2"):
+        run_local(make(folder, inputs=inputs), workers=2)
+    manifest = run_local(make(folder, inputs=inputs, bad_lines="skip"), workers=2).manifest
+    assert manifest.totals["bad_lines"] == 1
+    assert manifest.settings["corpus"]["bad_lines"] == "skip"
 
 
-def test_a_corpus_without_a_document_is_refused(make, corpus, tmp_path):
-    with pytest.raises(UserError, match=r"a document of two words.*Received: none in .*empty.txt"):
-        run_local(make(tmp_path / "examples", inputs=[corpus / "d" / "e"]))
-    assert not (tmp_path / "examples").exists()
-    (tmp_path / "word.txt").write_text("Word\n")
-    with pytest.raises(UserError, match=r"Received: 1 in .*word.txt, 4 bytes of text"):
-        run_local(make(tmp_path / "examples", inputs=[tmp_path / "word.txt"]))
-    assert not (tmp_path / "examples").exists()
+def test_a_corpus_without_a_document_is_refused(make, tmp_path):
+    path = tmp_path / "a.txt"
+    for text, received in (("", "none in .*a.txt"), ("Word\n", "1 in .*a.txt, 4 bytes of text")):
+        path.write_text(text)
+        with pytest.raises(UserError, match=f"a document of two words.*Received: {received}"):
+            run_local(make(tmp_path / "examples", inputs=[path]))
+        assert not (tmp_path / "examples").exists()
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"kind": "another"}'])
-def test_a_manifest_of_another_format_is_refused(tmp_path, text):
-    assert read_manifest(Output(str(tmp_path))) is None
+@pytest.mark.parametrize("text", ["[]", '{"kind": "another"}'])
+def test_a_manifest_of_another_format_is_none(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     assert read_manifest(Output(str(tmp_path))) is None
 

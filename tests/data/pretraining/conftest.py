@@ -28,9 +28,9 @@ class Directory:
     """
 
     path: Path
-    options: ExampleOptions | None
     record: Callable[[int], dict[str, Any]]
-    tokenizer: AlbertTokenizer
+    options: ExampleOptions | None = None
+    tokenizer: AlbertTokenizer | None = None
 
     @property
     def source(self) -> str:
@@ -57,13 +57,12 @@ class Directory:
 def dynamic_record(number):
     """Returns a dynamic record whose first segment begins with its number."""
     generator = np.random.default_rng(number)
-    pair = [generator.integers(FIRST, 110, size) for size in generator.integers(1, T // 2 - 1, 2)]
-    pair[0][0] = FIRST + number
-    names = "segment_a", "segment_b"
-    return {
-        **{name: segment.tolist() for name, segment in zip(names, pair, strict=True)},
-        "next_sentence_labels": [0],
-    }
+    first, second = (
+        generator.integers(FIRST, 110, size).tolist()
+        for size in generator.integers(1, T // 2 - 1, 2)
+    )
+    first[0] = FIRST + number
+    return {"segment_a": first, "segment_b": second, "next_sentence_labels": [0]}
 
 
 def static_record(number):
@@ -83,16 +82,12 @@ def static_record(number):
 
 
 @pytest.fixture(scope="session")
-def pieces(tiny_vocabulary):
-    return AlbertTokenizer(tiny_vocabulary)
-
-
-@pytest.fixture(scope="session")
-def dynamic(tmp_path_factory, pieces):
+def dynamic(tmp_path_factory, tiny_vocabulary):
     options = ExampleOptions(max_seq_length=T, max_predictions_per_seq=P)
-    return Directory(tmp_path_factory.mktemp("dynamic"), options, dynamic_record, pieces).write()
+    path, tokenizer = tmp_path_factory.mktemp("dynamic"), AlbertTokenizer(tiny_vocabulary)
+    return Directory(path, dynamic_record, options, tokenizer).write()
 
 
 @pytest.fixture(scope="session")
-def static(tmp_path_factory, pieces):
-    return Directory(tmp_path_factory.mktemp("static"), None, static_record, pieces).write()
+def static(tmp_path_factory):
+    return Directory(tmp_path_factory.mktemp("static"), static_record).write()

@@ -1,4 +1,4 @@
-import dataclasses
+import json
 import os
 
 import numpy as np
@@ -6,9 +6,17 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.pretraining import masking, numpy_ops, rng, tf_ops
-from albert_tf.data.pretraining.masking import Unmasked, WordTable, as_rows, mask
+from albert_tf.data.pretraining.masking import (
+    Unmasked,
+    WordTable,
+    as_rows,
+    mask,
+    word_starts,
+    word_table,
+)
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs
+from albert_tf.text.tokenizer import AlbertTokenizer
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 LENGTH, VOCABULARY = 37, 61
@@ -19,6 +27,7 @@ CHOICES = {
     "pieces": {"do_whole_word_mask": False},
     "few predictions": {"max_predictions_per_seq": 3},
     "everything": {"masked_lm_prob": 0.9},
+    "nothing": {"masked_lm_prob": 0.0},
 }
 
 
@@ -36,9 +45,9 @@ def keys(count):
     return rng.fold_in(rng.key(SEED), np.arange(count))
 
 
-def random_rows(count, seed=SEED):
+def random_rows(count):
     """Returns rows of random pieces with at least one in each segment."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     lengths = generator.integers(5, LENGTH + 1, count)
     first = 3 + (generator.random(count) * (lengths - 4)).astype(int)
     ids = generator.integers(5, VOCABULARY, (count, LENGTH)).astype(np.int32)
@@ -74,6 +83,7 @@ def plainly(ids, length, first, key, table, options):
             own[-1].append(at)
         words += [(own, number) for number in range(len(own))]
     wanted = min(options.predictions, max(1, round(options.masked_lm_prob * length)))
+    wanted = wanted if options.masked_lm_prob else 0
     limits = np.cumsum(options.ngram_probabilities)
     masked = []
     for own, number in sorted(words, key=lambda word: order[word[0][word[1]][0]]):
@@ -104,77 +114,19 @@ def test_masks_follow_the_rule(choice, table):
         assert masked.ids[row].tolist() == ids
         assert masked.positions[row].tolist() == positions + [0] * (given.predictions - count)
         assert masked.labels[row].tolist() == labels + [0] * (given.predictions - count)
-    assert masked.counts.max() > 1
+    assert (masked.counts.max() > 1) == (choice != "nothing")
 
 
-@pytest.mark.parametrize("choice", [*CHOICES, "nothing", "equal draws"])
+@pytest.mark.parametrize("choice", [*CHOICES, "equal draws"])
 def test_the_graph_masks_as_numpy_does(choice, table, monkeypatch):
-    given, rows = options(**CHOICES.get(choice, {"masked_lm_prob": 0.0})), random_rows(40)
+    given, rows = options(**CHOICES.get(choice, {})), random_rows(40)
     if choice == "equal draws":
-        given = options()
         monkeypatch.setattr(masking.rng, "MANTISSA", 0.0)
     expected = mask(rows, keys(40), table, given)
     found = in_graph(rows, keys(40), table, given)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
         assert one.dtype == other.dtype == np.int32, name
         np.testing.assert_array_equal(one, other, err_msg=name)
-
-
-def test_masks_do_not_depend_on_the_other_rows(table):
-    rows, drawn = random_rows(90), keys(90)
-    together = mask(rows, drawn, table, options())
-    for part in (slice(0, 1), slice(40, 61), slice(89, 90)):
-        alone = mask(Unmasked(*(each[part] for each in rows)), drawn[part], table, options())
-        for whole, own in zip(together, alone, strict=True):
-            np.testing.assert_array_equal(whole[part], own)
-
-
-def test_the_share_of_predictions_is_the_probability(table):
-    rows = random_rows(400)
-    masked = mask(rows, keys(400), table, options(ngram=1))
-    single = dataclasses.replace(options(), do_whole_word_mask=False)
-    exact = mask(rows, keys(400), table, single)
-    wanted = np.maximum(1, np.rint(0.15 * rows.lengths))
-    np.testing.assert_array_equal(exact.counts, np.minimum(wanted, single.predictions))
-    assert (masked.counts <= wanted).all()
-
-
-def test_nothing_to_predict(table):
-    given = options(masked_lm_prob=0.0)
-    rows = random_rows(9)
-    masked = mask(rows, keys(9), table, given)
-    assert not masked.counts.any()
-    assert masked.positions.shape == (9, 1)
-    np.testing.assert_array_equal(masked.ids, rows.ids)
-
-
-def test_no_row_at_all(table):
-    rows, drawn = random_rows(1), keys(1)
-    none = Unmasked(*(each[:0] for each in rows))
-    for masked in (
-        mask(none, drawn[:0], table, options()),
-        in_graph(none, drawn[:0], table, options()),
-    ):
-        assert masked.ids.shape == (0, LENGTH)
-        assert masked.positions.shape == (0, options().predictions)
-
-
-def test_eighty_ten_ten(table):
-    """Allows four standard deviations; every piece is a word, so that none is left over."""
-    rows = random_rows(3000)
-    given = options(do_whole_word_mask=False, masked_lm_prob=0.5)
-    masked = mask(rows, keys(3000), table, given)
-    real = np.arange(given.predictions) < masked.counts[:, None]
-    after = np.take_along_axis(masked.ids, masked.positions, 1)[real]
-    before = masked.labels[real]
-    total = len(after)
-    by_chance = 0.1 / len(table.random_ids)  # a random piece may equal the original one
-    for share, expected in (
-        ((after == 4).mean(), 0.8),
-        ((after == before).mean(), 0.1 + by_chance),
-    ):
-        assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / total)
-    assert after[after != 4].min() >= 5
 
 
 def test_pairs_become_rows_with_special_pieces_and_padding(table):
@@ -194,3 +146,57 @@ def test_pairs_become_rows_with_special_pieces_and_padding(table):
         assert rows.ids.dtype == np.int32
         assert rows.lengths.tolist() == [8, 10]
         assert rows.first.tolist() == [4, 3]
+
+
+@pytest.mark.parametrize(
+    ("rule", "begin", "go_on"),
+    [
+        (
+            "original",
+            ["▁the", "▁", ".", ",", "-", "'", "1912", "5%", "é", "<unk>", "£", "?'"],
+            ["ing", "s", "th", "B", "e-", ".com"],
+        ),
+        (
+            "spaces",
+            ["▁про", "▁", ".", ",", "£", "?'", "第", "の", "ガス", "ก", "▁đại", "ក"],
+            ["ing", "ют", "é", "ст-", "1912", "5%", "ей.", "्या", "ा", "้า", "가", "ιών"],
+        ),
+        ("wordpiece", ["[PAD]", "the", ".", "中"], ["##ing", "##s"]),
+    ],
+)
+def test_pieces_that_begin_a_word(rule, begin, go_on):
+    assert word_starts(begin, rule).all()
+    assert not word_starts(go_on, rule).any()
+
+
+def test_the_published_vocabulary(golden, published_vocabulary):
+    """Compares each piece with the original's function."""
+    listing = json.loads((golden / "F_pretraining_data/is_start_piece.json").read_text("utf-8"))
+    tokenizer = AlbertTokenizer(published_vocabulary)
+    table = word_table(tokenizer)
+    assert table.rule == "original"
+    starts = table.starts
+    # Ids that the references lack have private-use characters as pieces.
+    pieces = tokenizer.convert_ids_to_tokens(range(len(starts)))
+    known = {number for number, piece in enumerate(pieces) if piece < chr(0x100000)}
+    assert len(known) > 2900
+    expected = known & set(listing["non_start_piece_ids"])
+    assert known & set(np.flatnonzero(~starts).tolist()) == expected
+
+
+def test_no_special_piece_is_drawn_at_random(tiny_tokenizer):
+    table = word_table(tiny_tokenizer)
+    assert table.random_ids.tolist() == list(range(5, tiny_tokenizer.vocab_size))
+    assert table[2:] == (0, 2, 3, 4, "spaces")
+    assert table.starts[tiny_tokenizer.unk_token_id]
+
+
+def test_a_table_as_json(tiny_tokenizer):
+    table = word_table(tiny_tokenizer)
+    stored = json.loads(json.dumps(table.as_json()))
+    read = WordTable.from_json(stored)
+    for name, one, other in zip(table._fields, table, read, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=name)
+    assert read.starts.dtype == bool and read.random_ids.dtype == np.int32
+    del stored["rule"]  # as build-data wrote it before
+    assert WordTable.from_json(stored).rule == "original"

@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.pairs import (
-    IN_ORDER,
-    NO_LABEL,
-    SWAPPED,
-    Pairs,
-    Passages,
-    make_pairs,
-    swapped,
-)
+from albert_tf.data.pretraining.pairs import IN_ORDER, SWAPPED, Passages, make_pairs, swapped
 
 ROOM = 40 - 3
 
@@ -29,7 +21,8 @@ def options(**given):
 def documents(sizes, longest=21, seed=3):
     """Returns documents with `sizes` sentences of 1 to `longest` pieces.
 
-    Each piece equals its position; every second one begins a word."""
+    Each piece equals its position; every second one begins a word.
+    """
     generator = np.random.default_rng(seed)
     lengths = generator.integers(1, longest + 1, sum(sizes))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -38,23 +31,6 @@ def documents(sizes, longest=21, seed=3):
     keys = generator.integers(0, 2**63, len(sizes)).astype(np.uint64)
     ends = np.concatenate([[0], np.cumsum(sizes)])
     return Passages(keys, np.arange(bounds[-1], dtype=np.int32), starts, bounds, ends)
-
-
-def one(given, number):
-    """Returns one of several documents."""
-    first, last = given.documents[number : number + 2]
-    start, end = given.bounds[first], given.bounds[last]
-    return Passages(
-        given.keys[number : number + 1],
-        given.ids[start:end] - start,
-        given.starts[start:end],
-        given.bounds[first : last + 1] - start,
-        np.array([0, last - first]),
-    )
-
-
-def rows(pairs):
-    return list(zip(*(array.tolist() for array in pairs), strict=True))
 
 
 def test_pairs_cover_a_document_in_its_order(counts):
@@ -83,21 +59,6 @@ def test_a_segment_ends_where_a_sentence_does(counts):
     np.testing.assert_array_equal(np.diff(sentences, axis=0)[0] == 1, inside)
 
 
-def test_pairs_depend_on_their_document_alone(counts):
-    given = documents([30, 1, 44, 7])
-    together = make_pairs(given, options(short_seq_prob=0.5), counts)
-    offset = 0
-    for number in range(4):
-        alone = make_pairs(one(given, number), options(short_seq_prob=0.5), counts)
-        part = Pairs(*(each[offset : offset + len(alone.keys)] for each in together))
-        start = given.bounds[given.documents[number]]
-        assert rows(part._replace(first=part.first - start, second=part.second - start)) == rows(
-            alone
-        )
-        offset += len(alone.keys)
-    assert offset == len(together.keys)
-
-
 def test_a_document_of_one_sentence_is_cut_between_words(counts):
     """Expects its halves in order, with a correct label (google-research/albert#234)."""
     given = documents([1] * 50)
@@ -106,13 +67,7 @@ def test_a_document_of_one_sentence_is_cut_between_words(counts):
     assert (pairs.first[:, 1] == pairs.second[:, 0]).all()
     assert given.starts[pairs.second[:, 0]].all()
     assert np.isin(pairs.first[:, 0], given.bounds).all()
-    assert len(pairs.keys) == 50 - counts["single_words"]
-
-
-def test_a_single_word_makes_no_pair(counts):
-    given = documents([1])._replace(starts=np.zeros(99, bool))
-    assert len(make_pairs(given, options(), counts).keys) == 0
-    assert counts["single_words"] == 1
+    assert len(pairs.keys) == 50 - counts["single_words"] < 50
 
 
 def test_a_target_applies_to_a_whole_document(counts):
@@ -159,20 +114,8 @@ def test_next_sentences_from_other_documents(counts):
     assert len(np.unique(second[other])) == 40
     nothing_lost = np.unique(np.concatenate([np.arange(*row) for row in pairs.first.tolist()]))
     assert len(nothing_lost) > 0.5 * given.bounds[-1]
-
-
-def test_next_sentence_of_the_only_document(counts):
-    pairs = make_pairs(documents([30]), options(pair_task="nsp"), counts)
-    assert len(pairs.labels)
-    assert (pairs.labels == IN_ORDER).all()
-
-
-def test_no_task_no_label(counts):
-    given = documents([30, 20])
-    plain = make_pairs(given, options(), counts)
-    without = make_pairs(given, options(pair_task="none"), counts)
-    assert (without.labels == NO_LABEL).all()
-    assert rows(without._replace(labels=plain.labels)) == rows(plain)
+    alone = make_pairs(documents([30]), options(pair_task="nsp"), counts)
+    assert len(alone.labels) and (alone.labels == IN_ORDER).all()
 
 
 def test_cuts_come_from_the_longer_segment(counts):

@@ -1,7 +1,11 @@
+import struct
+
 import pytest
+import tensorflow as tf
 
 from albert_tf.data.pretraining.records import decode, encode, frame, read_records
 from albert_tf.errors import UserError
+from albert_tf.files import masked_crc
 
 FEATURES = {"ids": [3, 0, 70000, -100], "weights": [1.0, 0.0], "none": []}
 
@@ -13,31 +17,21 @@ def file(tmp_path):
     return path
 
 
-def test_decode_is_the_inverse_of_encode():
+def test_examples_are_tensorflows():
     assert decode(encode(FEATURES)) == FEATURES
     assert encode(FEATURES) == encode(dict(reversed(FEATURES.items())))
+    features = tf.train.Example.FromString(encode(FEATURES)).features.feature
+    assert list(features["ids"].int64_list.value) == FEATURES["ids"]
+    assert list(features["weights"].float_list.value) == FEATURES["weights"]
 
 
-def test_tensorflow_reads_our_files(file):
-    import tensorflow as tf
-
-    read = [
-        tf.train.Example.FromString(each.numpy()) for each in tf.data.TFRecordDataset(str(file))
-    ]
-    assert [example.features.feature["ids"].int64_list.value[0] for example in read] == [*range(5)]
-    one = tf.train.Example.FromString(encode(FEATURES))
-    assert list(one.features.feature["ids"].int64_list.value) == FEATURES["ids"]
-    assert list(one.features.feature["weights"].float_list.value) == FEATURES["weights"]
-
-
-def test_files_of_tensorflow_are_read(tmp_path):
-    import tensorflow as tf
-
-    path = str(tmp_path / "theirs.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
+def test_files_are_tensorflows(file, tmp_path):
+    expected = [encode({"ids": [number] * 9}) for number in range(5)]
+    assert [each.numpy() for each in tf.data.TFRecordDataset(str(file))] == expected
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs.tfrecord")) as writer:
         for record in (b"", b"one", b"two" * 1000):
             writer.write(record)
-    assert list(read_records(path)) == [b"", b"one", b"two" * 1000]
+    assert list(read_records(tmp_path / "theirs.tfrecord")) == [b"", b"one", b"two" * 1000]
 
 
 def test_files_cut_short(file):
@@ -63,3 +57,13 @@ def test_a_bit_that_flipped(file):
         file.write_bytes(damaged)
         with pytest.raises(UserError, match="record 2 of .*damaged"):
             list(read_records(file))
+
+
+@pytest.mark.parametrize("size", [2**40, 2**62, 2**64 - 1])
+def test_a_header_that_promises_too_much(file, size):
+    """TensorFlow ends the process where a record claims 2^62 bytes."""
+    length = struct.pack("<Q", size)
+    header = length + struct.pack("<I", masked_crc(length))
+    file.write_bytes(header + file.read_bytes()[12:])
+    with pytest.raises(UserError, match="must be whole. Received: record 0 of .*examples.tfrec"):
+        list(read_records(file))

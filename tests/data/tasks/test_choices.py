@@ -16,8 +16,8 @@ ARTICLE = {
     "answers": ["A", "C"],
 }
 SWAG = (
-    ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
-    "0,v,1,She sits. She,She sits.,She,gold,rises.,barks.,flies.,rains.,2\n"
+    ",startphrase,sent1,sent2,ending0,ending1,ending2,ending3,label\n"
+    "0,She sits. She,She sits.,She,rises.,barks.,flies.,rains.,2\n"
 )
 
 
@@ -42,18 +42,10 @@ def race(tmp_path):
 
 def test_race(race):
     train, dev = task(race, "race").train_and_dev(0.1, 1)
-    assert [each.id for each in train] == [
-        "middle1.txt-0",
-        "middle1.txt-1",
-        "high2.txt-0",
-        "high2.txt-1",
-    ]
-    assert [(each.part, each.label) for each in dev] == [
-        ("middle", 0),
-        ("middle", 2),
-        ("high", 0),
-        ("high", 2),
-    ]
+    names = ["middle1.txt-0", "middle1.txt-1", "high2.txt-0", "high2.txt-1"]
+    assert [each.id for each in train] == names
+    assert [each.part for each in dev] == ["middle", "middle", "high", "high"]
+    assert [each.label for each in dev] == [0, 2, 0, 2]
     assert train[2].location == f"{race}/train/high/2.txt, line 1"
     (race / "dev" / "high" / "2.txt").unlink()
     assert len(task(race, "race").read(race / "dev")) == 2
@@ -64,9 +56,8 @@ def test_race(race):
 
 def test_race_in_rows_as_on_the_hub(tmp_path):
     row = {"article": "A.", "question": "Who?", "options": list("wxyz"), "answer": "D"}
-    path = write(
-        tmp_path / "all.jsonl", *({**row, "example_id": f"high{n // 2}.txt"} for n in range(3))
-    )
+    rows = [{**row, "example_id": f"high{number // 2}.txt"} for number in range(3)]
+    path = write(tmp_path / "all.jsonl", *rows)
     found = task(path, "race").read(path)
     assert [each.id for each in found] == ["high0.txt-0", "high0.txt-1", "high1.txt-0"]
     assert {(each.part, each.label) for each in found} == {("high", 3)}
@@ -74,11 +65,9 @@ def test_race_in_rows_as_on_the_hub(tmp_path):
 
 def test_swag(tmp_path):
     (tmp_path / "val.csv").write_text(SWAG)
-    swag = task(tmp_path, "swag")
-    (example,) = swag.examples("dev")
-    assert example.context == "She sits." and example.question == "She"
-    assert example.choices == ("rises.", "barks.", "flies.", "rains.") and example.label == 2
-    assert not example.part  # the first column, the number of the row, has no name
+    (example,) = task(tmp_path, "swag").examples("dev")
+    choices = ("rises.", "barks.", "flies.", "rains.")
+    assert example[:5] == ("She sits.", "She", choices, 2, "")
 
 
 def test_own_columns(tmp_path):
@@ -88,10 +77,9 @@ def test_own_columns(tmp_path):
     )
     columns = {"text_column": "text", "text_pair_column": "asked", "label_column": "right"}
     found = task(path, **columns, choices_columns=("a", "b", "c")).read(path)
-    assert [len(each.choices) for each in found] == [2, 3]
-    assert [(each.label, each.context, each.question) for each in found] == [
-        (1, "So it goes.", ""),
-        (2, "On.", "Who?"),
+    assert [each[:4] for each in found] == [
+        ("So it goes.", "", ("One.", "Two."), 1),
+        ("On.", "Who?", ("One.", "Two.", "Three."), 2),
     ]
 
 
@@ -107,13 +95,11 @@ def test_a_file_without_labels(tmp_path):
     ("changes", "message"),
     [
         ({"choices": ["a", " "]}, "must have a text. Received: none for choice 1, .*line 1"),
-        ({"choices": ["a", None]}, "must have a text. Received: none for choice 1"),
         ({"choices": ["a"]}, "at least two choices. Received: 1, .*line 1"),
         ({"choices": "a b"}, "'choices' must be a list. Received: 'a b', .*line 1"),
         ({"label": 2}, "from 0 to 1, or its letter, from A. Received: '2', .*line 1"),
         ({"label": -1}, "Received: '-1'"),
         ({"label": "C"}, "Received: 'C'"),
-        ({"label": "right"}, "Received: 'right'"),
         ({"label": 0.0}, "Received: '0.0'"),
         ({"label": None}, "'label' must not be empty. Received: .*line 1"),
         ({"context": "", "question": None}, "a context or a question: .*line 1.*--text-column"),
@@ -148,12 +134,11 @@ def test_the_original_s_segments(race, tiny_tokenizer):
     """race_utils.py, `read_examples` and `convert_single_example`."""
     examples = task(race, "race").read(race / "train")
     rows = task(race, "race").encode(examples, tiny_tokenizer, None, 64)
-    first, second = decoded(rows, tiny_tokenizer, 0), decoded(rows, tiny_tokenizer, 1)
     crowd = "[CLS] the harbour lights drew a crowd.[SEP] "
-    assert first[0] == f"{crowd}what drew a big crowd.[SEP]"
-    assert second[2] == f"{crowd}who came. people.[SEP]"
+    assert decoded(rows, tiny_tokenizer, 0)[0] == f"{crowd}what drew a big crowd.[SEP]"
+    assert decoded(rows, tiny_tokenizer, 1)[2] == f"{crowd}who came. people.[SEP]"
     assert list(rows.labels["labels"]) == [0, 2, 0, 2]
-    (ids, types) = (rows.arrays[name][0][0] for name in ("input_ids", "token_type_ids"))
+    ids, types = (rows.arrays[name][0][0] for name in ("input_ids", "token_type_ids"))
     assert list(ids).index(tiny_tokenizer.sep_token_id) == types.argmax() - 1
 
 
@@ -174,20 +159,15 @@ def test_long_texts(tiny_tokenizer, length, caplog):
     most = min(MAX_CHOICE_LENGTH, length - 3)
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
-    assert (
-        f"1 of 2 examples have a question with a choice of more than {most} tokens" in caplog.text
-    )
+    assert f"1 of 2 examples have a question with a choice of more than {most}" in caplog.text
     assert "the first: line 1" in caplog.text
 
 
 def test_scores_by_part(tmp_path):
     given = task(write(tmp_path / "a.jsonl", ROW, ROW, ROW))
-    parts = ("easy", "hard", "easy")
-    examples = [
-        example._replace(part=part)
-        for example, part in zip(given.examples("dev"), parts, strict=True)
-    ]
-    logits = [[2.0, 1.0, -1e4], [0.0, 1.0, -1e4], [0.0, 0.5, 9.0]]
+    parts = zip(given.examples("dev"), ("easy", "hard", "easy"), strict=True)
+    examples = [example._replace(part=part) for example, part in parts]
+    logits = [[2.0, 1.0, -1e4], [0.0, 1.0, -1e4], [0.0, 0.5, 9.0]]  # with padding
     outputs = [{"logits": np.array(row, "float32")} for row in logits]
     found = given.predictions(examples, None, outputs, None)
     assert [len(each) for each in found] == [2, 2, 2]
@@ -209,11 +189,6 @@ def test_predictions_are_written_and_judged(tmp_path):
         {"place": f"{path}, line 2", "chosen": 0, "probabilities": [0.875, 0.125]},
     ]
     wrong, right = task(path).grade(examples, predictions, None)
-    assert wrong == (
-        "She rang.\nWhy.\n- It is late.\n- Bread.",
-        "It is late.",
-        "Bread.",
-        0.75,
-        False,
-    )
+    text = "She rang.\nWhy.\n- It is late.\n- Bread."
+    assert wrong == (text, "It is late.", "Bread.", 0.75, False)
     assert right.is_right and right.text == "She rang.\n- It is late.\n- Bread."

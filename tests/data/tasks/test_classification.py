@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import albert_tf.assets
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
@@ -12,21 +11,7 @@ from albert_tf.data.tasks.classification import ONE_CLASS, Classification, basel
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError
 
-# Header and one row of each task's file in GLUE's download.
-ROWS = {
-    "cola": "gj04\t1\t\tOur friends buy it.",
-    "sst2": "sentence\tlabel\na delight \t1",
-    "mrpc": 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tHe went.\tShe "stayed.',
-    "stsb": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\t"
-    "sentence1\tsentence2\tscore\n"
-    "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t5.000",
-    "qqp": "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tHow?\t0",
-    "mnli": "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\tlabel1\tgold_label\n"
-    "0\t1\t1n\tfiction\tHe ran.\tHe moved.\tneutral\tentailment",
-    "qnli": "index\tquestion\tsentence\tlabel\n0\tWhen?\tIn 1900.\tentailment",
-    "rte": "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tnot_entailment",
-    "wnli": "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\t1",
-}
+PAIRS = "index\tsentence1\tsentence2"
 
 
 def task(name, data=".", **others):
@@ -39,29 +24,27 @@ def numbers(task, examples, **fields):
     return task.targets(examples, config)
 
 
-@pytest.mark.parametrize("name", GLUE)
-def test_every_glue_layout(tmp_path, name):
-    (tmp_path / GLUE[name].parts[0].dev[0]).write_text(ROWS[name] + "\n")
+@pytest.mark.parametrize(
+    ("name", "content", "label"),
+    [
+        ("cola", "gj04\t1\t\tA.", 1),
+        ("sst2", "sentence\tlabel\nA.\t1", 1),
+        ("mrpc", 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tA.\tB "C.', 0),
+        ("stsb", f"{PAIRS}\tscore\n0\tA.\tB.\t5.000", 5.0),
+        ("qqp", "id\tquestion1\tquestion2\tis_duplicate\n1\tA.\tB.\t0", 0),
+        ("mnli", f"{PAIRS}\tlabel1\tgold_label\n0\tA.\tB.\tneutral\tentailment", 0),
+        ("qnli", "index\tquestion\tsentence\tlabel\n0\tA.\tB.\tentailment", 0),
+        ("rte", f"{PAIRS}\tlabel\n0\tA.\tB.\tnot_entailment", 1),
+        ("wnli", f"{PAIRS}\tlabel\n0\tA.\tB.\t1", 1),
+    ],
+)
+def test_every_glue_layout(tmp_path, name, content, label):
+    (tmp_path / GLUE[name].parts[0].dev[0]).write_text(content + "\n")
     glue = task(name, tmp_path)
     (example,) = glue.examples("dev")
-    assert (example.text_pair is None) == (name in ("cola", "sst2"))
-    expected = {"cola": 1, "sst2": 1, "stsb": 5.0, "rte": 1, "wnli": 1}
-    assert numbers(glue, [example]) == [expected.get(name, 0)]
-
-
-# Header and one row of each task's test file.
-TEST_ROWS = {
-    "cola": "index\tsentence\n0\tOur friends buy it.",
-    "sst2": "index\tsentence\n0\ta delight ",
-    "mrpc": "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tHe went.\tShe stayed.",
-    "stsb": "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\n"
-    "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.",
-    "qqp": "id\tquestion1\tquestion2\n0\tWhy?\t",
-    "mnli": "index\tpromptID\tpairID\tgenre\tsentence1\tsentence2\n0\t1\t1\tg\tHe ran.\tHe moved.",
-    "qnli": "index\tquestion\tsentence\n0\tWhen?\tIn 1900.",
-    "rte": "index\tsentence1\tsentence2\n0\tA.\tB.",
-    "wnli": "index\tsentence1\tsentence2\n0\tA.\tB.",
-}
+    pair = {"cola": None, "sst2": None, "mrpc": 'B "C.'}.get(name, "B.")
+    assert (example.text, example.text_pair) == ("A.", pair)
+    assert numbers(glue, [example]) == [label]
 
 
 def submitted(glue, folder, chosen, **fields):
@@ -76,28 +59,28 @@ def submitted(glue, folder, chosen, **fields):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "label"),
+    ("name", "content", "file", "label"),
     [
-        ("cola", "CoLA.tsv", "1"),
-        ("sst2", "SST-2.tsv", "1"),
-        ("mrpc", "MRPC.tsv", "1"),
-        ("stsb", "STS-B.tsv", "0.0000"),  # clipped
-        ("qqp", "QQP.tsv", "1"),
-        ("mnli", "MNLI-m.tsv", "neutral"),
-        ("qnli", "QNLI.tsv", "not_entailment"),
-        ("rte", "RTE.tsv", "not_entailment"),
-        ("wnli", "WNLI.tsv", "1"),
+        ("cola", "index\tsentence\n0\tA.", "CoLA.tsv", "1"),
+        ("sst2", "index\tsentence\n0\tA.", "SST-2.tsv", "1"),
+        ("mrpc", "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tA.\tB.", "MRPC.tsv", "1"),
+        ("stsb", f"{PAIRS}\n0\tA.\tB.", "STS-B.tsv", "0.0000"),  # clipped
+        ("qqp", "id\tquestion1\tquestion2\n0\tA.\t", "QQP.tsv", "1"),
+        ("mnli", f"{PAIRS}\n0\tA.\tB.", "MNLI-m.tsv", "neutral"),
+        ("qnli", "index\tquestion\tsentence\n0\tA.\tB.", "QNLI.tsv", "not_entailment"),
+        ("rte", f"{PAIRS}\n0\tA.\tB.", "RTE.tsv", "not_entailment"),
+        ("wnli", f"{PAIRS}\n0\tA.\tB.", "WNLI.tsv", "1"),
     ],
 )
-def test_every_test_file_and_what_its_site_takes(tmp_path, name, file, label):
-    (tmp_path / GLUE[name].parts[0].test[0]).write_text(TEST_ROWS[name] + "\n")
+def test_every_test_file_and_what_its_site_takes(tmp_path, name, content, file, label):
+    (tmp_path / GLUE[name].parts[0].test[0]).write_text(content + "\n")
     chosen = [[-0.5] if name == "stsb" else [0.1, 0.8, 0.1][: max(2, len(GLUE[name].labels))]]
     found = submitted(task(name, tmp_path), tmp_path, chosen)
     assert found == {file: ["index\tprediction", f"0\t{label}"]}
 
 
 def test_labels_of_the_site_whatever_the_models_order(tmp_path):
-    (tmp_path / "test.tsv").write_text(TEST_ROWS["rte"])
+    (tmp_path / "test.tsv").write_text(f"{PAIRS}\n0\tA.\tB.")
     labels = {0: "not_entailment", 1: "entailment"}
     found = submitted(task("rte", tmp_path), tmp_path, [[0.9, 0.1]], id2label=labels)
     assert found["RTE.tsv"][1] == "0\tnot_entailment"
@@ -108,7 +91,7 @@ def mnli_files(folder):
     mnli, pairs = folder / "MNLI", folder / "diagnostic"
     mnli.mkdir()
     pairs.mkdir()
-    header = "index\tsentence1\tsentence2\tgold_label\n"
+    header = f"{PAIRS}\tgold_label\n"
     (mnli / "dev_matched.tsv").write_text(header + "0\ta\tb\tneutral\n1\tc\td\tneutral\n")
     (mnli / "dev_mismatched.tsv").write_text(header + "0\te\tf\tneutral\n")
     full = "Domain\tPremise\tHypothesis\tLabel\nNews\tg\th\tentailment\nNews\ti\tj\tneutral\n"
@@ -118,8 +101,7 @@ def mnli_files(folder):
         (mnli / "test_mismatched.tsv", 1),
         (pairs / "diagnostic.tsv", 2),
     ):
-        rows = "".join(f"{number}\ta\tb\n" for number in range(count))
-        path.write_text("index\tsentence1\tsentence2\n" + rows)
+        path.write_text(f"{PAIRS}\n" + "0\ta\tb\n" * count)
     return mnli
 
 
@@ -145,23 +127,6 @@ def test_mnli_is_submitted_by_part(tmp_path):
     }
 
 
-def test_files_of_many_rows():
-    """Reads the bundled reviews, and GLUE's files if they are beside the checkout."""
-    bundled = Path(albert_tf.assets.__file__).parent / "reviews"
-    tasks = Path(__file__).resolve().parents[4] / "shared" / "data" / "tasks"
-    for given, *expected in (
-        (task("classify", bundled, text_column="sentence"), 424, 104),
-        (task("sst2", tasks / "SST-2"), 67349, 872),
-        (task("rte", tasks / "RTE"), 2490, 277),
-    ):
-        if not given.options.data.is_dir():
-            continue
-        train, dev = given.train_and_dev(0.1, 1)
-        assert [len(train), len(dev)] == expected
-        config = AlbertConfig(**given.config_fields(train))
-        assert set(given.targets(dev, config)) == {0, 1}
-
-
 def test_a_single_file_is_split_by_label(tmp_path):
     path = tmp_path / "all.tsv"
     rows = [f"text {number}\t{'rare' if number % 5 == 0 else 'common'}" for number in range(100)]
@@ -174,33 +139,33 @@ def test_a_single_file_is_split_by_label(tmp_path):
     assert task("classify", path).train_and_dev(0.2, 4)[1] != dev
 
 
-def test_discovered_labels_are_sorted():
-    examples = [Example("a", None, label) for label in ("spam", "ham", "spam", "eggs")]
+def test_labels_of_a_new_model():
+    examples = [Example("a", None, label) for label in ("spam", "spam", "ham", "eggs")]
     fields = task("classify").config_fields(examples)
     assert fields["id2label"] == {0: "eggs", 1: "ham", 2: "spam"}
-
-
-def test_wrong_labels():
-    alike = [Example("a", None, "spam"), Example("b", None, "spam")]
     with pytest.raises(UserError, match="at least two labels. Received: 2 examples, .* 'spam'"):
-        task("classify").config_fields(alike)
-    with pytest.raises(UserError, match="must be one of 0, 1. Received: 'spam', for the text 'a'"):
-        numbers(task("sst2"), alike)
-    with pytest.raises(UserError, match="must be a number. Received: 'spam'"):
-        numbers(task("stsb"), alike)
-    named = Example("a", None, "spam", location="dev.tsv, line 7")
-    for name in ("sst2", "stsb"):
-        with pytest.raises(UserError, match="Received: 'spam', dev.tsv, line 7."):
-            numbers(task(name), [named])
-    with pytest.raises(UserError, match="must be a number. Received: 'nan'"):
-        numbers(task("stsb"), [Example("a", None, "nan")])
+        task("classify").config_fields(examples[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "rule"),
+    [
+        ("sst2", "spam", "must be one of 0, 1"),
+        ("stsb", "spam", "must be a number"),
+        ("stsb", "nan", "must be a number"),
+    ],
+)
+@pytest.mark.parametrize("location", ["", "dev.tsv, line 7"])
+def test_wrong_labels(name, label, rule, location):
+    where = location or "for the text 'a'"
+    with pytest.raises(UserError, match=f"{rule}. Received: '{label}', {where}"):
+        numbers(task(name), [Example("a", None, label, location=location)])
 
 
 @pytest.mark.parametrize(
     ("names", "name", "regression"),
     [
         (("ham", "spam"), "mnli", False),
-        (("unacceptable", "acceptable"), "rte", False),
         (("ham", "spam"), "classify", True),
         (("a", "b", "c"), "stsb", False),
     ],
@@ -244,11 +209,9 @@ def test_classes_are_matched_by_name_if_possible(id2label, expected):
     ("logits", "labels", "expected"),
     [
         ([[0, 1], [0, 1], [0, 2]], "011", {"accuracy": 2 / 3, ONE_CLASS: 1.0}),
-        ([[0, 1], [1, 0], [0, 2]], "011", {"accuracy": 1 / 3}),
         ([[0, 1], [0, 1], [0, 2]], "111", {"accuracy": 1.0}),
         ([[1, 0]] + 99 * [[0, 1]], 50 * "01", {"accuracy": 0.51, ONE_CLASS: 1.0}),
         ([[1, 0]] + 98 * [[0, 1]], 49 * "01" + "1", {"accuracy": 51 / 99}),
-        ([[1, 0]] + 99 * [[0, 1]], "0" + 99 * "1", {"accuracy": 1.0}),
     ],
 )
 def test_predictions_of_one_class_are_said(logits, labels, expected):

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -41,13 +42,14 @@ def config(**changes):
             "a.jsonl",
             '{"text": "a", "label": ["warm", "sad"]}\n{"text": "b", "label": []}\n'
             '{"text": "c", "label": "long"}',
-            ",",
+            "a",
         ),
-        ("a.csv", "text,label\na,\"['warm', 'sad']\"\nb,[]\nc,['long']\n", ","),
+        ("a.csv", "text,label\na,\"['warm', 'sad']\"\nb,[]\nc,['long']\n", "a"),
         ("a.csv", 'text,label\na,"[""warm"",""sad""]"\nb,[]\nc,"[""long""]"\n', ","),
     ],
 )
 def test_lists_and_separators(tmp_path, name, rows, separator):
+    """A separator divides texts, and not the labels of a list."""
     (tmp_path / name).write_text(rows)
     found = task(tmp_path / name, label_separator=separator).examples("train")
     assert [example.label for example in found] == [("warm", "sad"), (), ("long",)]
@@ -57,12 +59,9 @@ def test_lists_and_separators(tmp_path, name, rows, separator):
     ("name", "row", "message"),
     [
         ("a.jsonl", '{"text": "a", "label": [1]}', "list of texts.*Received: .1., .*line 1"),
-        ("a.jsonl", '{"text": "a", "label": null}', "list of texts.*Received: None"),
         ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of texts"),
         ("a.jsonl", '{"text": "a"}', "must have 'label'"),
-        ("a.csv", "text,label\na,x,\n", "as many fields"),
         ("a.csv", "text,label\na,['x' 'y']\n", r"list of texts.*Received: \"\['x' 'y'\]"),
-        ("a.csv", "text,label\na,[1]\n", "list of texts.*Received: '.1.'"),
         ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of texts.*Received: \"{'x', 'y'}"),
         ("a.csv", 'text,label\na,"x,,y"\n', "with ',' between labels.*Received: 'x,,y'.*line 2"),
     ],
@@ -73,32 +72,19 @@ def test_bad_labels(tmp_path, name, row, message):
         task(tmp_path / name).examples("train")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.jsonl", '{"text": "a", "label": ["x, y"]}'), ("a.csv", "text,label\na,\"['x, y']\"\n")],
-)
-def test_a_label_may_have_the_separator_in_a_list(tmp_path, name, content):
-    (tmp_path / name).write_text(content)
-    assert task(tmp_path / name).examples("dev")[0].label == ("x, y",)
-
-
 def test_a_list_is_no_label_of_a_single_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")
     one = task_of(LabelledData(task="classify", data=path))
-    message = (
-        r"must be one label. Received: \"\['x', 'y'\]\", .*line 3. For several .*--multi-label"
-    )
+    message = "must be one label. Received: .*'x', 'y'.*, .*line 3. For several .*--multi-label"
     with pytest.raises(UserError, match=message):
         one.examples("train")
 
 
-@pytest.mark.parametrize("rows", ["a,x\n", "a,x\nb,y\nc,z\n"])
-def test_a_table_too_small_to_be_divided(tmp_path, rows):
+def test_a_table_too_small_to_be_divided(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("text,label\n" + rows)
-    count = rows.count("\n")
-    message = f"need an example each.* Received: {count} examples, {count} with labels that occur o"
+    path.write_text("text,label\na,x\nb,y\nc,z\n")
+    message = "need an example each.* Received: 3 examples, 3 with labels that occur once"
     with pytest.raises(UserError, match=message):
         task(path).train_and_dev(0.1, 1)
 
@@ -108,8 +94,6 @@ def test_labels_of_the_model():
     assert config().problem_type == "multi_label_classification"
     found = task().targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
-    with pytest.raises(UserError, match="one of long, sad, warm. Received: 'new', for the text"):
-        task().check(examples(("new",)), config())
     with pytest.raises(UserError, match="need a row with a label. Received: 1 examples"):
         task().config_fields(examples(()))
 
@@ -162,14 +146,12 @@ def test_written_predictions(tmp_path):
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
 
 
-def test_a_single_file_is_split(tmp_path):
-    """Each set of labels in proportion, unless there are more of them than examples in dev."""
+def test_a_single_file_is_split_by_sets_of_labels(tmp_path):
     sets = [["sad"], ["sad", "warm"], [], ["sad"]]
     rows = [json.dumps({"text": str(row), "label": sets[row % 4]}) for row in range(80)]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(rows))
     train, dev = task(path).train_and_dev(0.1, 1)
-    assert [example.label for example in dev].count(("sad", "warm")) == 2
-    assert [example.label for example in dev].count(("sad",)) == 4
-    assert (len(train), len(dev)) == (72, 8)
-    assert len(task(path).train_and_dev(0.025, 1)[1]) == 2
+    assert Counter(each.label for each in dev) == {("sad", "warm"): 2, ("sad",): 4, (): 2}
+    assert len(train) == 72
+    assert len(task(path).train_and_dev(0.025, 1)[1]) == 2, "fewer examples than sets"

@@ -1,5 +1,4 @@
 import json
-import logging
 
 import pytest
 
@@ -25,18 +24,16 @@ def written(folder, document):
 
 
 def test_questions_of_either_version(tmp_path):
-    second = {"title": "U", "paragraphs": [{"context": "Nothing.", "qas": [asked("c")]}]}
     document = squad(
         asked("a", ("1999", 3), ("In 1999", 0)),
         asked("b", is_impossible=True, plausible_answers=[{"text": "2001", "answer_start": 70}]),
     )
-    document["data"].append(second)
+    document["data"] += squad(asked("c"), context="Nothing.")["data"]
     first, impossible, other = read_questions(written(tmp_path, document), labelled=True)
-    assert first.golds == ("1999", "In 1999") and first.span == (3, 7)
-    assert (first.id, first.question, first.context) == ("a", "What?", CONTEXT)
-    assert not first.is_impossible
-    assert impossible.is_impossible and impossible.golds == () and impossible.span is None
-    assert other.is_impossible and other.context == "Nothing."
+    assert first[:5] == ("a", "What?", CONTEXT, ("1999", "In 1999"), (3, 7))
+    assert [each.is_impossible for each in (first, impossible, other)] == [False, True, True]
+    assert impossible.golds == () and impossible.span is None
+    assert other.context == "Nothing."
     assert first.article == impossible.article != other.article
     assert first.location.endswith("train-v1.1.json, data[0].paragraphs[0].qas[0] (id a)")
 
@@ -46,11 +43,8 @@ def test_questions_of_either_version(tmp_path):
     [
         ("1999", 3, "1999"),
         ("1999", 9, "1999"),  # elsewhere
-        ("hill", 30, "hill"),
-        ("sold", 999, "sold"),
         ("old library on", 0, "old  library\non"),  # other white space
         ("the OLD", 0, "the old"),  # another case
-        (" hill ", 5, "hill"),
         ("1998", 3, None),
         ("", 3, None),
         ("1999", -1, "1999"),
@@ -72,10 +66,9 @@ def test_answers_outside_of_their_context_are_counted(caplog):
     none = Question("b", "What?", CONTEXT, is_impossible=True)
     lost = [Question(name, "What?", CONTEXT, ("1998",), location=f"file, {name}") for name in "cd"]
     assert trainable([good, none]) == [good, none] and not caplog.records
-    with caplog.at_level(logging.WARNING):
-        assert trainable([good, *lost, none]) == [good, none]
-    assert "The answers to 2 of 4 questions are not in their context" in caplog.text
-    assert "The first is '1998' to file, c." in caplog.text
+    assert trainable([good, *lost, none]) == [good, none]
+    for part in ("2 of 4 questions", "'1998' to file, c."):
+        assert part in caplog.text
     with pytest.raises(UserError, match="an answer in their context. Received: none among 2"):
         trainable(lost)
 
@@ -88,16 +81,13 @@ GOOD = asked("a", ("1999", 3))
     [
         (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* If it was cut, copy"),
         ([1], "must be an object. Received: 1, .*train-v1.1.json, row 1"),
-        ({"rows": []}, "'data' must be a list. Received: .*, with 'rows'.*SQuAD's layout is"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
         (squad(GOOD, context=" \n"), r"'context' must be a text that .*paragraphs\[0\]"),
         (squad(GOOD, {**GOOD, "id": 5}), r"'id' must be a text.*qas\[1\], with 5"),
-        (squad({**GOOD, "question": ""}), r"'question' must be a text .*qas\[0\], with ''"),
         (squad({"id": "a", "question": "What?"}), r"'answers' must be a list.*qas\[0\]"),
         (squad({**GOOD, "answers": [{"text": "1999"}]}), r"'answer_start' must be .*answers\[0\]"),
         (squad({**GOOD, "is_impossible": True}), r"must have no answers. .*id a\), with 1"),
-        (squad({**GOOD, "question": "Who \ud800?"}), "must be text of whole characters"),
         (squad(GOOD, GOOD), r"Every id must be of one question. Received: 'a', .*\[0\].*\[1\]"),
     ],
 )
@@ -108,8 +98,7 @@ def test_other_files(tmp_path, document, message):
 
 def test_bad_questions_can_be_skipped(tmp_path, caplog):
     path = written(tmp_path, squad(GOOD, {**GOOD, "id": "b", "question": ""}, GOOD))
-    with caplog.at_level(logging.WARNING):
-        assert [each.id for each in read_questions(path, True, skip_bad_rows=True)] == ["a"]
+    assert [each.id for each in read_questions(path, True, skip_bad_rows=True)] == ["a"]
     assert "skipped 2 bad questions; the first: 'question' must be" in caplog.text
 
 
@@ -123,9 +112,7 @@ def test_a_file_beyond_the_limit(tmp_path):
     path = tmp_path / "train-v1.1.json"
     with path.open("wb") as file:
         file.truncate(2**40)  # sparse
-    with pytest.raises(
-        UserError, match="must have 536,870,912 bytes at most. Received: .*train-v1.1.json"
-    ):
+    with pytest.raises(UserError, match="must have 536,870,912 bytes at most. Received: .*train"):
         read_questions(path, labelled=True)
 
 
@@ -133,8 +120,9 @@ def test_a_file_beyond_the_limit(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
 def test_flat_rows(tmp_path, name, encoding):
     """A row for each question, as data sets are exported from the hub."""
+    answers = {"text": ["Lisbon"], "answer_start": [3]}
     rows = [
-        {"id": "a", "question": "Où?", "context": "In Lisbon.", "answers": FLAT, "title": "t"},
+        {"id": "a", "question": "Où?", "context": "In Lisbon.", "answers": answers, "title": "t"},
         {"question": "Who?", "context": "In Lisbon.", "answers": {"text": [], "answer_start": []}},
     ]
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -145,6 +133,3 @@ def test_flat_rows(tmp_path, name, encoding):
     first, second = read_questions(path, labelled=True, encoding=given)
     assert (first.id, first.question, first.golds, first.span) == ("a", "Où?", ("Lisbon",), (3, 9))
     assert second.is_impossible and str(path) in second.id
-
-
-FLAT = {"text": ["Lisbon"], "answer_start": [3]}

@@ -34,49 +34,30 @@ def pairs(tmp_path):
 @pytest.fixture
 def triplets(tmp_path):
     rows = [(*pair, f"not {pair[0]}") for pair in PAIRS]
-    path = tmp_path / "triplets.jsonl"
-    return write(path, *rows, columns=("anchor", "positive", "negative"))
+    return write(tmp_path / "triplets.jsonl", *rows, columns=("anchor", "positive", "negative"))
 
 
 def test_sts_b_as_it_comes(tmp_path):
-    for name in ("train", "dev"):
-        (tmp_path / f"{name}.tsv").write_text(GLUE_ROWS)
+    (tmp_path / "train.tsv").write_text(GLUE_ROWS)
     (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n0\tA man.\t\n")
     made = task(tmp_path)
-    train = made.examples("train")
-    assert [example[:2] for example in train] == [
-        (("A man.", "A boy."), 2.5),
-        (("A cat.", "One cat."), 5.0),
-    ]
-    assert made.config_fields(train)["problem_type"] == "regression"
+    one, other = made.examples("train")
+    assert one[:2] == (("A man.", "A boy."), 2.5)
+    assert other[:2] == (("A cat.", "One cat."), 5.0)
+    assert made.config_fields([one, other])["problem_type"] == "regression"
     assert made.columns() == {"text": "sentence1", "text_pair": "sentence2", "score": "score"}
     (test,) = made.examples("test", labelled=False)
     assert test[:2] == (("A man.", ""), None)
 
 
-def test_columns_of_your_own(tmp_path):
-    columns = ("q", "d", "grade", "text")
-    path = write(tmp_path / "d.jsonl", ("A.", "B.", 0.25, "?"), columns=columns)
-    given = {"text_column": "q", "text_pair_column": "d", "label_column": "grade"}
-    (example,) = task(path, **given).read(path)
-    assert example[:2] == (("A.", "B."), 0.25)
-
-
 def test_named_columns_before_known_ones(tmp_path):
-    columns = ("sentence1", "text", "text_pair", "score", "label")
-    path = write(tmp_path / "d.jsonl", ("A.", "B.", "C.", 1, 0.5), columns=columns)
+    columns = ("sentence1", "text", "text_pair", "q", "score", "grade")
+    path = write(tmp_path / "d.jsonl", ("A.", "B.", "C.", "D.", 1, 0.5), columns=columns)
     assert task(path).read(path)[0][:2] == (("A.", "C."), 1.0)
-    named = task(path, text_column="text", label_column="label")
-    assert named.read(path)[0][:2] == (("B.", "C."), 0.5)
+    named = task(path, text_column="text", text_pair_column="q", label_column="grade")
+    assert named.read(path)[0][:2] == (("B.", "D."), 0.5)
     with pytest.raises(UserError, match="'title'"):
         task(path, text_column="title").read(path)
-
-
-def test_what_is_learned_is_said(pairs, triplets, caplog):
-    task(pairs).read(pairs)
-    assert "pairs without scores (anchor, positive); a text learns to find its" in caplog.text
-    task(triplets).read(triplets)
-    assert "triplets (anchor, positive, negative)" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -86,20 +67,12 @@ def test_what_is_learned_is_said(pairs, triplets, caplog):
         (("a", "b"), ("anchor", "other"), "column sentence2 or positive or text_pair. Received"),
         (("a", "b", -1), ("text", "text_pair", "score"), "0 or more. Received: '-1', .*line 1"),
         (("a", "b", "high"), ("text", "text_pair", "score"), "0 or more. Received: 'high'"),
-        (("a", "b", ""), ("text", "text_pair", "score"), "'score' must not be empty"),
         (("a", ""), ("text", "text_pair"), "'text_pair' must not be empty"),
     ],
 )
 def test_bad_rows(tmp_path, row, columns, message):
     path = write(tmp_path / "d.jsonl", row, columns=columns)
     with pytest.raises(UserError, match=message):
-        task(path).read(path)
-
-
-def test_a_header_alone(tmp_path):
-    path = tmp_path / "d.tsv"
-    path.write_text("sentence1\tsentence2\tscore\n")
-    with pytest.raises(UserError, match=r"at least one row\. Received: .*d\.tsv"):
         task(path).read(path)
 
 
@@ -112,15 +85,15 @@ def test_mixtures(tmp_path):
 
 def test_nothing_to_learn(tmp_path):
     columns = ("text", "text_pair", "score")
-    data = LabelledData(task="similarity", data=tmp_path)
-    for name in ("train", "dev"):
-        write(tmp_path / f"{name}.jsonl", ("a", "b", 1), ("c", "d", 1), columns=columns)
-    with pytest.raises(UserError, match="Scores must differ. Received: 1 in all 2 examples"):
-        training_data(data, 0.1, 1)
-    for name in ("train", "dev"):
-        write(tmp_path / f"{name}.jsonl", ("a", "b"), ("b", "c"))
-    with pytest.raises(UserError, match="need others that don't. Received: 2 examples"):
-        training_data(data, 0.1, 1)
+    alike = write(tmp_path / "alike.jsonl", ("a", "b", 1), ("c", "d", 1), columns=columns)
+    shared = write(tmp_path / "shared.jsonl", ("a", "b"), ("b", "c"))
+    for path, message in (
+        (alike, "Scores must differ. Received: 1 in all 2 examples"),
+        (shared, "need others that don't. Received: 2 examples"),
+    ):
+        made = task(path)
+        with pytest.raises(UserError, match=message):
+            made.config_fields(made.read(path))
 
 
 def test_rows_of_scores(tmp_path, tiny_tokenizer):
@@ -128,11 +101,10 @@ def test_rows_of_scores(tmp_path, tiny_tokenizer):
     made = task(tmp_path / "d.tsv")
     rows = made.encode(made.read(tmp_path / "d.tsv"), tiny_tokenizer, AlbertConfig(), 12)
     features, labels = rows.batch(np.arange(2))
-    assert features["input_ids"].shape[:2] == (2, 2)
-    np.testing.assert_allclose(labels["labels"], [0.5, 1.0])
+    assert labels["labels"].tolist() == [0.5, 1.0]
     expected = tiny_tokenizer("A boy.").input_ids
-    assert features["input_ids"][0, 1, : len(expected)].tolist() == expected
-    assert features["attention_mask"][0, 1].sum() == len(expected)
+    ids, mask = (features[name][0, 1] for name in ("input_ids", "attention_mask"))
+    assert ids[mask > 0].tolist() == expected
 
 
 def test_rows_of_groups(pairs, triplets, tiny_tokenizer):
@@ -152,21 +124,16 @@ def test_a_long_text_is_counted(tmp_path, tiny_tokenizer):
     assert rows.cut == 1 and rows.lengths.max() == 12
 
 
-def unit(generator, *shape):
-    vectors = generator.normal(size=shape)
-    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
-
-
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
 @pytest.mark.parametrize("block", [2, 1024])
 def test_ranks(kind, block, request, monkeypatch):
     """By hand, one comparison at a time."""
-    path = request.getfixturevalue(kind)
-    made = task(path)
-    examples = made.read(path)
+    made = task(request.getfixturevalue(kind))
+    examples = made.read(made.options.data)
     monkeypatch.setattr("albert_tf.data.tasks.similarity._BLOCK", block)
     count, groups = len(examples[0].texts), [0, 1, 0, 1, 2]
-    vectors = unit(np.random.default_rng(2), 5, count, 3).astype("float32")
+    vectors = np.random.default_rng(2).normal(size=(5, count, 3)).astype("float32")
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
     found = made.predictions(examples, None, [{"embeddings": row} for row in vectors], None)
     for row, match in enumerate(found):
         own, others = vectors[row, 0] @ vectors[row, 1], {}
@@ -182,16 +149,14 @@ def test_ranks(kind, block, request, monkeypatch):
 
 def test_scores_and_reports_of_scores(tmp_path):
     made, config = task(tmp_path), AlbertConfig()
-    examples = [SimilarityExample(("a", "b"), score) for score in (0.0, 2.0, 4.0, 5.0)]
-    matches = [Match(cosine) for cosine in (0.1, 0.3, 0.2, 0.9)]
+    labels, cosines = (0.0, 2.0, 4.0, 5.0), (0.1, 0.3, 0.2, 0.9)
+    examples = [SimilarityExample(("a", "b"), label) for label in labels]
+    matches = [Match(cosine) for cosine in cosines]
     scores = made.scores(examples, matches, config)
     assert list(scores) == ["spearman", "pearson"]
     assert scores["spearman"] == pytest.approx(0.8)
-    assert scores["pearson"] == pytest.approx(
-        np.corrcoef([0, 2, 4, 5], [0.1, 0.3, 0.2, 0.9])[0, 1], abs=1e-6
-    )
-    graded = made.grade(examples, matches, config)
-    assert graded[2] == ("a\nb", "4", "1", 3.0, False)
+    assert scores["pearson"] == pytest.approx(np.corrcoef(labels, cosines)[0, 1], abs=1e-6)
+    assert made.grade(examples, matches, config)[2] == ("a\nb", "4", "1", 3.0, False)
     made.write(tmp_path, examples, matches, config)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     assert lines[:2] == ["index\tprediction", "0\t0.100000"]

@@ -30,33 +30,27 @@ def tokenizer(tiny_vocabulary):
 
 
 CONLL = {
-    "spaces": "Anna NNP B-PER\nlives VBZ O\nin IN O\nLisbon NNP B-LOC\n",
     "tabs": "Anna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC",
     "documents": "-DOCSTART- -X- O\n\nAnna NNP B-PER\nlives VBZ O\nin IN O\nLisbon NNP B-LOC\n\n\n",
     "Windows": "\ufeffAnna B-PER\r\nlives O\r\nin O\r\nLisbon B-LOC\r\n\r\n",
     "comments": "# id 7 domain=en\nAnna _ _ B-PER\nlives _ _ O\nin _ _ O\nLisbon _ _ B-LOC\n",
     "tabs at the end": "Anna\tB-PER\t\nlives\tO\t\t\nin\tO\nLisbon\tB-LOC\t\n",
-    "spaces and a tab": "Anna B-PER\t\nlives O\nin O \t\nLisbon B-LOC\n",
     "rare comments": "# one\n#\n\n# a = b\nAnna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC\n\t\n",
 }
 
 
 @pytest.mark.parametrize("text", CONLL.values(), ids=CONLL)
-@pytest.mark.parametrize("ending", [".conll", ".txt", ".tsv", ".iob2"])
+@pytest.mark.parametrize("ending", [".conll", ".tsv"])
 def test_conll(tmp_path, text, ending):
     path = tmp_path / f"a{ending}"
     path.write_text(text, encoding="utf-8", newline="")
     assert read(path) == [ANNA]
 
 
-def test_hashes_are_words_too(tmp_path):
+def test_words_with_hashes_and_spaces(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("Go O\n# O\n#1 O\n\n# O\n#FF B-X\n")
     assert [words for words, _ in read(path)] == [("Go", "#", "#1"), ("#", "#FF")]
-
-
-def test_words_have_spaces_where_tabs_separate(tmp_path):
-    path = tmp_path / "a.conll"
     path.write_text("New York\tB-LOC\nsleeps\tO\n")
     assert read(path) == [(("New York", "sleeps"), ("B-LOC", "O"))]
 
@@ -65,7 +59,6 @@ def test_words_have_spaces_where_tabs_separate(tmp_path):
     ("name", "text", "columns"),
     [
         ("a.conll", "1 Anna N B-PER\n2 ran V O\n", ("2", "4")),
-        ("a.conll", "id word pos ner\n1 Anna N B-PER\n2 ran V O\n", ("word", "ner")),
         ("a.conll", "id word pos ner\n1 Anna N B-PER\n2 ran V O\n", ("word", None)),
         (
             "a.conllup",
@@ -82,25 +75,24 @@ def test_words_have_spaces_where_tabs_separate(tmp_path):
     ],
 )
 def test_columns(tmp_path, name, text, columns):
-    path = tmp_path / name
-    path.write_text(text)
+    (tmp_path / name).write_text(text)
     words, tags = columns
-    found = read(path, text_column=words, label_column=tags)
+    found = read(tmp_path / name, text_column=words, label_column=tags)
     assert found == [(("Anna", "ran"), ("B-PER", "O"))]
 
 
 @pytest.mark.parametrize(
-    ("row", "columns", "tags"),
+    ("names", "tags", "columns"),
     [
-        ({"words": ["Anna", "ran"], "tags": ["B", "O"]}, {}, ("B", "O")),
-        ({"tokens": ["Anna", "ran"], "ner_tags": [1, 0]}, {}, (1, 0)),
-        ({"w": ["Anna", "ran"], "t": ["B", "O"]}, {"text_column": "w", "label_column": "t"}, None),
+        (("words", "tags"), ["B", "O"], {}),
+        (("tokens", "ner_tags"), [1, 0], {}),
+        (("w", "t"), ["B", "O"], {"text_column": "w", "label_column": "t"}),
     ],
 )
-def test_jsonl(tmp_path, row, columns, tags):
+def test_jsonl(tmp_path, names, tags, columns):
     path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(row) + "\n")
-    assert read(path, **columns) == [(("Anna", "ran"), tags or ("B", "O"))]
+    path.write_text(json.dumps(dict(zip(names, (["Anna", "ran"], tags), strict=True))) + "\n")
+    assert read(path, **columns) == [(("Anna", "ran"), tuple(tags))]
 
 
 @pytest.mark.parametrize("kind", ["List", "Sequence"])
@@ -127,29 +119,15 @@ def test_a_file_without_tags(tmp_path):
 BAD = {
     "one column": ("a.conll", b"Anna\nran\n", "a word and its tag, in two columns.*line 1"),
     "a missing tag": ("a.conll", b"Anna O\nran\n", "as many fields as the first.*line 2, 1 f"),
-    "a space for a tab": ("a.conll", b"Anna\tO\nran O\n", "as many fields.*line 2, 1 fields"),
     "no sentence": ("a.conll", b"\n-DOCSTART- O\n# a\n", "at least one row. Received"),
     "another encoding": ("a.conll", b"Anna O\n\nJos\xe9 B-PER\n", "UTF-8.*line 3, with the byte"),
-    "tags of another length": (
-        "a.jsonl",
-        b'{"words": ["a", "b"], "tags": ["O"]}',
-        "a tag for each word. Received: .*a.jsonl, line 1, 2 words and 1 tags",
-    ),
-    "half a line": ("a.jsonl", b'{"words": ["a"], "tags": ["O"]}\n{"wor', "line 2, must be JSON"),
+    "one tag": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O"]}', "line 1, 2 words and 1 tags"),
     "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one. Received: .*line 1"),
     "a text": ("a.jsonl", b'{"words": "a b", "tags": ["O"]}', "'words' must be a list.*line 1"),
     "no column": ("a.jsonl", b'{"text": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
     "no tags": ("a.jsonl", b'{"words": ["a"]}', "'tags' or 'ner_tags'. Received: .*line 1"),
-    "names and numbers": (
-        "a.jsonl",
-        b'{"words": ["a", "b"], "tags": ["O", 1]}',
-        "all names or all numbers.*line 1",
-    ),
-    "another format": (
-        "a.csv",
-        b"a,O\n",
-        "must end in .jsonl, .*, each also .gz. Received: .*a.csv",
-    ),
+    "a number": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O", 1]}', "all names or all numb"),
+    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .* also .gz. Received: .*a.csv"),
 }
 
 
@@ -161,12 +139,12 @@ def test_bad_files(tmp_path, name, content, message):
         read(path)
 
 
-@pytest.mark.parametrize("columns", [("form", "2"), ("0", "1"), ("1", "3")])
-def test_missing_columns(tmp_path, columns):
+@pytest.mark.parametrize(("column", "tags"), [("form", "2"), ("0", "1"), ("3", "1")])
+def test_missing_columns(tmp_path, column, tags):
     path = tmp_path / "a.conll"
     path.write_text("word tag\nAnna O\n")
-    with pytest.raises(UserError, match=r"A column must be .*a number from 1 to 2. Received: '"):
-        read(path, text_column=columns[0], label_column=columns[1])
+    with pytest.raises(UserError, match=f"a number from 1 to 2. Received: '{column}', for .*conll"):
+        read(path, text_column=column, label_column=tags)
 
 
 def test_sentences_with_bad_lines_are_skipped(tmp_path):
@@ -205,9 +183,6 @@ def test_the_first_piece_has_the_label(tokenizer):
         assert np.flatnonzero(details != NO_WORD).tolist() == firsts
     found = [row[row != IGNORED].tolist() for row in rows.labels["labels"]]
     assert found == [[0, 2, 3], [4]]
-    features, labels = rows.batch(np.arange(2))
-    assert features["input_ids"].shape == labels["labels"].shape
-    assert (labels["labels"][features["attention_mask"] == 0] == IGNORED).all()
 
 
 @pytest.mark.parametrize("length", [3, 7, 16])
@@ -254,32 +229,19 @@ def test_predictions_and_scores(tokenizer, caplog):
     assert ("PER", "O") in kinds and {predicted for _, predicted in kinds} == {"O"}
 
 
-def test_a_stray_tag_takes_the_scores_of_entities_away_and_is_named(tokenizer, caplog):
-    task, config = tagging(), AlbertConfig(id2label={0: "O", 1: "B-LOC", 2: "PLACE"})
-    for tags in (None, ("PLACE",)):
-        assert "accuracy alone" not in caplog.text
-        task.encode([Sentence(("in",), tags)], tokenizer, config, 6)
-    assert "continue no entity" not in caplog.text
-    assert "accuracy alone. F1 of entities needs a prefix" in caplog.text
-    assert "Received: PLACE." in caplog.text
-
-
-def test_mistakes_of_a_kind_named_as_what_is_outside_are_apart():
-    task, config = tagging(), AlbertConfig(id2label={0: "O", 1: "B-O", 2: "I-O"})
-    predicted = [Tagged(["O", "O"], [0.5, 0.5])]
-    assert task.pairs([Sentence(("in", "it"), ("B-O", "O"))], predicted, config) == [
-        ("B-O", "O"),
-        ("O", "O"),
-    ]
+def test_a_tag_without_prefix_is_named(tokenizer, caplog):
+    config = AlbertConfig(id2label={0: "O", 1: "B-LOC", 2: "PLACE"})
+    tagging().encode([Sentence(("in",), None)], tokenizer, config, 6)
+    assert not caplog.text
+    tagging().encode([Sentence(("in",), ("PLACE",))], tokenizer, config, 6)
+    assert "accuracy alone" in caplog.text and "Received: PLACE." in caplog.text
 
 
 @pytest.mark.parametrize("tags", [None, ("B-LOC", "O")])
 def test_predictions_are_written_for_conlleval(tmp_path, tags):
     config = AlbertConfig(id2label={0: "O", 1: "B-LOC"})
-    examples, found = (
-        [Sentence(("New\tYork", "sleeps"), tags)] * 2,
-        [Tagged(["O", "O"], [1, 1])] * 2,
-    )
+    examples = [Sentence(("New\tYork", "sleeps"), tags)] * 2
+    found = [Tagged(["O", "O"], [1, 1])] * 2
     tagging().write(tmp_path, examples, found, config)
     gold = ("B-LOC\t", "O\t") if tags else ("", "")
     sentence = f"New York\t{gold[0]}O\nsleeps\t{gold[1]}O\n\n"
