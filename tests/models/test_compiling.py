@@ -38,10 +38,12 @@ def pretrained(shallow_config, scrambled):
 def fitted(model, x, y=None, **options):
     """Returns the learning rate of each step of a fit."""
     rates = []
-    note = keras.callbacks.LambdaCallback(
-        on_train_batch_begin=lambda *_, **__: rates.append(float(model.optimizer.learning_rate))
-    )
-    model.fit(x, y, callbacks=[note], verbose=0, **options)
+
+    class Rates(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            rates.append(float(self.model.optimizer.learning_rate))
+
+    model.fit(x, y, callbacks=[Rates()], verbose=0, **options)
     return rates
 
 
