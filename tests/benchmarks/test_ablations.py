@@ -20,7 +20,7 @@ TEXT = ["--input", "a.txt", "--eval-input", "b.txt", "--vocab", "spiece.model"]
 
 @pytest.fixture
 def settings(tmp_path, monkeypatch):
-    """Has directories of records, whose tokenizer is a stand-in."""
+    """Returns settings that name folders of records, and fakes their tokenizer."""
     ids = {"pad_token_id": 4, "cls_token_id": 6, "sep_token_id": 8}
     tokenizer = types.SimpleNamespace(vocab_size=211, **ids)
     stand_in = types.SimpleNamespace(from_pretrained=lambda folder: tokenizer)

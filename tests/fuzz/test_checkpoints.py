@@ -14,6 +14,7 @@ from albert_tf.checkpoints.weights import check_backbone
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from tests.checkpoints.presets import write_preset
+from tests.checkpoints.tensors import draw
 from tests.checkpoints.test_hugging_face import FILES, SAVERS, save_shards
 from tests.fuzz.conftest import JSON_VALUES, mutated
 
@@ -24,13 +25,7 @@ FORMATS = [SHARDS, *SAVERS, "google", "keras-hub"]
 @pytest.fixture(scope="module")
 def folders(small_config, tmp_path_factory):
     """Returns a function that writes a checkpoint in a format, once, and gives its folder."""
-    generator = np.random.default_rng(3)
-    parts = ("embeddings", "encoder", "pooler", "classifier")
-    tensors = {
-        name: generator.standard_normal([3 if size is None else size for size in shape], "float32")
-        for name, shape in names.shapes(small_config).items()
-        if name.split(".")[0] in parts
-    }
+    tensors = draw(small_config, "classifier")
 
     @functools.cache
     def written(format):

@@ -1,4 +1,4 @@
-"""What tests/models/test_golden.py, which has every head's outputs, doesn't show."""
+"""Heads, in cases that tests/models/test_golden.py does not have: it compares all outputs."""
 
 import keras
 import numpy as np

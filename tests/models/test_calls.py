@@ -1,4 +1,4 @@
-"""What a call takes and refuses, and its outputs."""
+"""Calls of a model: inputs that it accepts or refuses, and its outputs."""
 
 import keras
 import numpy as np
