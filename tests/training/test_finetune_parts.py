@@ -7,7 +7,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForSequenceClassification, unshare
 from albert_tf.optimizers import AlbertAdamW
 from albert_tf.training.finetune import class_weights, freeze
 
@@ -40,6 +40,23 @@ def test_frozen_layers(groups, layers, expected):
         if (keras.ops.convert_to_numpy(weight) != value).any()
     ]
     assert {part for part in PARTS for path in moved if part in path} == expected
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_no_gradient_passes_frozen_layers():
+    """Shared weights move by the last layer's gradient alone, as in a model that shares nothing."""
+    sizes = {"num_hidden_layers": 3, "vocab_size": 31, "num_labels": 2}
+    sizes |= dict.fromkeys(("hidden_dropout_prob", "classifier_dropout_prob"), 0.0)
+    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes))
+    deep = unshare(model)
+    freeze(model, 2)
+    for each in (model, deep):
+        each.compile(keras.optimizers.SGD(0.5))
+        each.train_on_batch(np.arange(5, 19, dtype="int32").reshape(2, 7), np.array([0, 1]))
+    (shared,) = model.albert.encoder.blocks
+    *_, last = deep.albert.encoder.blocks
+    for ours, theirs in zip(shared.get_weights(), last.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 CONFIG = AlbertConfig(id2label={0: "bad", 1: "fine", 2: "good"})
