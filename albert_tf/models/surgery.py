@@ -63,10 +63,15 @@ class Surgery:
         tensors = weights.extract(self)
         kept = {name: tensors[name] for name in weights.extract(model)}
         weights.assign(model, kept, "the deeper model")
-        model.newly_initialized = list(self.newly_initialized)
-        model._tokenizer, model._folder = self._tokenizer, self._folder
-        model._module_folder = self._module_folder
+        _take_belongings(self, model)
         return model
+
+
+def _take_belongings(source: Any, copy: Any) -> None:
+    """Gives a copy of a model its tokenizer, its pooling and the names of its untrained heads."""
+    copy.newly_initialized = list(source.newly_initialized)
+    copy._tokenizer, copy._folder = source._tokenizer, source._folder
+    copy._module_folder = source._module_folder
 
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
@@ -154,4 +159,5 @@ def unshare(model: Model, share: str = "none") -> Model:
         )
         tensors[name] = shared[source]
     weights.assign(new, tensors, "the shared model")
+    _take_belongings(model, new)
     return new

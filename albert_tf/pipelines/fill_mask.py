@@ -134,6 +134,7 @@ class FillMaskPipeline(Pipeline):
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
+        marks.discard(self.tokenizer.unk_token_id)  # Other vocabularies lack some.
         return [
             token
             for at, token in enumerate(ids)

@@ -291,7 +291,8 @@ def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the longest of overlapping entities, or the highest-scoring of equal length."""
     result: list[dict[str, Any]] = []
-    for each in sorted(found, key=lambda one: one["start"]):
+    # Several tokens of one character have the same start.
+    for each in sorted(found, key=lambda one: one.get("index", one["start"])):
         if result and _overlap(result[-1], each):
             result[-1] = max(result[-1], each, key=_weight)
         else:

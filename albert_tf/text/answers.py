@@ -94,9 +94,8 @@ def _truncated(
             *(len(cut), len(questions), longest),
             locations[first] if locations else repr(questions[first][:60]),
         )
-    texts = [questions[at][: int(long.offsets[longest - 1, 1])] for at, long in cut.items()]
-    for number, short in zip(cut, _tokens_of(tokenizer, texts), strict=True):
-        tokens[number] = short
+    for number, long in cut.items():
+        tokens[number] = long.cut(0, longest)
     return tokens
 
 
@@ -107,7 +106,7 @@ def _tokens_of(tokenizer: BaseTokenizer, texts: Sequence[str]) -> list[Tokens]:
 NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
 CLS: Final = 0  # position of [CLS], which stands for "no answer"
 CONTEXT: Final = 1  # index of the context in a window's texts
-MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？ ")
+MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
 BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode's opening and closing ones
 
 
@@ -255,9 +254,10 @@ def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple
 
 
 def _is_punctuation(text: str) -> bool:
-    """Whether a text has only brackets, quotation marks and stops."""
+    """Whether a text has only brackets, quotation marks, stops and white space."""
     return all(
-        character in MARKS or unicodedata.category(character) in BRACKETS for character in text
+        character.isspace() or character in MARKS or unicodedata.category(character) in BRACKETS
+        for character in text
     )
 
 

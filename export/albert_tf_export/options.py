@@ -217,6 +217,11 @@ def check_model(
             "save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
     check_fit(tokenizer, model.config, max_length)
+    if pairs and model.config.type_vocab_size < 2:
+        raise UserError(
+            "A model of pairs must have token types for both texts. Received: pairs=True with "
+            f"type_vocab_size={model.config.type_vocab_size}. Leave pairs out."
+        )
     if not model.task.needs_pairs:
         return bool(pairs)
     if pairs is False:
@@ -249,6 +254,12 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
         return model
     policy = keras.dtype_policies.serialize(keras.DTypePolicy(precision))
     copy = type(model).from_config({**model.get_config(), "dtype": policy})
+    if len(copy.weights) < len(model.weights):
+        raise UserError(
+            f"An export in {precision} of a model in another precision must have ALBERT's weights "
+            "alone. Received: adapters (LoRA), or weights after quantize(). save_pretrained merges "
+            "adapters: export from that folder."
+        )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._module_folder = model._module_folder
     return copy

@@ -183,7 +183,7 @@ def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
     """Returns texts of at most `room` tokens, made from the kinds of tokens of a vocabulary."""
     rows, left = [""], room
     for probe in _probes(tokenizer):
-        size = len(tokenizer(probe, add_special_tokens=False, split_special_tokens=True).input_ids)
+        size = len(tokenizer.encode_plain([probe])[0])
         if size > left:
             rows, left = [*rows, ""], room
         if size <= left:

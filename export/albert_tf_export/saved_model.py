@@ -16,7 +16,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.runtimes import BATCH
-from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.base_tokenizer import BaseTokenizer, as_text
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
 from albert_tf_export.fresh import FreshProcess
@@ -229,7 +229,12 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
     Raises:
         UserError: a line has other inputs, or there are none or too many.
     """
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    try:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"The requests for the warm-up must be UTF-8. Received: {path}, with other bytes."
+        ) from error
     if len(lines) > MOST_REQUESTS:
         raise UserError(
             f"The warm-up must have at most {MOST_REQUESTS} requests, one a line. "
@@ -241,22 +246,22 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
             request = json.loads(line) if line.startswith("{") else {TEXT: line}
         except (ValueError, RecursionError):
             request = {}
-        if request.keys() != set(names) or not all(
-            _is_text(value, nested) for value in request.values()
-        ):
+        values = list(request.values()) if nested else [[value] for value in request.values()]
+        is_request = request.keys() == set(names) and all(map(_are_texts, values))
+        if not is_request or len({len(value) for value in values}) > 1:
             raise UserError(
                 f"A request for the warm-up must be JSON with {' and '.join(names)}, each a "
-                f"{'list of texts' if nested else 'text'}; a line of text is {TEXT} alone. "
+                f"{'list of as many texts' if nested else 'text'}; a line of text is {TEXT} alone. "
                 f"Received: {line[:60]!r} in line {number} of {path}."
             )
         requests.append(request)
     return requests
 
 
-def _is_text(value: Any, nested: bool) -> bool:
-    if nested:
-        return isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return isinstance(value, str)
+def _are_texts(value: Any) -> bool:
+    """Whether a value is a list of texts that UTF-8 can express."""
+    is_list = isinstance(value, list) and value != []
+    return is_list and all(isinstance(text, str) and as_text(text) == text for text in value)
 
 
 def write_warmup(folder: Path, requests: Sequence[dict[str, Any]]) -> None:

@@ -148,6 +148,12 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     pairs = check_model(model, tokenizer, max_length, options.pairs)
     check_fit(tokenizer, model.config, min(options.lengths, default=max_length))
     check_counts(model, options.choices, options.predictions)
+    if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
+        raise UserError(
+            "A model for a .tflite file must have floating-point weights. Received: "
+            f"{', '.join(sorted(integers))}, as quantize() leaves them. Export the model before "
+            "that, with quantize='dynamic' (--quantize dynamic) for 8 bits."
+        )
     label_lines(classes(model))
     name = MASKED if options.predictions else IDS
     lengths: dict[str, int | None] = {f"{name}_{length}": length for length in options.lengths}
@@ -268,6 +274,11 @@ def check_mediapipe(
         raise UserError(
             "A vocabulary for MediaPipe must be SentencePiece's and lower-case its texts, as "
             f"MediaPipe does before it. Received: {tokenizer!r}."
+        )
+    if tokenizer.baked.turkish_i:
+        raise UserError(
+            "A vocabulary for MediaPipe must lower-case I to i, as MediaPipe does before it. "
+            "Received: one that was made with turkish_i."
         )
     refuse_left(tokenizer, "MediaPipe")
     given = {

@@ -7,6 +7,7 @@ REST needs urllib3, gRPC tensorflow-serving-api.
             print(answer["label"])
 
 An input is a dict of the signature's inputs, an answer a dict of its outputs, in the inputs' order.
+Over REST the server leaves out the name of a single output: it is `output` here.
 Inputs are sent in batches. At most `in_flight` batches are on their way, and inputs are read only
 as fast as answers are: a slow server slows the reader down instead of filling the memory.
 Busy servers, broken connections and halves of answers are retried, until the deadline. A request

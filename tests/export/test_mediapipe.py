@@ -17,6 +17,7 @@ from albert_tf_export.tflite import check_mediapipe
 
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import train_vocabulary
 
 TEXTS = [
     "A quiet delight from start to finish.",
@@ -115,3 +116,10 @@ def test_refuses_a_vocabulary_with_capitals(classifier, tiny_vocabulary):
     vars(cased)["do_lower_case"] = False  # an assignment is refused
     with pytest.raises(UserError, match="lower-case its texts.*do_lower_case=False"):
         check_mediapipe(classifier, cased, TFLiteOptions(host="mediapipe"))
+
+
+def test_refuses_turkish_letters(classifier):
+    """MediaPipe makes I an i before the vocabulary could make it an ı."""
+    turkish = AlbertTokenizer(train_vocabulary(TEXTS, 60, turkish_i=True))
+    with pytest.raises(UserError, match="lower-case I to i"):
+        check_mediapipe(classifier, turkish, TFLiteOptions(host="mediapipe"))

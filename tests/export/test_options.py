@@ -82,6 +82,21 @@ def test_options_of_saved_models(options, message, make_classifier, tokenizer, t
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_that_a_file_cannot_have(make_model, tokenizer, tmp_path):
+    quantized = make_model("encoder")
+    quantized.quantize("int8")
+    with pytest.raises(UserError, match="Received: int8, as quantize"):
+        export_tflite(quantized, tokenizer, tmp_path / "a", ids_only=True)
+    adapted = make_model("encoder", dtype="mixed_bfloat16")
+    adapted.encoder.blocks[0].attention.query.enable_lora(2)
+    with pytest.raises(UserError, match=r"Received: adapters \(LoRA\).*save_pretrained merges"):
+        export_tflite(adapted, tokenizer, tmp_path / "a", ids_only=True)
+    with pytest.raises(UserError, match="pairs=True with type_vocab_size=1. Leave pairs out"):
+        one_type = make_model("encoder", type_vocab_size=1)
+        export_tflite(one_type, tokenizer, tmp_path / "a", pairs=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_arguments_by_name(classifier, tokenizer, written, tmp_path):
     names = {"model": classifier, "tokenizer": tokenizer, "path": tmp_path / "a"}
     path = export_tflite(**names, ids_only=True, check=False).path

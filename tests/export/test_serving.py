@@ -39,10 +39,12 @@ def test_a_warm_up_and_a_limit_on_rows(checked, classifier, tmp_path):
         ('a\n{"texts": "a"}\n', "must be JSON with text, each a text; .* in line 2 of"),
         ("{text", "must be JSON with text, each a text"),
         ("a\n" * 1001, "Received: 1001 in"),
+        ('{"text": "\\ud800"}', "must be JSON with text, each a text"),
+        ("caf\xe9", "must be UTF-8"),
     ],
 )
 def test_requests_that_are_refused(lines, message, tmp_path):
-    (tmp_path / "requests").write_text(lines)
+    (tmp_path / "requests").write_text(lines, encoding="latin-1")
     with pytest.raises(UserError, match=message):
         saved_model.read_requests(tmp_path / "requests", ["text"], nested=False)
 
@@ -53,3 +55,7 @@ def test_requests_have_the_inputs_of_the_task(tmp_path):
     assert saved_model.read_requests(tmp_path / "requests", names, nested=True) == [row]
     with pytest.raises(UserError, match="JSON with text and text_pair, each a text;"):
         saved_model.read_requests(tmp_path / "requests", names, nested=False)
+    for pairs in ([], ["A boat.", "A car."]):
+        (tmp_path / "requests").write_text(json.dumps(row | {"text_pair": pairs}))
+        with pytest.raises(UserError, match="each a list of as many texts;"):
+            saved_model.read_requests(tmp_path / "requests", names, nested=True)

@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 from albert_tf_export import Report, web
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
@@ -138,6 +139,24 @@ def test_a_text_that_was_cut_is_said(tmp_path):
     ]
 
 
+def test_special_tokens_in_a_text_are_plain_text(tmp_path):
+    """Also where the vocabulary has none of their characters, so that they are one unknown word."""
+    model = sentencepiece_model_pb2.ModelProto()
+    for piece, kind in (("<pad>", "CONTROL"), ("<unk>", "UNKNOWN"), ("▁", "NORMAL")):
+        model.pieces.add(piece=piece, type=model.SentencePiece.Type.Value(kind))
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "sentencepiece.js").write_text(
+        "export const open = () => ({ encodePieces: (text) => ['▁', text] });"
+    )
+    code = f"""
+      const content = new Uint8Array({list(model.SerializeToString())});
+      const tokenizer = await page.Tokenizer.load(content);
+      console.log(JSON.stringify(tokenizer.ids("<pad>")));
+    """
+    assert run_script(tmp_path, "tokenizer", code) == ["[2,1]"]
+
+
 @pytest.mark.parametrize(
     ("limit", "lengths"), [(8, [8]), (16, [16]), (128, [16, 64, 128]), (512, [16, 64, 128, 384])]
 )
@@ -176,6 +195,8 @@ def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classi
     (tmp_path / "site").write_text("mine")
     with pytest.raises(UserError, match="must not exist yet"):
         web.export_web(classifier, tokenizer, tmp_path / "site")
+    with pytest.raises(UserError, match="pairs=True with AlbertForMaskedLM. Leave pairs out"):
+        web.export_web(make_model("masked-lm"), tokenizer, tmp_path / "site", pairs=True)
 
 
 def test_packages_of_other_versions(classifier, tokenizer, node_modules, tmp_path):

@@ -56,6 +56,13 @@ def test_gradient_checkpointing_is_kept(model):
         assert again.albert.encoder.gradient_checkpointing
 
 
+def test_an_unshared_copy_keeps_what_belongs_to_the_model(model, shallow_config):
+    model.newly_initialized = ["classifier"]
+    assert unshare(model).newly_initialized == ["classifier"]
+    model.tokenizer = object()
+    assert unshare(model).tokenizer is model.tokenizer
+
+
 def test_a_functional_model(shallow_config, small_features, tmp_path):
     """Takes a tokenizer's result, too, whatever order its features have."""
     encoder = AlbertModel(shallow_config)

@@ -215,3 +215,5 @@ def test_of_overlapping_entities_the_longest_stays():
     assert without_overlaps(beside) == beside
     tokens = [entity(0, 0, 0.9, index=1), entity(0, 1, 0.5, index=2), entity(0, 1, 0.6, index=2)]
     assert without_overlaps(tokens) == [tokens[0], tokens[2]]
+    of_one_character = [entity(0, 1, 0.5, index=at) for at in (1, 2, 1, 2)]  # of two windows
+    assert without_overlaps(of_one_character) == of_one_character[:2]

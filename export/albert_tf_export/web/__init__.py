@@ -134,6 +134,11 @@ def export_web(
             f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
         )
     refuse_left(tokenizer, "The page")
+    if options.pairs and task != "text-classification":
+        raise UserError(
+            "A page of pairs must have a classifier of texts. Received: pairs=True with "
+            f"{type(model).__name__}. Leave pairs out."
+        )
     settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
     check_free(Path(path), options.force)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
@@ -158,8 +163,7 @@ def export_web(
         )
         (folder / "model" / "spiece.model").write_bytes(tokenizer.model_bytes)
         settings["megabytes"] = round(report.size / 1e6, 1)
-        takes_pairs = options.pairs and task == "text-classification"
-        settings["examples"] = EXAMPLES["pairs" if takes_pairs else task]
+        settings["examples"] = EXAMPLES["pairs" if options.pairs else task]
         files = sorted(file for file in folder.rglob("*") if file.suffix in LOADED)
         settings["files"] = {  # for `files.js`
             file.relative_to(folder).as_posix(): [file.stat().st_size, crc32(file.read_bytes())]

@@ -22,8 +22,8 @@ export class Tokenizer {
   }
 
   #idsOf(pieces) {
-    const { ids, unknown } = this.vocabulary;
-    return pieces.map((piece) => ids.get(piece) ?? unknown);
+    const { ids, scores, unknown } = this.vocabulary;
+    return pieces.map((piece) => (scores.has(piece) ? ids.get(piece) : unknown));
   }
 
   // The package's SentencePiece is an old one, which decides otherwise between segmentations whose
