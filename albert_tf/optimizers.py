@@ -10,6 +10,7 @@ from typing import Any, Final, get_args
 import keras
 from keras import ops
 
+from albert_tf.errors import UserError
 from albert_tf.options import DecayForm
 
 EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert, optimization.py
@@ -118,6 +119,13 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns the factor of an update: 1."""
         return 1.0
+
+    def exclude_from_weight_decay(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses Keras' way to name weights without decay, which is for its own decay."""
+        raise UserError(
+            "Weights without decay are named when the optimizer is made. Received: "
+            f"exclude_from_weight_decay. Give exclude={self.exclude!r} or other parts of paths."
+        )
 
     def get_config(self) -> dict[str, Any]:
         own = ("beta_1", "beta_2", "epsilon", "bias_correction", "exclude")

@@ -234,10 +234,14 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.gradient_checkpointing_enable(False)
 
     def _parts(self) -> Iterator[tuple[str, keras.layers.Layer]]:
-        """Yields every part that can be frozen, with its path."""
-        yield from ((layer.name, layer) for layer in self.layers)
-        yield from ((f"albert/{layer.name}", layer) for layer in self._backbone().layers)
-        yield from ((f"encoder/{block.name}", block) for block in self._backbone().encoder.blocks)
+        """Yields every layer with its path; those within a layer follow it."""
+
+        def parts(layer: keras.layers.Layer, path: str) -> Iterator[tuple[str, Any]]:
+            for part in layer._flatten_layers(include_self=False, recursive=False):
+                yield path + part.name, part
+                yield from parts(part, f"{path}{part.name}/")
+
+        return parts(self, "")
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -276,8 +280,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             options = keras.saving.deserialize_keras_object(how["config"])
             layers[int(index)].quantize(how["mode"], **({"config": options} if options else {}))
         for path, layer in model._parts():
-            if path in frozen:
-                layer.trainable = False
+            layer.trainable = path not in frozen
         if not trainable:
             model.trainable = False
         model.gradient_checkpointing_enable(checkpointing)

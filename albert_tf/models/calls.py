@@ -301,7 +301,7 @@ def class_weights(
                 "class_weight's values must be numbers, 0 or more. Received: "
                 f"{short_repr(weight)} for {short_repr(key)}."
             )
-    return weights
+    return {**dict.fromkeys(range(count or 0), 1.0), **weights}
 
 
 def has_no_rows(x: Any) -> bool:

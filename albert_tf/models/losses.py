@@ -62,12 +62,15 @@ def is_class(labels: Any) -> bool:
     return "int" in keras.backend.standardize_dtype(labels.dtype)
 
 
-def count(labels: Any) -> Any:
+def count(labels: Any, by_token: bool = False) -> Any:
     """Returns how many of a batch's labels count: the sum of their term's weights.
 
-    Not for positions of spans outside `[0, T)`, a range that depends on the logits.
+    Args:
+        by_token: whether labels are numbers `[B, T]`, or probabilities `[B, T, C]`.
     """
-    if not is_class(labels):
+    if by_token and len(labels.shape) == 3:
+        labels = labels[..., 0]
+    if not by_token and not is_class(labels):
         return ops.cast(ops.shape(labels)[0], "float32")
     return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
 

@@ -109,6 +109,18 @@ class AlbertForQuestionAnswering(TaskModel):
             if known is not None and known.ndim < 2:  # otherwise probabilities
                 refuse_fractions(name, known)
 
+    def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
+        """Returns how many labels count: positions in `[0, T)`, or all probabilities."""
+        given = x if isinstance(x, Mapping) else {"input_ids": x}
+        ids = given.get("input_ids", given.get("inputs_embeds"))
+        counts = {}
+        for name, label in self._labels(x, y).items():
+            counts[name] = losses.count(label)
+            if name != "is_impossible" and len(label.shape) < 2:
+                inside = ops.logical_and(label >= 0, ops.less(label, ops.shape(ids)[1]))
+                counts[name] = ops.sum(ops.cast(inside, "float32"))
+        return counts
+
     def _probability_function(self, output: str | None) -> str | None:
         return "sigmoid" if output == "cls_logits" else "softmax"
 

@@ -190,6 +190,13 @@ class AlbertForSequenceClassification(TaskModel):
                 "labels must be finite numbers. Received: "
                 f"{known[~np.isfinite(known)][0]} among {known.size}."
             )
+        if known is not None and self.problem_type == "multi_label_classification":
+            outside = known[(known < 0) | (known > 1)]
+            if outside.size:
+                raise ValueError(
+                    "labels of several classes must be 0 or 1, or between. Received: "
+                    f"{outside[0]}, the first of {outside.size} that are not."
+                )
 
     def _probability_function(self, output: str | None) -> str | None:
         functions = {"regression": None, "multi_label_classification": "sigmoid"}

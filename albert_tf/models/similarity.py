@@ -127,7 +127,7 @@ def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:
 
     Args:
         vectors: unit vectors `[B, C, H]`.
-        groups: int `[B]`.
+        groups: int `[B]`; examples of `IGNORED`, which fill up a batch, are nobody's partners.
     """
     batch, _, size = ops.shape(vectors)
     # Second texts first, so that column i is the partner of row i.
@@ -139,4 +139,7 @@ def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:
     is_other = ops.not_equal(places[:, None], places[None, :])
     partners = ops.where(ops.logical_and(is_same, is_other), NO_CHOICE, logits[:, :batch])
     logits = ops.concatenate([partners, logits[:, batch:]], axis=1)
-    return losses.cross_entropy(places, logits)
+    fills = ops.equal(groups, losses.IGNORED)
+    logits = ops.where(fills, NO_CHOICE, ops.reshape(logits, (batch, -1, batch)))
+    logits = ops.reshape(logits, (batch, -1))
+    return losses.cross_entropy(ops.where(fills, losses.IGNORED, places), logits)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
+from albert_tf.errors import UserError
 from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
@@ -54,7 +55,7 @@ class TrainingStep:
             return self._gradients(data, replicas)
 
         def part(number: Any) -> Any:
-            return _map(lambda values: values[number :: self.micro_batches], data)
+            return _map(lambda values: self._every(values, number), data)
 
         def add(number: tf.Tensor, *gradients: tf.Tensor) -> Any:
             more = self._gradients(part(number), replicas)
@@ -67,6 +68,21 @@ class TrainingStep:
             maximum_iterations=self.micro_batches,
         )
         return gradients
+
+    def _every(self: Any, values: Any, number: Any) -> Any:
+        """Returns a micro-batch: the examples whose number is `number` modulo `micro_batches`."""
+        if not self.jit_compile:
+            return values[number :: self.micro_batches]
+        # XLA has no such slice from a number that it doesn't know.
+        size = values.shape[0]
+        if size is not None and size % self.micro_batches:
+            raise UserError(
+                "With jit_compile a batch must have a multiple of micro_batches examples. "
+                f"Received: {size} examples, micro_batches={self.micro_batches}. Give fit a "
+                "dataset with drop_remainder=True, another batch_size, or jit_compile=False."
+            )
+        shape = tf.concat([[-1, self.micro_batches], tf.shape(values)[1:]], axis=0)
+        return tf.reshape(values, shape)[:, number]
 
     def _gradients(self: Any, data: Any, replicas: int) -> Tensors:
         with tf.GradientTape() as tape:

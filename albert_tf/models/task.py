@@ -67,7 +67,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     pooled_only: bool = False
     shows_losses: bool = False
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
-    _label_ranks: tuple[int, ...] = ()  # for which Keras' functions are traced
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # for which each function of Keras is traced
     micro_batches: int = 1
     _counts: Mapping[str, Any] | None = None  # of labels in a batch whose parts are computed
 
@@ -183,6 +183,11 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             UserError: a loss or a metric reads probabilities, or parts can't be added up.
         """
         self._check_parts(optimizer, micro_batches)
+        if loss is None and loss_weights is not None:
+            raise UserError(
+                "loss_weights weigh the losses that compile receives. Received: loss_weights "
+                f"without loss. Give a loss for each of {', '.join(self.targets.values())}."
+            )
         optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         loss = self._by_output(loss)
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
@@ -284,31 +289,47 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         if not (hasattr(x, "shape") or isinstance(x, arrays)):
             options.setdefault("shuffle", False)  # datasets and generators have their own order
         if isinstance(options.get("validation_data"), tuple | list):
-            features, labels, *weights = options["validation_data"]
-            examples = self._examples(features, labels)
-            options["validation_data"] = (*examples, *map(as_arrays, weights))
+            features, labels, weights = keras.utils.unpack_x_y_sample_weight(
+                tuple(options["validation_data"])
+            )
+            weighted = {"sample_weight": weights}
+            examples = self._examples(features, labels, weighted, "test_function")
+            options["validation_data"] = (*examples, weighted["sample_weight"])
         start_schedule(self, options)
         return super().fit(*self._examples(x, y, options), **options)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().evaluate(*self._examples(x, y, kwargs), *args, **kwargs)
+        examples = self._examples(x, y, kwargs, "test_function")
+        return super().evaluate(*examples, *args, **kwargs)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().train_on_batch(*self._examples(x, y, kwargs), *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().test_on_batch(*self._examples(x, y, kwargs), *args, **kwargs)
+        examples = self._examples(x, y, kwargs, "test_function")
+        return super().test_on_batch(*examples, *args, **kwargs)
 
-    def _examples(self, x: Any, y: Any, options: dict[str, Any] | None = None) -> tuple[Any, ...]:
+    def _examples(
+        self, x: Any, y: Any, options: dict[str, Any], function: str = "train_function"
+    ) -> tuple[Any, ...]:
         """Returns features and labels as Keras reads them; converts `sample_weight` in `options`.
 
         Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
         None.
+
+        Args:
+            function: Keras' attribute with the traced step.
         """
         if has_no_rows(x):
             raise UserError("Training and evaluation need examples. Received: no rows.")
-        x, options = as_arrays(x, "x"), {} if options is None else options
-        if "class_weight" in options:
+        x = as_arrays(x, "x")
+        if options.get("class_weight") is not None:
+            if self.task.outputs_by_token or "labels" not in self._class_counts({}):
+                raise UserError(
+                    "class_weight needs one class for each example. Received: class_weight for "
+                    f"{type(self).__name__}. Give sample_weight, with an axis for each of the "
+                    "labels'."
+                )
             options["class_weight"] = class_weights(
                 options["class_weight"], self.config.label2id, self._class_counts({}).get("labels")
             )
@@ -317,9 +338,10 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             options["sample_weight"] = as_arrays(options["sample_weight"], "sample_weight")
         labels = self._labels(x, y)
         ranks = tuple(len(label.shape) for label in labels.values())
-        if labels and ranks != self._label_ranks:  # TensorFlow would trace an unknown rank
-            self._label_ranks = ranks
-            self.train_function = self.test_function = None
+        # TensorFlow would trace an unknown rank. An evaluation within `fit` leaves its step alone.
+        if labels and ranks != self._label_ranks.get(function):
+            self._label_ranks = {**self._label_ranks, function: ranks}
+            setattr(self, function, None)
         if not isinstance(x, Mapping):
             return x, y
         refuse_unknown(x, self._known_inputs)
@@ -406,17 +428,21 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         """Returns the weight of a loss in the mean that `fit` shows.
 
         It is the number of the first target's labels that count; of a whole batch its share, if
-        this is one of its parts. For a loss of Keras it is the number of examples.
+        this is one of its parts. For a loss of Keras, or without labels, it is the number of
+        examples.
         """
-        if self.loss is None:
-            counts = self._counts or self._label_counts(x, y)
+        if self.loss is None and (counts := self._counts or self._label_counts(x, y)):
             return next(iter(counts.values())) / (parts if self._counts else 1)
         first = next(value for value in keras.tree.flatten(x) if value is not None)
         return ops.cast(ops.shape(first)[0], "float32")
 
     def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
         """Returns how many labels of each target count in the model's own loss."""
-        return {name: losses.count(label) for name, label in self._labels(x, y).items()}
+        by_token = self.task.outputs_by_token
+        return {
+            name: losses.count(label, by_token and name == "labels")
+            for name, label in self._labels(x, y).items()
+        }
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

@@ -136,7 +136,14 @@ class Resume(StepCallback):
             self._tensors, progress = read_state(saved[-1], self.settings)
             self.step, self.epoch = progress["step"], progress["epoch"]
             self.seconds = progress["seconds"]
-            for other, state in zip(others, progress["states"], strict=True):
+            states = progress["states"]
+            if len(states) != len(others):
+                raise UserError(
+                    "A run resumes with as many `others` as it began with. Received: "
+                    f"{len(others)}; {saved[-1]} has {len(states)}. Give them all, or another "
+                    "folder."
+                )
+            for other, state in zip(others, states, strict=True):
                 other.state.update(state)
         for other in others:
             other.step = self.step
@@ -152,6 +159,11 @@ class Resume(StepCallback):
             self._tensors = None
 
     def on_train_begin(self, logs: Scores | None = None) -> None:
+        if any(getattr(layer, "lora_enabled", False) for layer in self.model._flatten_layers()):
+            raise UserError(
+                "Resume saves ALBERT's own weights. Received: a model with adapters (LoRA). Give "
+                "fit keras.callbacks.BackupAndRestore instead."
+            )
         self.load()
         self._begun = time.monotonic() - self.seconds
         before: dict[int, Any] = {}
@@ -226,8 +238,12 @@ class Resume(StepCallback):
 class KeepBest(StepCallback):
     """Scores the model while it trains, and saves the version with the highest first score.
 
+    Give it to `Resume(others=[keep])` too; otherwise a resumed run forgets its best score, and the
+    next one replaces the saved model.
+
     Args:
-        score: returns the scores by name, the first of which decides.
+        score: returns the scores by name, the first of which decides. In mid-epoch `model.evaluate`
+            would put its metrics in the place of those that `fit` shows; `predict` doesn't.
         folder: the model directory to write; None to save none.
         steps: training steps from one score to the next; None for an epoch. The end of `fit` has
             one, too.
@@ -293,8 +309,8 @@ class KeepBest(StepCallback):
     def act(self) -> None:
         found = dict(self.score())
         self.scores.append({"step": self.step, **found})
-        leading = next(iter(found))
-        if self.best is None or found[leading] > self.best[leading]:
+        leading, best = next(iter(found)), self.best
+        if best is None or math.isnan(best[leading]) or found[leading] > best[leading]:
             self.state["best"] = {"number": len(self.scores), "step": self.step, **found}
             if self.folder is not None:
                 with written_through(self.folder) as folder:

@@ -182,3 +182,8 @@ def test_half_precision(pretrained, features):
     model.compile(run_eagerly=EAGERLY)
     model.fit(features, LABELS, batch_size=6, epochs=2, verbose=0)
     assert model.optimizer.inner_optimizer._learning_rate.steps == 4
+
+
+def test_kerass_way_to_exclude_weights_from_its_decay():
+    with pytest.raises(UserError, match="Give exclude="):
+        AlbertAdamW().exclude_from_weight_decay(var_names=["kernel"])

@@ -8,7 +8,13 @@ import pytest
 from keras import ops
 
 from albert_tf.config import AlbertConfig, unnamed_labels
-from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.errors import UserError
+from albert_tf.models import (
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+    AlbertModel,
+)
 
 LABELS = np.array([0, 1, 2, 1, 0, 2, 1, 1, 0, 2, 0, 1])
 
@@ -135,6 +141,107 @@ def test_weights_of_classes_and_examples(load, features):
     for given in ({"class_weight": weights}, {"sample_weight": of_examples}):
         (found,) = model.fit(features, LABELS, batch_size=12, verbose=0, **given).history["loss"]
         assert found == pytest.approx(np.mean(losses * of_examples), rel=1e-5)
+
+
+@pytest.mark.parametrize("cls", [AlbertForTokenClassification, AlbertForQuestionAnswering])
+def test_weights_of_classes_need_a_class_for_each_example(load, features, cls):
+    model = load(cls)
+    model.compile("sgd")
+    with pytest.raises(UserError, match=f"one class for each example. .* for {cls.__name__}"):
+        model.fit(features, class_weight={0: 2.0}, verbose=0)
+
+
+def test_an_evaluation_within_fit_may_have_other_labels(load, features):
+    """Probabilities to learn from, numbers of classes to compare with."""
+    model = load()
+    model.compile("sgd")
+    soft, held_out = np.eye(3, dtype="float32")[LABELS], (features, LABELS)
+    scores = []
+    evaluate = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: scores.append(model.evaluate(*held_out, verbose=0))
+    )
+    options = {"epochs": 2, "validation_data": held_out, "verbose": 0}
+    found = model.fit(features, soft, callbacks=[evaluate], **options).history["val_loss"]
+    assert scores == pytest.approx(found) and len(scores) == 2
+    whole = model.fit({**features, "labels": soft}, validation_data=({**features, "labels": soft},))
+    assert {"loss", "val_loss"} <= whole.history.keys()
+
+
+def test_weights_of_losses_need_losses(load):
+    with pytest.raises(UserError, match="loss_weights without loss. Give a loss for each of logits"):
+        load().compile(loss_weights=[2.0])
+
+
+def test_several_labels_outside_0_and_1(folder, features):
+    several = {"num_labels": 3, "problem_type": "multi_label_classification"}
+    model = AlbertForSequenceClassification.from_pretrained(folder, **several)
+    model.compile("sgd")
+    for label in (-100, 7):
+        with pytest.raises(ValueError, match=f"must be 0 or 1, or between. Received: {label}"):
+            model.evaluate(features, np.array([[1, 0, label]] * 12), verbose=0)
+
+
+class WithoutLabels(AlbertForSequenceClassification):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return ops.mean(ops.square(y_pred["logits"]))
+
+
+def test_a_loss_of_a_subclass_without_labels(load, features):
+    model = load(WithoutLabels)
+    model.compile("sgd", run_eagerly=True)
+    expected = np.square(logits(model, features)).mean()
+    found = model.fit(features, batch_size=12, verbose=0).history["loss"]
+    assert found == [pytest.approx(expected, rel=1e-4)]
+
+
+@pytest.mark.parametrize("form", ["int32", "float32", "probabilities"])
+def test_micro_batches_count_the_tags_that_are_not_ignored(load, features, form):
+    tags = np.where(np.random.default_rng(5).random((12, 7)) < 0.6, -100, LABELS[:, None])
+    if form == "probabilities":
+        given = np.eye(3, dtype="float32")[np.maximum(tags, 0)]
+        given[tags == -100] = -100
+    else:
+        given = tags.astype(form)
+    assert_parts_add_up(load(AlbertForTokenClassification), features, given)
+
+
+def test_micro_batches_count_the_positions_inside(load, features):
+    positions = np.array([1, 2, -1, 7, 3, 7, 7, 7, 0, 6, 7, 7])
+    given = {"start_positions": positions, "end_positions": positions[::-1].copy()}
+    assert_parts_add_up(load(AlbertForQuestionAnswering), features, given)
+
+
+def assert_parts_add_up(model, features, labels, **options):
+    """Compares the loss and the step of 1 and of 2 micro-batches."""
+    start, found = model.get_weights(), []
+    for parts in (1, 2):
+        model.set_weights(start)
+        model.compile(keras.optimizers.SGD(0.5), micro_batches=parts, **options)
+        fitted = model.fit(features, labels, batch_size=12, shuffle=False, verbose=0)
+        found.append([fitted.history["loss"], *model.get_weights()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.tensorflow
+def test_micro_batches_in_xla(load, features):
+    model = load()
+    assert_parts_add_up(model, features, LABELS, jit_compile=True)
+    uneven = {name: values[:5] for name, values in features.items()}
+    with pytest.raises(UserError, match="a multiple of micro_batches .* Received: 5 examples"):
+        model.train_on_batch(uneven, LABELS[:5])
+
+
+def test_a_part_that_trains_within_a_frozen_one(load, tmp_path):
+    model = load()
+    model.albert.trainable = False
+    model.albert.encoder.blocks[0].attention.query.trainable = True
+    model.save(tmp_path / "model.keras")
+    copies = [keras.models.load_model(tmp_path / "model.keras"), keras.models.clone_model(model)]
+    for again in copies:
+        paths = [variable.path for variable in again.trainable_variables]
+        assert paths == [variable.path for variable in model.trainable_variables]
+        assert len(paths) == 4  # the query's and the classifier's
 
 
 def test_low_rank_adapters(load, features, tmp_path):

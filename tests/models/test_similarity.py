@@ -78,6 +78,16 @@ def test_loss_of_partners(model, features, texts):
     assert found == pytest.approx(np.mean(losses), abs=1e-4)
 
 
+@pytest.mark.parametrize("texts", [2, 3])
+def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, texts):
+    given = {name: values[:, :texts] for name, values in features.items()}
+    groups = np.array([5, 2, 0])
+    expected = float(model({name: values[:3] for name, values in given.items()}, groups=groups).loss)
+    filled = {name: values[[0, 1, 2, 1]] for name, values in given.items()}
+    found = float(model(filled, groups=np.array([*groups, -100])).loss)
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
 def test_training_leaves_the_pooler(model, features):
     pooler = numpy(model.albert.pooler.kernel)
     model.compile(keras.optimizers.AdamW(1e-3), run_eagerly=True)

@@ -144,6 +144,12 @@ def test_the_best_version_is_the_first_with_the_highest_first_score(tmp_path):
     assert (tmp_path / "best" / "saved").read_text() == "8"
 
 
+def test_a_score_that_is_no_number_is_not_the_best(model):
+    keep = KeepBest(scored(float("nan"), 0.5, 0.4, float("nan")), None, 2)
+    fit(model, [1.0] * 8, keep)
+    assert keep.best["matthews"] == 0.5
+
+
 def test_scores_after_epochs(model, tmp_path):
     keep = KeepBest(scored(0.1, 0.3, 0.2), tmp_path / "best")
     fit(model, [1.0] * 5, keep, epochs=3)
@@ -249,6 +255,16 @@ def test_other_callbacks_states_are_saved(tmp_path):
     assert [path.name for path in resume.found()] == ["step-00000012"]
     with pytest.raises(UserError, match="seed was nothing, is 3"):
         Resume(tmp_path, settings={"seed": 3})
+    with pytest.raises(UserError, match="as many `others` .*Received: 0; .* has 1"):
+        Resume(tmp_path)
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_adapters_are_refused(tmp_path):
+    model = classifier()
+    model.albert.encoder.blocks[0].attention.query.enable_lora(2)
+    with pytest.raises(UserError, match="BackupAndRestore"):
+        run(model, Resume(tmp_path, save_steps=4))
 
 
 def test_progress_is_shown_at_intervals_and_at_the_end(model, monkeypatch):
