@@ -110,7 +110,7 @@ def _layout(
         words, tags = words or "FORM", tags or "UPOS"
     at_words, at_tags = (
         default if column is None else _position(path, column, names, len(fields))
-        for column, default in ((words, 0), (tags, len(fields) - 1))
+        for column, default in ((words, 0), (tags if labelled else None, len(fields) - 1))
     )
     if labelled and at_words == at_tags and first:
         raise UserError(

@@ -64,6 +64,8 @@ def classification_dataset(
             "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
             f"{short_repr(labels[0])}. config.label2id has the number of each label."
         )
+    if labels is None and sample_weight is not None:
+        raise UserError("sample_weight weighs the loss of labels. Received: no labels.")
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
@@ -85,7 +87,8 @@ def question_answering_dataset(
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
     A long context gives several windows; those without the whole answer have `[CLS]` as answer.
-    Questions whose answer isn't in the context are left out, and their number is logged.
+    Questions whose answer isn't in the context are left out, and their number is logged. Without
+    answers all rows have one length, because `predict` joins its batches.
 
     Args:
         tokenizer: the model's.
@@ -118,6 +121,8 @@ def question_answering_dataset(
     length = max_length or tokenizer.model_max_length
     given = given if answers is None else trainable(given)
     rows = encode_questions(given, tokenizer, length, answerability)
+    if answers is None:
+        rows.lengths[:] = rows.lengths.max()
     return _epochs(rows, batch_size, seed, initial_epoch)
 
 
@@ -163,10 +168,7 @@ def token_classification_dataset(
                 "Each sentence must be a list of words, with a tag for each. Received: "
                 f"{short_repr(sentence)} and {short_repr(given)}."
             )
-    if (
-        tags is not None
-        and np.concatenate([np.asarray(row) for row in tags]).dtype.kind not in "iu"
-    ):
+    if tags is not None and any(len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags):
         raise UserError(
             f"tags must be numbers of classes. Received: {short_repr(tags[0])}. "
             "config.label2id has the number of each label."

@@ -10,6 +10,7 @@ import io
 import json
 import logging
 import math
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -35,6 +36,7 @@ _MARKS: Final = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _UTF8: Final = "utf-8-sig"
+_DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with a list of rows
 _SKIP: Final = "Correct it, or leave such rows out with --skip-bad-rows."
 BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
 logger = logging.getLogger(__name__)
@@ -307,7 +309,8 @@ def opened(
         raise _too_large(path)
     try:
         with _bytes(path) as binary:
-            chosen = encoding or _named_encoding(binary)
+            is_utf8 = encoding is None or codecs.lookup(encoding).name == "utf-8"
+            chosen = _named_encoding(binary) if encoding is None or is_utf8 else encoding
             with io.TextIOWrapper(binary, chosen, newline=newline) as file:
                 yield file if whole else bounded_lines(file, path)
     except UnicodeError as error:  # of UTF-16, too, where the mark is missing
@@ -480,7 +483,9 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
     with opened(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
         begin, first = next(lines, (1, ""))
-        if _is_whole(first, path):
+        second = next(lines, None)
+        lines = chain(() if second is None else (second,), lines)
+        if _is_whole(first, path, is_alone=second is None):
             content = read_value(_joined(path, first, lines), f"{path}")
             yield from enumerate(_objects(content, path), start=1)
             return
@@ -493,11 +498,16 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
             yield number, row
 
 
-def _is_whole(first: str, path: Path) -> bool:
-    """Whether a file is one value of JSON over its lines, by the first that isn't blank."""
+def _is_whole(first: str, path: Path, is_alone: bool) -> bool:
+    """Whether a file is one value of JSON, by the first line that isn't blank.
+
+    Args:
+        is_alone: whether no other line follows.
+    """
     begin = first.strip()
-    is_cut = begin.startswith("{") and not begin.endswith("}")
-    return begin.startswith("[") or (is_cut and ".jsonl" not in path.name)
+    if not begin.startswith("{") or ".jsonl" in path.name:
+        return begin.startswith("[")
+    return not begin.endswith("}") or (is_alone and _DATA_FIRST.match(begin) is not None)
 
 
 def _joined(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:

@@ -75,8 +75,11 @@ def evaluate_labels(
     Args:
         labels, probabilities, chosen: `[N, C]`: 0 or 1, probabilities, and decisions.
     """
+    one_label = labels.shape[1] == 1  # scikit-learn would count its absence as a class
     scores = {
-        f"{average}_f1": metrics.f1_score(labels, chosen, average=average, zero_division=0.0)
+        f"{average}_f1": metrics.f1_score(
+            labels, chosen, average="binary" if one_label else average, zero_division=0.0
+        )
         for average in ("micro", "macro")
     }
     occur = labels.any(axis=0)

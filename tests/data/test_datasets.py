@@ -186,6 +186,23 @@ def test_wrong_tags(tiny_tokenizer, words, tags, message):
         token_classification_dataset(tiny_tokenizer, words, tags)
 
 
+def test_a_sentence_without_words(tiny_tokenizer):
+    dataset = token_classification_dataset(tiny_tokenizer, [["Ada", "ran"], []], [[1, 0], []])
+    _, labels = next(iter(dataset))
+    assert sorted(map(max, labels.numpy())) == [-100, 1]
+
+
+def test_questions_to_predict_have_one_length(tiny_tokenizer):
+    contexts = ["The boat.", "The boat is old. " * 3, "A boat."]
+    rows = question_answering_dataset(tiny_tokenizer, ["Who?"] * 3, contexts, batch_size=1)
+    assert len({features["input_ids"].shape for features in rows}) == 1
+
+
+def test_weights_without_labels(tiny_tokenizer):
+    with pytest.raises(UserError, match="sample_weight weighs .* Received: no labels"):
+        classification_dataset(tiny_tokenizer, ["a"], sample_weight=[2.0])
+
+
 def test_choices_unlike_in_number(tiny_tokenizer):
     choices = [["fresh bread", "the square", "smoke"][: 2 + number % 2] for number in range(11)]
     columns = (TEXTS, choices, [number % 2 for number in range(11)], ["a"] * 11)

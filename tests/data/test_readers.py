@@ -176,6 +176,7 @@ def test_tables_of_glue_have_quotation_marks_as_text(tmp_path, lines, text, capl
         ("a.json", '[{"body": "x", "folder": 1},\n {"body": "y", "folder": 2}]'),
         ("a.json", '{"body": "x", "folder": 1}\n{"body": "y", "folder": 2}\n'),
         ("a.json", '{\n "data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}'),
+        ("a.json", '{"data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}\n'),
         ("a.jsonl", '\ufeff[{"body": "x", "folder": 1},\n{"body": "y", "folder": 2}]'),
     ],
 )
@@ -200,6 +201,12 @@ def test_bad_rows_can_be_skipped(tmp_path, caplog):
         found = read(path, COLUMNS, True)
         assert found == [Example("x", None, "y"), Example("v", None, "w")]
     assert caplog.text.count("skipped 3 bad rows; the first: Every row must have as many") == 1
+
+
+@pytest.mark.parametrize("encoding", [None, "utf-8", "UTF8"])
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path, encoding):
+    path = write(tmp_path / "a.csv", "\ufeffbody,folder\nx,y\n")
+    assert read_examples(path, COLUMNS, encoding=encoding)[0].text == "x"
 
 
 def test_no_file(tmp_path):

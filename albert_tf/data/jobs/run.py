@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from albert_tf.checkpoints.finder import SENTENCEPIECE, WORDPIECE
 from albert_tf.data.jobs.job import (
     ERROR,
     REPORTS,
@@ -141,7 +142,8 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     output.write_json(SETTINGS, now)
     output.remove(ERROR)
     if force:
-        output.remove(MANIFEST)
+        kept = {name for name, _ in job.tokenizer}
+        output.remove(MANIFEST, *(name for name in (SENTENCEPIECE[0], WORDPIECE[0]) if name not in kept))
         manifest = None
     for name, content in job.tokenizer:
         if names.get(name) != len(content) or output.read(name) != content:

@@ -4,6 +4,8 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -223,6 +225,10 @@ class Task(ABC, Generic[Example, Prediction]):
             train, dev = model_selection.train_test_split(
                 others, test_size=count, random_state=seed, stratify=strata
             )
+            learned = self._label_counts([*train, *rare]).keys()
+            is_new = [not learned >= set(self.labels(example)) for example in dev]
+            if all(is_new):
+                raise ValueError("dev has only labels that train lacks")
         except ValueError as error:
             of_groups = "" if groups is None else f" in {len(set(groups))} documents"
             raise UserError(
@@ -231,9 +237,8 @@ class Task(ABC, Generic[Example, Prediction]):
                 f"examples{of_groups}, {len(examples) - len(others)} with labels that occur once. "
                 "Give more examples, or a folder with train and dev."
             ) from error
-        learned = self._label_counts([*train, *rare])
-        unseen = [example for example in dev if not learned.keys() >= set(self.labels(example))]
-        return [*train, *rare, *unseen], [example for example in dev if example not in unseen]
+        unseen = list(compress(dev, is_new))
+        return [*train, *rare, *unseen], list(compress(dev, map(not_, is_new)))
 
     def _label_counts(self, examples: Iterable[Example]) -> Counter[str]:
         return Counter(name for example in examples for name in self.labels(example))

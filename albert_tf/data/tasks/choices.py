@@ -93,10 +93,10 @@ def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceEx
         row.require(columns)
         return _example(row, layout, labelled)
 
+    skip = labelled and options.skip_bad_rows
     if path.is_dir():
-        examples = made(path, _articles(path), example, options.skip_bad_rows)
+        examples = made(path, _articles(path), example, skip)
     else:
-        skip = options.skip_bad_rows
         examples = read_rows(path, columns, example, skip, encoding=options.encoding)
     if options.task == RACE:
         return _of_parts(examples)

@@ -119,6 +119,10 @@ class Classification(Task[Example, Any]):
         """Returns each metric, and what `one_class` does."""
         targets = np.array(self.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
+        if self.label_type.is_single_class:
+            # F1 is that of GLUE's second class, whatever number the model has for it.
+            in_order = np.argsort(list(self.label_type.numbers(config).values()))
+            targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
         for part, rows in _parts(examples).items():

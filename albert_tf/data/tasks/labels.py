@@ -174,16 +174,16 @@ class SingleLabel(LabelType):
         _write_tsv(stem, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns the class of each label in the files.
+        """Returns the class of each label in the files, in GLUE's order.
 
         A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
         order.
         """
+        if not self.glue_labels:
+            return super().numbers(config)
         names = config.labels
-        written, known = names, [names]
-        if self.glue_labels:
-            written, named = zip(*self.glue_labels, strict=True)
-            known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
+        written, named = zip(*self.glue_labels, strict=True)
+        known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
         lowered = [name.lower() for name in names]
         for spelled in known:
             expected = [name.lower() for name in spelled]
@@ -355,11 +355,14 @@ def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> l
 
 
 def _sorted_labels(labels: set[str]) -> list[str]:
-    """Sorts by value if all are numbers: "2" before "10"."""
+    """Sorts by value if all are finite numbers: "2" before "10"."""
     try:
-        return sorted(labels, key=float)
+        values = {label: float(label) for label in labels}
     except ValueError:
         return sorted(labels)
+    if not all(map(math.isfinite, values.values())):
+        return sorted(labels)
+    return sorted(labels, key=lambda label: (values[label], label))
 
 
 def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None:

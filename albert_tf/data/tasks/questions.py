@@ -203,7 +203,8 @@ def _flat_nodes(row: tuple[str, Any]) -> tuple[str, _Node, _Node]:
         pairs = zip(*(answers.get(name) or [] for name in names), strict=False)
         fields = {**fields, "answers": [dict(zip(names, pair, strict=True)) for pair in pairs]}
     node = _Node(fields, location)
-    return str(fields.get("title", location)), node, node
+    # Questions about one context stay together where a file is split.
+    return str(fields.get("title") or fields.get("context") or location), node, node
 
 
 def _document(path: Path, encoding: str | None) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import Row, made, read_rows, rows_of, say_once
+from albert_tf.data.readers import Row, check_width, made, read_rows, rows_of, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
@@ -103,7 +103,12 @@ class Similarity(Task[SimilarityExample, Match]):
     def _layout_of(self, path: Path, labelled: bool) -> SimilarityColumns:
         """Chooses a file's columns from those of its first row and the options."""
         first = islice(rows_of(path, (None,), self.options.encoding), 1)
-        (names,) = made(path, first, lambda row: [str(name) for name in row.fields])
+
+        def names_of(row: Row) -> list[str]:
+            check_width(row)
+            return [str(name) for name in row.fields]
+
+        (names,) = made(path, first, names_of)
         options = self.options
 
         def column(given: str | None, known: Sequence[str], option: str) -> str:
@@ -224,7 +229,8 @@ class Similarity(Task[SimilarityExample, Match]):
             is_other[np.arange(len(block)), block] = False
             scores[:, : len(examples)][is_other] = -np.inf
             own = scores[np.arange(len(block)), block]
-            ranks = 1 + (scores > own[:, None]).sum(axis=1)
+            # Its own text included; vectors that are all alike don't rank it first.
+            ranks = (scores >= own[:, None]).sum(axis=1)
             best = scores.argmax(axis=1)
             for row, rank, other in zip(block, ranks, best, strict=True):
                 found.append(Match(float(cosines[row]), int(rank), texts[other]))

@@ -50,11 +50,9 @@ def make(corpus, vocabulary):
     from albert_tf.data.pretraining.options import BuildDataOptions
 
     def job(output, inputs=(corpus,), **options):
-        given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, **options}
-        asked = BuildDataOptions(
-            input=[str(path) for path in inputs], output=str(output), vocab=vocabulary, **given
-        )
-        return make_job(asked)
+        given = {"max_seq_length": 40, "shard_bytes": SHARD_BYTES, "vocab": vocabulary, **options}
+        inputs = [str(path) for path in inputs]
+        return make_job(BuildDataOptions(input=inputs, output=str(output), **given))
 
     return job
 

@@ -110,6 +110,13 @@ def test_other_settings_are_refused_and_force_starts_anew(
     assert content(folder) == content(tmp_path / "new")
 
 
+def test_force_removes_a_vocabulary_of_another_kind(make, copied, tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    run_local(make(copied, vocab=vocabulary), force=True)
+    assert (copied / "vocab.txt").exists() and not (copied / "spiece.model").exists()
+
+
 def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copied):
     (copied / "spiece.model").unlink()
     os.truncate(copied / "manifest.json", 9)  # a power failure

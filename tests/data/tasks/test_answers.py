@@ -235,3 +235,15 @@ def test_a_single_file_is_split_by_article(tmp_path):
     written(tmp_path / "one.json", ["a"])
     with pytest.raises(UserError, match="one.json can't be split .*1 examples in 1 documents, 0"):
         task(tmp_path / "one.json").train_and_dev(0.1, 1)
+
+
+def test_questions_about_one_context_stay_together(tmp_path):
+    questions = [(text, f"Where is {number}?") for text in ("A.", "B.", "C.") for number in range(4)]
+    answers = {"text": [], "answer_start": []}
+    rows = [{"question": asked, "context": text, "answers": answers} for text, asked in questions]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    train, dev = task(path).train_and_dev(0.3, 1)
+    assert len(dev) == 4 and {each.context for each in dev}.isdisjoint(
+        each.context for each in train
+    )

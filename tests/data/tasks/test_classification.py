@@ -256,6 +256,46 @@ def test_numbers_are_judged_by_their_distance():
     assert stars.pairs(examples, found, config) == []
 
 
+@pytest.mark.parametrize("names", [("not_equivalent", "equivalent"), ("equivalent", "not_equivalent")])
+def test_f1_is_of_glues_second_class_in_any_order(names):
+    examples = [Example("a", "b", label) for label in "1110"]
+    config = AlbertConfig(id2label=dict(enumerate(names)))
+    always = np.eye(2)[[names.index("equivalent")] * 4]
+    scores = task("mrpc").scores(examples, list(always), config)
+    assert scores["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1))
+
+
+def test_labels_that_differ_in_case_are_two():
+    examples = [Example("a", None, label) for label in ("US", "us", "US")]
+    assert numbers(task("classify"), examples) == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("10", "2", "2.0"), ["2", "2.0", "10"]),
+        (("3", "nan", "20", "1"), ["1", "20", "3", "nan"]),
+        (("inf", "Infinity", "1"), ["1", "Infinity", "inf"]),
+    ],
+)
+def test_the_order_of_numbers_as_labels(labels, expected):
+    """It is the same in every process: sets of texts have another order in each."""
+    examples = [Example("a", None, label) for label in labels]
+    assert list(task("classify").config_fields(examples)["id2label"].values()) == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_split_without_dev_is_refused(tmp_path, seed):
+    path = tmp_path / "all.csv"
+    path.write_text("text,label\n" + "".join(f"a {row},{row // 2}\n" for row in range(4)))
+    try:
+        _, dev = task("classify", path).train_and_dev(0.1, seed)
+    except UserError as error:
+        assert "train and dev need an example each" in str(error)
+    else:
+        assert dev
+
+
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("several", [False, True])
 def test_a_label_that_occurs_once_is_learned(tmp_path, seed, several):

@@ -12,6 +12,7 @@ from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.registry import task_of, training_data
 from albert_tf.errors import UserError
+from albert_tf.evaluation.metrics import evaluate_labels
 
 NAMES = ("long", "sad", "warm")
 
@@ -110,6 +111,13 @@ def test_an_unseen_label_in_dev_is_named(tmp_path):
     (tmp_path / "dev.csv").write_text('text,label\na,"x,z"\n')
     with pytest.raises(UserError, match="must be one of x. Received: 'z', .*dev.csv, line 2"):
         training_data(task(tmp_path).options, 0.1, 1)
+
+
+def test_scores_of_one_label():
+    """Its absence is no class of its own."""
+    labels, absent = np.array([[1], [0], [0], [0]]), np.zeros((4, 1))
+    assert evaluate_labels(labels, absent, absent)["micro_f1"] == 0
+    assert evaluate_labels(labels, labels, labels)["macro_f1"] == 1
 
 
 def test_scores_by_hand():

@@ -76,6 +76,12 @@ def test_bad_rows(tmp_path, row, columns, message):
         task(path).read(path)
 
 
+def test_a_first_row_of_another_width(tmp_path):
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\na,b,c,1\na,b,1\n")
+    with pytest.raises(UserError, match="as many fields as the first. .*line 2, 4 fields"):
+        task(tmp_path / "a.csv").read(tmp_path / "a.csv")
+
+
 def test_mixtures(tmp_path):
     write(tmp_path / "train.jsonl", *PAIRS)
     write(tmp_path / "dev.jsonl", ("a", "A", 1.0), columns=("anchor", "positive", "score"))
@@ -145,6 +151,13 @@ def test_ranks(kind, block, request, monkeypatch):
         assert match.cosine == pytest.approx(own, abs=1e-6)
         assert match.rank == 1 + sum(cosine > own + 1e-7 for cosine, _ in others.values())
         assert match.best == max(others.values())[1]
+
+
+def test_vectors_that_are_all_alike_rank_no_text_first(pairs):
+    made = task(pairs)
+    examples = made.read(made.options.data)
+    same = [{"embeddings": np.ones((2, 1), "float32")}] * len(examples)
+    assert all(match.rank > 1 for match in made.predictions(examples, None, same, None))
 
 
 def test_scores_and_reports_of_scores(tmp_path):

@@ -112,7 +112,9 @@ def test_parquet_names_the_numbers_of_tags(tmp_path, kind):
 def test_a_file_without_tags(tmp_path):
     (tmp_path / "a.conll").write_text("Anna\nran\n\nShe\n")
     (tmp_path / "a.jsonl").write_text('{"words": ["Anna"]}\n{"words": ["She"], "tags": []}\n')
-    assert read(tmp_path / "a.conll", False) == [(("Anna", "ran"), None), (("She",), None)]
+    for column in (None, "4"):  # of the tags, which other files have
+        found = read(tmp_path / "a.conll", False, label_column=column)
+        assert found == [(("Anna", "ran"), None), (("She",), None)]
     assert read(tmp_path / "a.jsonl", False) == [(("Anna",), None), (("She",), None)]
 
 
