@@ -199,7 +199,8 @@ def _as_in_transformers(cls: Config) -> Config:
         _refuse_of_calls([name])
         raise dataclasses.FrozenInstanceError(
             f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
-            f"from_pretrained, or make another one: model.config = config.replace({name}=…)."
+            "from_pretrained. Labels' names, problem_type and thresholds may change later: "
+            "model.config = model.config.replace(id2label=…)."
         )
 
     cls.__init__, cls.__setattr__ = init, refuse  # type: ignore[misc, assignment]

@@ -50,11 +50,11 @@ def test_it_is_found_by_its_name():
 
 def test_files_here_of_that_name_come_first(small_config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find("small").bundled
+    assert find("small").folder == assets.model("small")
     (tmp_path / "small.index").touch()
     assert find("small").format == "tf1"
     AlbertForPreTraining(small_config).save_pretrained(tmp_path / "small")
-    assert find("small").format == "hf" and not find("small").bundled
+    assert find("small").format == "hf" and find("small").folder != assets.model("small")
     assert AlbertForPreTraining.from_pretrained("small").config.vocab_size == 31
 
 

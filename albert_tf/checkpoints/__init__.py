@@ -24,6 +24,6 @@ class ConversionOptions(Checked):
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
     dtype: Literal["float32", "float16"] | None = option(
-        None, help="dtype of the weights; default: the input's", only={"format": ("hf",)}
+        None, help="dtype of the weights; default: float32", only={"format": ("hf",)}
     )
     force: bool = option(False, help="replace an existing folder")

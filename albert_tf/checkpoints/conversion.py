@@ -1,7 +1,7 @@
 """Converts a checkpoint from any format to another, and verifies the result."""
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,15 +27,12 @@ from albert_tf.checkpoints.finder import (
     CheckpointLocation,
 )
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
 from albert_tf.options import accepts_keywords
+from albert_tf.tasks import BY_MODEL
 
-_WRITERS: Final[dict[str, Callable[[Path, AlbertConfig, Mapping[str, np.ndarray]], None]]] = {
-    "hf": hugging_face.write,
-    "tf1": google.write,
-}
 _VOCABULARY, _GOOGLE_VOCABULARY = SENTENCEPIECE[:2]
 _JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
 
@@ -79,12 +76,16 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
-        _WRITERS[options.format](folder, config, tensors)
+        if options.format == "tf1":
+            google.write(folder, config, tensors)
+        else:
+            known_class = next(filter(BY_MODEL.get, location.architectures()), None)
+            hugging_face.write(folder, config, tensors, known_class)
         if options.format == "hf" and embedding is not None:
             sentence_transformers.write(folder, embedding, config.hidden_size)
-        again = finder.find(folder).read().tensors
-        if again.keys() != tensors.keys() or not all(
-            np.array_equal(again[name], tensor) for name, tensor in tensors.items()
+        again = finder.find(folder).read()
+        if again.tensors.keys() != tensors.keys() or not all(
+            np.array_equal(again.tensors[name], tensor) for name, tensor in tensors.items()
         ):
             raise RuntimeError("The written checkpoint differs from its source.")
     left_out = []
@@ -92,7 +93,12 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         left_out += [sentence_transformers.MODULES] * (embedding is not None)
         unnamed = tuple(unnamed_labels(config.num_labels).values())
         left_out += ["labels' names"] * (config.labels != unnamed)
-        left_out += [f"share={config.share}"] * (config.share != "all")
+        kept = again.config.to_dict()
+        left_out += [
+            f"{name}={value}"
+            for name, value in config.to_dict().items()
+            if name not in ("id2label", "label2id") and kept.get(name) != value
+        ]
     return {
         "input": checkpoint.origin,
         "output": str(output),

@@ -54,13 +54,11 @@ class CheckpointLocation(NamedTuple):
         format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if weights weren't asked for.
         weights: the file of weights, the index of its shards, or the path of a TensorFlow
             checkpoint's files without their endings.
-        bundled: whether it is a model that ships with the package.
     """
 
     folder: Path
     format: str = ""
     weights: Path | None = None
-    bundled: bool = False
 
     def read(self, config: AlbertConfig | None = None) -> Checkpoint:
         """Reads the checkpoint.
@@ -140,7 +138,7 @@ def find(
         if prefix := tf_checkpoint.find_prefix(path):
             return CheckpointLocation(prefix.parent, "tf1", prefix)
         if str(name_or_path) in assets.MODELS:
-            location = CheckpointLocation(assets.model(str(name_or_path)), bundled=True)
+            location = CheckpointLocation(assets.model(str(name_or_path)))
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
             location = CheckpointLocation(_download(repository, weights, tokenizer))

@@ -121,7 +121,7 @@ class Repository:
             return None
         except errors.EntryNotFoundError:
             return None
-        except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+        except Exception as error:  # The client raises its HTTP library's errors as they are.
             raise self.failure(error) from error
         folder = self._snapshot(path)
         if folder.parent.name == "snapshots":  # further files come from this very commit

@@ -91,9 +91,11 @@ def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
         UserError: there are no texts, or texts from both; no such file, no such model, or one of
             another task.
     """
-    from_file = options.source is not None
-    if from_file == bool(options.text) and options.text != ("-",):
+    sources = bool(options.text) + (options.input is not None)
+    if sources > 1 or (not sources and options.source is None):
         raise UserError("Texts come as arguments or with --input. Received: neither, or both.")
+    if "-" in options.text and len(options.text) > 1:
+        raise UserError("Standard input (-) must be the only argument. Received: texts beside it.")
     if options.has_table:
         next(texts(options), None)
     elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:

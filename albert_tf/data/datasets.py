@@ -168,7 +168,9 @@ def token_classification_dataset(
                 "Each sentence must be a list of words, with a tag for each. Received: "
                 f"{short_repr(sentence)} and {short_repr(given)}."
             )
-    if tags is not None and any(len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags):
+    if tags is not None and any(
+        len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags
+    ):
         raise UserError(
             f"tags must be numbers of classes. Received: {short_repr(tags[0])}. "
             "config.label2id has the number of each label."

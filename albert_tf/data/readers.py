@@ -484,12 +484,12 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
         begin, first = next(lines, (1, ""))
         second = next(lines, None)
-        lines = chain(() if second is None else (second,), lines)
+        rest = chain(() if second is None else (second,), lines)
         if _is_whole(first, path, is_alone=second is None):
-            content = read_value(_joined(path, first, lines), f"{path}")
+            content = read_value(_joined(path, first, rest), f"{path}")
             yield from enumerate(_objects(content, path), start=1)
             return
-        for number, line in chain([(begin, first)] if first else [], lines):
+        for number, line in chain([(begin, first)] if first else [], rest):
             row = read_value(line, f"{path}, line {number},")
             if not isinstance(row, dict):
                 raise UserError(

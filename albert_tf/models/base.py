@@ -344,6 +344,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
         model.newly_initialized += model.build_added()
+        if model.newly_initialized and "thresholds" not in fields:  # another task's head has them
+            model.config = model.config.replace(thresholds=None)
         model._folder = model._module_folder = checkpoint.folder
         return model
 
@@ -375,8 +377,10 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             )
         tensors, name = weights.extract(self), self.saved_class
         path = Path(folder).expanduser()
+        tokenizer = self._tokenizer_for(path)
         hugging_face.write(path, self.config, tensors, name)
-        self._save_tokenizer(path)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(path)
         try:
             embedding = self.sentence_embedding()
         except UserError as error:
@@ -390,18 +394,19 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             text = read_text(card) if card.is_file() else None
             self._upload(repo_id or path.name, text, **hub_options)
 
-    def _save_tokenizer(self, folder: Path) -> None:
+    def _tokenizer_for(self, folder: Path) -> Any:
+        """Returns the tokenizer to save in a folder, or None."""
         from albert_tf.text.tokenizer import check_fit
         from albert_tf.text.tokenizer_files import vocabulary_in
 
         is_used = self._tokenizer is not None
         if not is_used and (self._folder is None or vocabulary_in(folder) is not None):
-            return
+            return None
         tokenizer = self.tokenizer
         if tokenizer is None or not (is_used or tokenizer.vocab_size == self.config.vocab_size):
-            return
+            return None
         check_fit(tokenizer, self.config, 3)
-        tokenizer.save_pretrained(folder)
+        return tokenizer
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the model's files to the Hugging Face hub, with a model card if there is none.

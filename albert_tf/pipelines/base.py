@@ -80,6 +80,9 @@ class WindowOptions:
             raise UserError(f"stride must be 0 or more. Received: {self.stride}.")
 
 
+TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_second")
+
+
 @dataclasses.dataclass(frozen=True)
 class LongTextOptions(WindowOptions):
     """The options for texts that are longer than the model supports.
@@ -94,6 +97,16 @@ class LongTextOptions(WindowOptions):
     """
 
     truncation: bool | str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.truncation == "do_not_truncate":  # transformers' name
+            object.__setattr__(self, "truncation", False)
+        if self.truncation not in TRUNCATIONS:
+            raise UserError(
+                f"truncation must be one of {', '.join(map(str, TRUNCATIONS))}. "
+                f"Received: {self.truncation!r}."
+            )
 
     @property
     def strategy(self) -> bool | str | None:

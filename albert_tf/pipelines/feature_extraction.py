@@ -103,7 +103,7 @@ class FeatureExtractionPipeline(Pipeline):
         options: Options,
     ) -> Any:
         states = [
-            each["last_hidden_state"][: window.length]
+            each["last_hidden_state"][: window.length].astype("float32")
             for window, each in zip(windows, found, strict=True)
         ]
         features = _joined(states, options.stride or 0)[None]

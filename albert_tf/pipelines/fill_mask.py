@@ -65,6 +65,11 @@ class FillMaskPipeline(Pipeline):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+            if self.stride is not None:
+                raise UserError(
+                    "fill-mask reads the window around each mask. "
+                    f"Received: stride={self.stride}. Leave it out."
+                )
             if not isinstance(self.top_k, Integral) or self.top_k < 1:
                 raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):

@@ -46,6 +46,7 @@ from albert_tf.text.tokenizer_files import (
     TOKENIZER_CONFIG,
     json_files,
     read_tokenizer,
+    refuse_other_kinds,
     stored_settings,
     write_tokenizer,
 )
@@ -55,6 +56,13 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _ALL_CORES: Final = -1
 # Arguments of transformers' `from_pretrained`: the value that changes nothing, and the way out.
 _FOREIGN: Final = {"trust_remote_code": (False, "No code is loaded.")}
+
+
+# What a vocabulary decides; an assignment would change neither ids nor files.
+_FIXED: Final = frozenset(
+    ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
+    + ("do_lower_case", "keep_accents")
+)
 
 
 class BaseTokenizer(ABC):
@@ -88,6 +96,15 @@ class BaseTokenizer(ABC):
         "padding_side": str,
         "truncation_side": str,
     }
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and name in vars(self):
+            raise UserError(
+                f"{name} is the vocabulary's own. Received: {name}={value!r} for a tokenizer that "
+                "is made. Make another one: special tokens have fixed ids, and how texts are "
+                "normalized is compiled into the vocabulary."
+            )
+        super().__setattr__(name, value)
 
     def __init__(
         self,
@@ -566,6 +583,7 @@ class BaseTokenizer(ABC):
         options.pop("use_fast", None)
         stored = read_tokenizer(name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
+        refuse_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
         settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
         tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
         check_special(tokenizer, {**stored.special, **options})

@@ -64,6 +64,16 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     return Stored(vocabulary, files, texts)
 
 
+def refuse_other_kinds(config: Mapping[str, Any]) -> None:
+    """Refuses a `tokenizer_config.json` that cuts words by other rules, as BertJapanese's does."""
+    for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
+        if config.get(name, own) != own:
+            raise UserError(
+                f"{name} in {TOKENIZER_CONFIG} must be {own}, BERT's. Received: "
+                f"{reprlib.repr(config[name])}. Make ids with the tokenizer of this checkpoint."
+            )
+
+
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
     """Returns the settings in a `tokenizer_config.json` that have a type here; null is the default.
 

@@ -2,8 +2,10 @@
 
 import pytest
 
-from albert_tf.checkpoints.conversion import find_tokenizer_files
-from albert_tf.checkpoints.finder import CheckpointLocation
+from albert_tf.checkpoints import hugging_face
+from albert_tf.checkpoints.conversion import convert, find_tokenizer_files
+from albert_tf.checkpoints.finder import CheckpointLocation, find
+from tests.checkpoints.tensors import draw
 
 JSON = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
@@ -41,3 +43,21 @@ def test_one_folder_up(put):
     folder = put("30k-clean.model", "run/model.ckpt-5.index")
     found = find_tokenizer_files(CheckpointLocation(folder / "run", "tf1"))
     assert found == {"spiece.model": folder / "30k-clean.model"}
+
+
+def test_a_tagger_with_a_pooler_stays_a_tagger(small_config, tmp_path):
+    """transformers 2 and 3 saved one that nothing reads."""
+    config = small_config.replace(num_labels=3)
+    tensors = draw(config, "classifier")
+    hugging_face.write(tmp_path / "old", config, tensors, "AlbertForTokenClassification")
+    convert(tmp_path / "old", tmp_path / "new", format="hf")
+    assert find(tmp_path / "new").architectures() == ["AlbertForTokenClassification"]
+
+
+def test_settings_that_have_no_place(small_config, tmp_path):
+    fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
+    config = small_config.replace(**fields, thresholds=(0.2, 0.3, 0.4))
+    hugging_face.write(tmp_path / "model", config, draw(config, "classifier"))
+    report = convert(tmp_path / "model", tmp_path / "tf1", format="tf1")
+    expected = ["problem_type=multi_label_classification", "thresholds=[0.2, 0.3, 0.4]"]
+    assert sorted(report["left_out"]) == expected

@@ -212,6 +212,17 @@ def test_errors_of_the_hub(monkeypatch, name, way_out):
         find("someone/model")
 
 
+def test_errors_of_the_hubs_http_client(monkeypatch):
+    """A proxy's, or of a download that was cut."""
+
+    def refuse(*arguments, **options):
+        raise RuntimeError("407 Proxy Authentication Required")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+    with pytest.raises(UserError, match=r"\(RuntimeError\).*Download it where there is a network"):
+        find("someone/model")
+
+
 def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files):
     cache = snapshot({"config.json": files["config.json"]})
     real, asked = huggingface_hub.hf_hub_download, []

@@ -27,6 +27,8 @@ def test_texts_from_a_file(ask, command, tmp_path):
     [
         ("tag", "", "Texts come as arguments or with --input. Received: neither, or both."),
         ("tag", "a --input -", "Texts come as arguments or with --input"),
+        ("tag", "- --input texts.txt", "Texts come as arguments or with --input"),
+        ("tag", "a -", "Standard input (-) must be the only argument"),
         ("tag", "a --text-column body", "--text-column needs a table of texts (.tsv, .csv,"),
         ("tag", "--input reviews.NDJSON", "must end in .tsv, .csv, .jsonl"),
         ("predict", "--input table.csv", "must have a column 'text'"),

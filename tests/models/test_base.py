@@ -8,7 +8,11 @@ import pytest
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForMaskedLM
+from albert_tf.models import (
+    AlbertForMaskedLM,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+)
 from tests.models.conftest import TASKS
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
@@ -237,8 +241,19 @@ def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, masked_lm, tmp_
     again.save_pretrained(tmp_path / "larger")
     assert vocabulary(tmp_path / "larger") is None
     masked_lm.resize_token_embeddings(len(tiny_tokenizer) + 1)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     with pytest.raises(UserError, match="must have the same vocabulary"):
-        masked_lm.save_pretrained(tmp_path / "larger")
+        masked_lm.save_pretrained(tmp_path / "model")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
+
+
+def test_thresholds_of_another_tasks_head_are_dropped(masked_lm, tmp_path):
+    fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
+    config = masked_lm.config.replace(**fields, thresholds=(0.2, 0.3, 0.4))
+    AlbertForSequenceClassification(config).save_pretrained(tmp_path)
+    again = AlbertForSequenceClassification.from_pretrained(tmp_path)
+    assert again.config.thresholds == (0.2, 0.3, 0.4)
+    assert AlbertForQuestionAnswering.from_pretrained(tmp_path).config.thresholds is None
 
 
 def test_tokenizers_in_keras_files(tiny_tokenizer, masked_lm, tmp_path):

@@ -168,7 +168,9 @@ def test_an_evaluation_within_fit_may_have_other_labels(load, features):
 
 
 def test_weights_of_losses_need_losses(load):
-    with pytest.raises(UserError, match="loss_weights without loss. Give a loss for each of logits"):
+    with pytest.raises(
+        UserError, match="loss_weights without loss. Give a loss for each of logits"
+    ):
         load().compile(loss_weights=[2.0])
 
 

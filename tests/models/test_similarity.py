@@ -82,7 +82,9 @@ def test_loss_of_partners(model, features, texts):
 def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, texts):
     given = {name: values[:, :texts] for name, values in features.items()}
     groups = np.array([5, 2, 0])
-    expected = float(model({name: values[:3] for name, values in given.items()}, groups=groups).loss)
+    expected = float(
+        model({name: values[:3] for name, values in given.items()}, groups=groups).loss
+    )
     filled = {name: values[[0, 1, 2, 1]] for name, values in given.items()}
     found = float(model(filled, groups=np.array([*groups, -100])).loss)
     assert found == pytest.approx(expected, abs=1e-5)

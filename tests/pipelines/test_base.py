@@ -78,6 +78,7 @@ def test_a_dataset_streams(pipe):
         ({}, {"colour": "red", "shape": "round"}, "batch_size. Received: colour, shape"),
         ({"batch_size": 0}, {}, "batch_size .*1 or more.* 0"),
         ({}, {"batch_size": -1}, "batch_size .*1 or more.* -1"),
+        ({"truncation": "longest"}, {}, "truncation must be one of None, .* Received: 'longest'"),
     ],
 )
 def test_options_are_checked(pipe, made_with, called_with, received):

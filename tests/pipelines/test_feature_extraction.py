@@ -67,6 +67,16 @@ def test_any_model_lends_its_encoder(model, tokenizer, pipe):
     assert np.shape(pipe("feature-extraction")("")) == (1, 2, 20)
 
 
+def test_half_precision_pools_in_float32(tokenizer):
+    """In bfloat16 the sum of a long text's states has lost its last digits."""
+    model = AlbertModel.from_pretrained("small", dtype="mixed_bfloat16")
+    text = LONG * 4
+    states = pipeline("feature-extraction", model, return_tensors=True)(text)[0]
+    found = pipeline("feature-extraction", model, pooling="mean", return_tensors=True)(text)
+    assert states.dtype == found.dtype == "float32"
+    np.testing.assert_allclose(found, states.mean(axis=0), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -136,3 +136,14 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
 def test_options_out_of_range(pipe, options, message):
     with pytest.raises((UserError, TypeError), match=message):
         pipe("fill-mask")("a [MASK]", **options)
+
+
+def test_windows_need_no_stride(pipe):
+    with pytest.raises(UserError, match="the window around each mask. Received: stride=4"):
+        pipe("fill-mask", stride=4)
+
+
+def test_transformers_name_for_no_truncation(pipe):
+    fill = pipe("fill-mask")
+    text = "the [MASK] sat " + LONG * 4
+    assert fill(text, truncation="do_not_truncate") == fill(text, truncation=False)

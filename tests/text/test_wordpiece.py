@@ -129,6 +129,19 @@ def test_config_of_transformers(chinese, tmp_path):
     assert tokenizer("😀").input_ids == [101, 100, 102]
 
 
+def test_other_kinds_of_words_are_refused(chinese, tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes)
+    (tmp_path / "tokenizer_config.json").write_text('{"word_tokenizer_type": "mecab"}')
+    with pytest.raises(UserError, match="word_tokenizer_type .* must be basic.*Received: 'mecab'"):
+        AlbertTokenizer.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pad_token", "eos_token", "do_lower_case"])
+def test_what_a_vocabulary_decides_is_not_assigned(chinese, name):
+    with pytest.raises(UserError, match=f"{name} is the vocabulary's own"):
+        setattr(chinese, name, "[SEP]")
+
+
 def test_wrong_options(chinese, tmp_path):
     with pytest.raises(TypeError, match="options are do_lower_case, .* Received: digit_comma"):
         WordPieceTokenizer(chinese.model_bytes, digit_comma="plain")

@@ -143,7 +143,9 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     output.remove(ERROR)
     if force:
         kept = {name for name, _ in job.tokenizer}
-        output.remove(MANIFEST, *(name for name in (SENTENCEPIECE[0], WORDPIECE[0]) if name not in kept))
+        output.remove(
+            MANIFEST, *(name for name in (SENTENCEPIECE[0], WORDPIECE[0]) if name not in kept)
+        )
         manifest = None
     for name, content in job.tokenizer:
         if names.get(name) != len(content) or output.read(name) != content:

@@ -238,7 +238,9 @@ def test_a_single_file_is_split_by_article(tmp_path):
 
 
 def test_questions_about_one_context_stay_together(tmp_path):
-    questions = [(text, f"Where is {number}?") for text in ("A.", "B.", "C.") for number in range(4)]
+    questions = [
+        (text, f"Where is {number}?") for text in ("A.", "B.", "C.") for number in range(4)
+    ]
     answers = {"text": [], "answer_start": []}
     rows = [{"question": asked, "context": text, "answers": answers} for text, asked in questions]
     path = tmp_path / "all.jsonl"

@@ -256,7 +256,9 @@ def test_numbers_are_judged_by_their_distance():
     assert stars.pairs(examples, found, config) == []
 
 
-@pytest.mark.parametrize("names", [("not_equivalent", "equivalent"), ("equivalent", "not_equivalent")])
+@pytest.mark.parametrize(
+    "names", [("not_equivalent", "equivalent"), ("equivalent", "not_equivalent")]
+)
 def test_f1_is_of_glues_second_class_in_any_order(names):
     examples = [Example("a", "b", label) for label in "1110"]
     config = AlbertConfig(id2label=dict(enumerate(names)))
