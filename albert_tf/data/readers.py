@@ -309,8 +309,9 @@ def opened(
         raise _too_large(path)
     try:
         with _bytes(path) as binary:
-            is_utf8 = encoding is None or codecs.lookup(encoding).name == "utf-8"
-            chosen = _named_encoding(binary) if encoding is None or is_utf8 else encoding
+            chosen = encoding or _named_encoding(binary)
+            if codecs.lookup(chosen).name == "utf-8":
+                chosen = _UTF8  # A byte order mark is no text.
             with io.TextIOWrapper(binary, chosen, newline=newline) as file:
                 yield file if whole else bounded_lines(file, path)
     except UnicodeError as error:  # of UTF-16, too, where the mark is missing

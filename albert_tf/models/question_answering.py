@@ -116,7 +116,7 @@ class AlbertForQuestionAnswering(TaskModel):
         counts = {}
         for name, label in self._labels(x, y).items():
             counts[name] = losses.count(label)
-            if name != "is_impossible" and len(label.shape) < 2:
+            if name != "is_impossible" and (len(label.shape) < 2 or label.shape[-1] == 1):
                 inside = ops.logical_and(label >= 0, ops.less(label, ops.shape(ids)[1]))
                 counts[name] = ops.sum(ops.cast(inside, "float32"))
         return counts

@@ -324,7 +324,12 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             raise UserError("Training and evaluation need examples. Received: no rows.")
         x = as_arrays(x, "x")
         if options.get("class_weight") is not None:
-            if self.task.outputs_by_token or "labels" not in self._class_counts({}):
+            first, *others = self.targets.values()
+            if (
+                others
+                or self.task.outputs_by_token
+                or self._probability_function(first) != "softmax"
+            ):
                 raise UserError(
                     "class_weight needs one class for each example. Received: class_weight for "
                     f"{type(self).__name__}. Give sample_weight, with an axis for each of the "

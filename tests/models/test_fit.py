@@ -151,6 +151,15 @@ def test_weights_of_classes_need_a_class_for_each_example(load, features, cls):
         model.fit(features, class_weight={0: 2.0}, verbose=0)
 
 
+def test_weights_of_classes_are_not_for_several_labels(folder, features):
+    several = {"num_labels": 3, "problem_type": "multi_label_classification"}
+    model = AlbertForSequenceClassification.from_pretrained(folder, **several)
+    model.compile("sgd")
+    labels = np.eye(3, dtype="float32")[LABELS]
+    with pytest.raises(UserError, match="one class for each example"):
+        model.fit(features, labels, class_weight={0: 2.0}, verbose=0)
+
+
 def test_an_evaluation_within_fit_may_have_other_labels(load, features):
     """Probabilities to learn from, numbers of classes to compare with."""
     model = load()
