@@ -343,9 +343,10 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
-        model.newly_initialized += model.build_added()
-        if model.newly_initialized and "thresholds" not in fields:  # another task's head has them
+        has_new_head = bool({*model.newly_initialized} - {names.POOLER})
+        if has_new_head and "thresholds" not in fields:  # another task's head has them
             model.config = model.config.replace(thresholds=None)
+        model.newly_initialized += model.build_added()
         model._folder = model._module_folder = checkpoint.folder
         return model
 

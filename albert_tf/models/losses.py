@@ -170,8 +170,13 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
     if _are_probabilities(positions, logits):
         return soft_cross_entropy(positions, logits, weight)
     positions = ops.reshape(positions, (-1,))
-    inside = ops.logical_and(positions >= 0, ops.less(positions, ops.shape(logits)[-1]))
-    return _counted(whole_numbers(positions), logits, inside, weight)
+    counts = are_inside(positions, ops.shape(logits)[-1])
+    return _counted(whole_numbers(positions), logits, counts, weight)
+
+
+def are_inside(positions: Any, length: Any) -> Any:
+    """Returns whether positions lie in `[0, length)`, and so count."""
+    return ops.logical_and(positions >= 0, ops.less(positions, length))
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:

@@ -115,9 +115,11 @@ class AlbertForQuestionAnswering(TaskModel):
         ids = given.get("input_ids", given.get("inputs_embeds"))
         counts = {}
         for name, label in self._labels(x, y).items():
-            counts[name] = losses.count(label)
-            if name != "is_impossible" and (len(label.shape) < 2 or label.shape[-1] == 1):
-                inside = ops.logical_and(label >= 0, ops.less(label, ops.shape(ids)[1]))
+            are_positions = len(label.shape) < 2 or label.shape[-1] == 1
+            if name == "is_impossible" or not are_positions:
+                counts[name] = losses.count(label)
+            else:
+                inside = losses.are_inside(label, ops.shape(ids)[1])
                 counts[name] = ops.sum(ops.cast(inside, "float32"))
         return counts
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from albert_tf.checkpoints import hugging_face, weights
 from albert_tf.errors import UserError
 from albert_tf.models import (
     AlbertForMaskedLM,
@@ -254,6 +255,17 @@ def test_thresholds_of_another_tasks_head_are_dropped(masked_lm, tmp_path):
     again = AlbertForSequenceClassification.from_pretrained(tmp_path)
     assert again.config.thresholds == (0.2, 0.3, 0.4)
     assert AlbertForQuestionAnswering.from_pretrained(tmp_path).config.thresholds is None
+
+
+def test_thresholds_stay_where_only_the_pooler_is_new(masked_lm, tmp_path):
+    fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
+    config = masked_lm.config.replace(**fields, thresholds=(0.2, 0.3, 0.4))
+    tensors = weights.extract(AlbertForSequenceClassification(config))
+    kept = {name: tensor for name, tensor in tensors.items() if "pooler" not in name}
+    hugging_face.write(tmp_path, config, kept, "AlbertForSequenceClassification")
+    again = AlbertForSequenceClassification.from_pretrained(tmp_path)
+    assert again.newly_initialized == ["pooler"]
+    assert again.config.thresholds == (0.2, 0.3, 0.4)
 
 
 def test_tokenizers_in_keras_files(tiny_tokenizer, masked_lm, tmp_path):

@@ -229,7 +229,7 @@ class Similarity(Task[SimilarityExample, Match]):
             is_other[np.arange(len(block)), block] = False
             scores[:, : len(examples)][is_other] = -np.inf
             own = scores[np.arange(len(block)), block]
-            # Its own text included; vectors that are all alike don't rank it first.
+            # Ties rank the partner last, so that a model whose vectors are all alike scores low.
             ranks = (scores >= own[:, None]).sum(axis=1)
             best = scores.argmax(axis=1)
             for row, rank, other in zip(block, ranks, best, strict=True):
