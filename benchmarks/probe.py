@@ -1,33 +1,46 @@
-"""How well a linear classifier does on the vectors of models that are not trained further.
+"""How well a linear classifier does on fixed vectors, from a few labels and from all of them.
 
     python -m benchmarks.probe --data SST-2-4000 --model small --encoder all-MiniLM-L6-v2
 
-Logistic regression on standardized vectors of the sentences of a folder in the format of GLUE's
-SST-2. Prints a row of Markdown for each model: the best accuracy on dev over PENALTIES.
+The vectors of a model are those of `benchmarks.search`; the weights of TF-IDF come from all
+sentences of train. A logistic regression learns from 8, 16, and 64 examples of each class of a
+folder in the format of GLUE's SST-2, and from all of them. Prints a row of Markdown for TF-IDF and
+for each model: accuracies on dev. For a few examples this is the mean of ten draws, and their
+range.
 """
 
 import argparse
 from pathlib import Path
 
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.training.options import FinetuningOptions
 from benchmarks import search
 
-PENALTIES = (1e-3, 1e-2, 1e-1, 1)  # inverse, scikit-learn's C
+PER_CLASS = (8, 16, 64)  # examples
+DRAWS = 10
 
 
-def score(train, dev):
-    """Returns the best accuracy on dev of vectors `[N, D]` with their labels."""
-    return max(
-        make_pipeline(StandardScaler(), LogisticRegression(C=penalty, max_iter=2000))
-        .fit(*train)
-        .score(*dev)
-        for penalty in PENALTIES
-    )
+def accuracy(train, dev):
+    """Returns the accuracy on dev; both are vectors `[N, D]` with their labels."""
+    return LogisticRegression(max_iter=2000).fit(*train).score(*dev)
+
+
+def few(train, dev, count):
+    """Returns the accuracy of each draw of `count` examples of each class."""
+    vectors, labels = train
+    for draw in range(DRAWS):
+        rng = np.random.default_rng(draw)
+        rows = np.concatenate(
+            [
+                rng.choice(np.flatnonzero(labels == label), count, replace=False)
+                for label in np.unique(labels)
+            ]
+        )
+        yield accuracy((vectors[rows], labels[rows]), dev)
 
 
 def main():
@@ -39,13 +52,22 @@ def main():
     task = task_of(
         FinetuningOptions(task="sst2", data=options.data, model="small", output="unused")
     )
-    train, dev = task.examples("train"), task.examples("dev")
-    print(f"{len(train):,} sentences\n\n| vectors | accuracy |\n|---|---:|")
-    for name, make in search.encoders(options).items():
-        found = make([each.text for each in (*train, *dev)])
-        labels = [each.label for each in (*train, *dev)]
-        parts = [(part[: len(train)], part[len(train) :]) for part in (found, labels)]
-        print(f"| {name} | {score(*zip(*parts, strict=True)):.4f} |", flush=True)
+    parts = task.examples("train"), task.examples("dev")
+    train_texts, dev_texts = ([each.text for each in part] for part in parts)
+    train_labels, dev_labels = (np.array([each.label for each in part]) for part in parts)
+
+    columns = [f"{count} a class" for count in PER_CLASS] + [f"all {len(train_texts):,}"]
+    print(f"| vectors | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    words = TfidfVectorizer(sublinear_tf=True).fit(train_texts)
+    for name, make in ({"TF-IDF": words.transform} | search.encoders(options)).items():
+        vectors = make([*train_texts, *dev_texts])
+        train = vectors[: len(train_texts)], train_labels
+        dev = vectors[len(train_texts) :], dev_labels
+        cells = []
+        for count in PER_CLASS:
+            found = list(few(train, dev, count))
+            cells.append(f"{np.mean(found):.3f} ({min(found):.3f} to {max(found):.3f})")
+        print(f"| {name} | {' | '.join(cells)} | {accuracy(train, dev):.3f} |", flush=True)
 
 
 if __name__ == "__main__":

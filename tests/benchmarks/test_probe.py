@@ -1,5 +1,6 @@
-"""Linear classifiers of fixed vectors."""
+"""Linear classifiers on fixed vectors."""
 
+import re
 import sys
 
 import numpy as np
@@ -22,9 +23,13 @@ def test_each_model_has_a_row(tmp_path, monkeypatch, capsys):
         "none": lambda texts: np.zeros((len(texts), 3)),
     }
     monkeypatch.setattr(search, "encoders", lambda options: makes)
+    monkeypatch.setattr(probe, "PER_CLASS", (2, 32))
     monkeypatch.setattr(sys, "argv", ["probe", "--data", str(tmp_path)])
     probe.main()
-    printed = capsys.readouterr().out
-    assert "100 sentences" in printed
-    scores = {line.split("|")[1].strip(): line.split("|")[2] for line in printed.splitlines()[4:]}
-    assert float(scores["known"]) > 0.98 and float(scores["none"]) < 0.65
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    assert head == "| vectors | 2 a class | 32 a class | all 100 |"
+    scores = {name: cells for name, *cells in (row.strip("| ").split(" | ") for row in rows)}
+    assert list(scores) == ["TF-IDF", "known", "none"]
+    two, many = (list(map(float, re.findall(r"[\d.]+", cell))) for cell in scores["known"][:2])
+    assert two[1] < two[0] < many[0] <= many[2] and many[1] > 0.95
+    assert float(scores["known"][2]) > 0.98 and float(scores["none"][2]) < 0.65
