@@ -10,9 +10,10 @@ import zipfile
 from pathlib import Path
 
 PACKAGES = ("albert_tf", "export/albert_tf_export")
-TOP = (".gitignore", "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "SECURITY.md")
+LICENSES = ("LICENSE", "NOTICE")
+TOP = (".gitignore", "CHANGELOG.md", "CITATION.cff", *LICENSES, "README.md", "SECURITY.md")
 TOP += ("export/serving", "pyproject.toml", "requirements.txt")
-INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", *(f"licenses/{n}" for n in LICENSES))
 
 
 def tracked(checkout: Path, *names: str) -> dict[str, bytes]:
@@ -55,9 +56,9 @@ def main(checkout: Path, build: Path, other: Path) -> None:
     by_package = {name.removeprefix("export/"): content for name, content in packages.items()}
     compare(files, by_package, f"{wheel.name} must contain the tracked files of the packages.")
     compare(
-        {"LICENSE": info["licenses/LICENSE"]},
-        tracked(checkout, "LICENSE"),
-        "The license must be in it.",
+        {name: info[f"licenses/{name}"] for name in LICENSES},
+        tracked(checkout, *LICENSES),
+        f"{wheel.name} must contain the licenses.",
     )
 
     expected = {**packages, **tracked(checkout, *TOP), "PKG-INFO": info["METADATA"]}

@@ -1,4 +1,4 @@
-"""How well a linear classifier does on fixed vectors, from a few labels and from all of them.
+"""How well a linear classifier does on frozen vectors, from a few labels and from all of them.
 
     python -m benchmarks.probe --data SST-2-4000 --model small --encoder all-MiniLM-L6-v2
 

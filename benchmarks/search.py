@@ -6,8 +6,8 @@ The candidates are the sentences of all answers in a file of SQuAD's format. A s
 several questions is one candidate. Words are compared by the cosine of TF-IDF, and both ways are
 combined by adding the two cosines. A model's vectors are the means of its states; a folder of
 sentence-transformers has its own pooling. Prints a row of Markdown for each way: the share of
-questions whose sentence is first, the mean of 1 / rank, and the seconds that the vectors take,
-the loading of the model included.
+questions whose sentence is first, the mean of 1 / rank, and the seconds of processor time that the
+vectors take, the loading of the model included.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def main():
     options = parsed(parser)
     questions, sentences, of = pairs(options.squad)
     print(f"{len(questions):,} questions, {len(sentences):,} sentences\n")
-    print("| ways | accuracy | mean of 1 / rank | seconds |\n|---|---:|---:|---:|")
+    print("| ways | accuracy | mean of 1 / rank | processor s |\n|---|---:|---:|---:|")
 
     def show(name, similarities, seconds=""):
         accuracy, rank = scores(similarities, of)
@@ -131,9 +131,9 @@ def main():
     words = by_words(questions, sentences)
     show("TF-IDF", words)
     for name, make in encoders(options).items():
-        start = time.perf_counter()
+        start = time.process_time()
         meaning = by_vectors(make, questions, sentences)
-        show(name, meaning, f"{time.perf_counter() - start:.0f}")
+        show(name, meaning, f"{time.process_time() - start:.0f}")
         show(f"TF-IDF + {name}", words + meaning)
 
 

@@ -6,7 +6,8 @@
 Writes one sentence a line, and an empty line between documents: chapters of books, and paragraphs
 of everything else. The last chapter of each book is left out, as in `small_model`. Packages are
 `.deb` files; `apt-get -o Acquire::Languages=en update` fetches the descriptions of all packages.
-Writes each sentence once; a seed shuffles the documents.
+Writes each sentence once; a seed shuffles the documents. albert_tf/assets/small/README.md lists the
+licenses of the sources.
 """
 
 import argparse
@@ -135,57 +136,55 @@ class Source(NamedTuple):
         files: glob below the extracted package, the books or the root folder.
         paragraphs: reads those of a file.
         count: of sentences that are taken at most.
-        licence: of the text.
     """
 
     files: str
     paragraphs: object
     count: int
-    licence: str
 
 
 BOOKS, LISTS = "books", "var/lib/apt/lists"
 SOURCES = {
-    BOOKS: Source("*.txt*", book, 1_000_000, "public domain, editions CC0 1.0"),
-    "wordnet-base": Source("**/data.*", wordnet, 300_000, "WordNet 3.0's"),
-    LISTS: Source("*_main_*Translation-en.lz4", descriptions, 150_000, "each package's own, free"),
-    "dict-gcide": Source("**/*.dz", dictionary, 120_000, "GPL 2"),
-    "anarchism": Source("**/*.html", pages, 60_000, "GFDL 1.1, GPL 2"),
-    "wesnoth-1.16-data": Source("**/*.cfg", quoted, 60_000, "GPL 2"),
-    "fortunes": Source("**/*.u8", fortunes, 60_000, "quotations; collection BSD"),
-    "openjdk-17-doc": Source("**/java.base/**/*.html", pages, 40_000, "GPL 2"),
-    "endless-sky-data": Source("**/data/**/*.txt", quoted, 40_000, "GPL 3"),
-    "dict-foldoc": Source("**/*.dz", dictionary, 40_000, "GFDL 1.2"),
-    "perl-doc": Source("**/*.pod", plain, 40_000, "Artistic, GPL 1"),
-    "postgresql-doc-15": Source("**/*.html", pages, 40_000, "PostgreSQL's"),
-    "python3.11-doc": Source("**/*.html", pages, 30_000, "PSF 2"),
-    "python-django-doc": Source("**/*.html", pages, 30_000, "BSD"),
-    "naev-data": Source("**/*.lua", quoted, 30_000, "GPL 3, CC BY-SA"),
-    "widelands-data": Source("**/*.lua", quoted, 30_000, "GPL 2"),
-    "freedroidrpg-data": Source("**/*.lua", quoted, 30_000, "GPL 2"),
-    "stellarium-data": Source("**/*.en.utf8", pages, 20_000, "GPL 2, CC BY-SA"),
-    "erlang-doc": Source("**/*.html", pages, 20_000, "Apache 2.0"),
-    "apache2-doc": Source("**/*.html.en", pages, 20_000, "Apache 2.0"),
-    "linux-doc-6.12": Source("**/admin-guide/**/*.html", pages, 20_000, "GPL 2"),
-    "gimp-help-en": Source("**/*.html", pages, 20_000, "GFDL 1.2"),
-    "debian-handbook": Source("**/en-US/*.html", pages, 20_000, "GPL 2, CC BY-SA 3.0"),
-    "dict-jargon": Source("**/*.dz", dictionary, 20_000, "public domain"),
-    "freeorion-data": Source("**/stringtables/en.txt", plain, 20_000, "GPL 2, CC BY-SA 3.0"),
-    "crawl-common": Source("**/dat/d[ae]*/*.txt", plain, 20_000, "GPL 2"),
-    "gnucash-docs": Source("**/C/**/*.xml", pages, 20_000, "GFDL 1.1"),
-    "libreoffice-help-en-us": Source("**/*.html", pages, 20_000, "MPL 2.0"),
-    "manpages": Source("**/man?/*.gz", manual, 15_000, "each page's own, free"),
-    "manpages-dev": Source("**/man?/*.gz", manual, 15_000, "each page's own, free"),
-    "gnome-user-docs": Source("**/C/**/*.page", pages, 15_000, "CC BY-SA 3.0"),
-    "octave-doc": Source("**/*.html", pages, 15_000, "GPL 3"),
-    "r-doc-html": Source("**/*.html", pages, 15_000, "GPL 2"),
-    "git-doc": Source("**/*.html", pages, 15_000, "GPL 2"),
-    "sqlite3-doc": Source("**/*.html", pages, 15_000, "public domain"),
-    "vim-doc": Source("**/*.html", pages, 15_000, "Vim's"),
-    "debian-policy": Source("**/*.html", pages, 10_000, "GPL 2"),
-    "debian-reference-en": Source("**/*.html", pages, 10_000, "GPL 2"),
-    "developers-reference": Source("**/*.html", pages, 10_000, "GPL 2"),
-    "installation-guide-amd64": Source("**/en/*.html", pages, 10_000, "GPL 2"),
+    BOOKS: Source("*.txt*", book, 1_000_000),
+    "wordnet-base": Source("**/data.*", wordnet, 300_000),
+    LISTS: Source("*_main_*Translation-en.lz4", descriptions, 150_000),
+    "dict-gcide": Source("**/*.dz", dictionary, 120_000),
+    "anarchism": Source("**/*.html", pages, 60_000),
+    "wesnoth-1.16-data": Source("**/*.cfg", quoted, 60_000),
+    "fortunes": Source("**/*.u8", fortunes, 60_000),
+    "openjdk-17-doc": Source("**/java.base/**/*.html", pages, 40_000),
+    "endless-sky-data": Source("**/data/**/*.txt", quoted, 40_000),
+    "dict-foldoc": Source("**/*.dz", dictionary, 40_000),
+    "perl-doc": Source("**/*.pod", plain, 40_000),
+    "postgresql-doc-15": Source("**/*.html", pages, 40_000),
+    "python3.11-doc": Source("**/*.html", pages, 30_000),
+    "python-django-doc": Source("**/*.html", pages, 30_000),
+    "naev-data": Source("**/*.lua", quoted, 30_000),
+    "widelands-data": Source("**/*.lua", quoted, 30_000),
+    "freedroidrpg-data": Source("**/*.lua", quoted, 30_000),
+    "stellarium-data": Source("**/*.en.utf8", pages, 20_000),
+    "erlang-doc": Source("**/*.html", pages, 20_000),
+    "apache2-doc": Source("**/*.html.en", pages, 20_000),
+    "linux-doc-6.12": Source("**/admin-guide/**/*.html", pages, 20_000),
+    "gimp-help-en": Source("**/*.html", pages, 20_000),
+    "debian-handbook": Source("**/en-US/*.html", pages, 20_000),
+    "dict-jargon": Source("**/*.dz", dictionary, 20_000),
+    "freeorion-data": Source("**/stringtables/en.txt", plain, 20_000),
+    "crawl-common": Source("**/dat/d[ae]*/*.txt", plain, 20_000),
+    "gnucash-docs": Source("**/C/**/*.xml", pages, 20_000),
+    "libreoffice-help-en-us": Source("**/*.html", pages, 20_000),
+    "manpages": Source("**/man?/*.gz", manual, 15_000),
+    "manpages-dev": Source("**/man?/*.gz", manual, 15_000),
+    "gnome-user-docs": Source("**/C/**/*.page", pages, 15_000),
+    "octave-doc": Source("**/*.html", pages, 15_000),
+    "r-doc-html": Source("**/*.html", pages, 15_000),
+    "git-doc": Source("**/*.html", pages, 15_000),
+    "sqlite3-doc": Source("**/*.html", pages, 15_000),
+    "vim-doc": Source("**/*.html", pages, 15_000),
+    "debian-policy": Source("**/*.html", pages, 10_000),
+    "debian-reference-en": Source("**/*.html", pages, 10_000),
+    "developers-reference": Source("**/*.html", pages, 10_000),
+    "installation-guide-amd64": Source("**/en/*.html", pages, 10_000),
 }
 LEFT_OUT = {"ethnic", "men-women", "drugs", "ascii-art", "translate-me"}  # of the fortunes
 
@@ -212,7 +211,7 @@ def collect(folders, rng):
     """
     seen, documents = set(), []  # in lower case, as the tokenizer reads them
     for name, folder in folders:
-        files, paragraphs, count, _ = SOURCES[name]
+        files, paragraphs, count = SOURCES[name]
         paths = [path for path in sorted(folder.glob(files)) if path.is_file()]
         texts = {
             " ".join(text.split())

@@ -1,6 +1,8 @@
-"""The bundled model, found by its name without a network, and the bundled reviews."""
+"""The bundled model, found by its name without a network, the bundled reviews, and licenses."""
 
+import re
 import string
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from albert_tf.checkpoints.finder import find
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining, load_pretrained
 from albert_tf.text.tokenizer import AlbertTokenizer
+from benchmarks import sentences
 
+ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 14_500_000  # bytes
 
 
@@ -82,3 +86,34 @@ def test_it_fills_masks():
     found = pipeline("fill-mask", model="small")(list(words))
     for (text, word), answers in zip(words.items(), found, strict=True):
         assert word in [each["token_str"] for each in answers], text
+
+
+def test_every_source_of_the_training_text_has_one_license():
+    card = (assets.model("small") / "README.md").read_text("utf-8")
+    table = card.split("| license | sources |\n")[1].split("\n\n")[0]
+    rows = [
+        [cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines()[1:]
+    ]
+    sources = [source for _, names in rows for source in names.split(", ")]
+    expected = {*sentences.SOURCES} - {sentences.LISTS} | {"package descriptions"}
+    assert sorted(sources) == sorted(expected)
+    assert all(license for license, _ in rows)
+
+
+def test_the_distributions_contain_the_licenses_of_the_teacher():
+    licenses = re.search(r"^license-files = (.*)", (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert '"NOTICE"' in licenses and '"LICENSE"' in licenses
+    notice = (ROOT / "NOTICE").read_text("utf-8")
+    card = (assets.model("small") / "README.md").read_text("utf-8")
+    teacher = re.search("^base_model: (.*)", card, re.M)[1]
+    assert f"{teacher}, Apache License 2.0" in notice
+    assert "Copyright (c) Microsoft Corporation" in notice
+
+
+@pytest.mark.parametrize("folder", ["small", "reviews"])
+def test_links_work_where_the_package_is_installed(folder):
+    page = Path(assets.__file__).parent / folder / "README.md"
+    package = Path(assets.__file__).parents[1]
+    for link in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        target = (page.parent / link).resolve()
+        assert link.startswith("https://") or (package in target.parents and target.exists()), link

@@ -1,4 +1,4 @@
-"""Linear classifiers on fixed vectors."""
+"""Linear classifiers on frozen vectors."""
 
 import re
 import sys
