@@ -56,7 +56,7 @@ def main():
     train_texts, dev_texts = ([each.text for each in part] for part in parts)
     train_labels, dev_labels = (np.array([each.label for each in part]) for part in parts)
 
-    columns = [f"{count} a class" for count in PER_CLASS] + [f"all {len(train_texts):,}"]
+    columns = [f"{count} per class" for count in PER_CLASS] + [f"all {len(train_texts):,}"]
     print(f"| vectors | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
     words = TfidfVectorizer(sublinear_tf=True).fit(train_texts)
     for name, make in ({"TF-IDF": words.transform} | search.encoders(options)).items():

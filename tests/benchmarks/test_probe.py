@@ -27,7 +27,7 @@ def test_each_model_has_a_row(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["probe", "--data", str(tmp_path)])
     probe.main()
     head, _, *rows = capsys.readouterr().out.splitlines()
-    assert head == "| vectors | 2 a class | 32 a class | all 100 |"
+    assert head == "| vectors | 2 per class | 32 per class | all 100 |"
     scores = {name: cells for name, *cells in (row.strip("| ").split(" | ") for row in rows)}
     assert list(scores) == ["TF-IDF", "known", "none"]
     two, many = (list(map(float, re.findall(r"[\d.]+", cell))) for cell in scores["known"][:2])
