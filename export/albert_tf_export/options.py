@@ -12,6 +12,7 @@ from albert_tf.errors import UserError, check_extra, check_tensorflow_text
 from albert_tf.options import COUNT, Checked, Range, option
 
 if TYPE_CHECKING:
+    from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
     from albert_tf.models.base import PreTrainedModel
     from albert_tf.text.base_tokenizer import BaseTokenizer
 
@@ -133,9 +134,21 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     host: Literal["mediapipe"] | None = option(
         None,
-        help="form that a host demands: mediapipe, for its TextClassifier",
+        help="runtime to write the file for: mediapipe, for its TextClassifier and TextEmbedder",
         original=("for",),
         excludes=("ids_only",),
+    )
+    pooling: Pooling | None = option(
+        None,
+        help="vector of a text that an encoder returns in MediaPipe; default: the one defined in a "
+        "sentence-transformers folder",
+        metavar="POOLING",
+        needs="host",
+    )
+    normalize: bool | None = option(
+        None,
+        help="scale these vectors to unit length (L2); default: as defined in such a folder",
+        needs="host",
     )
     choices: int | None = option(
         None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
@@ -230,6 +243,31 @@ def check_model(
             "Leave pairs out."
         )
     return True
+
+
+def sentence_embedding(
+    model: "PreTrainedModel", pooling: Pooling | None, normalize: bool | None
+) -> "SentenceEmbedding | None":
+    """Returns the pooling that the options choose; by default, the one in the model's folder.
+
+    Returns None for an encoder without a pooling, and for models of other tasks.
+
+    Raises:
+        UserError: the model isn't an encoder and an option is set, `normalize` is set without a
+            pooling, or the folder's modules aren't supported.
+    """
+    from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
+    from albert_tf.models import AlbertModel
+
+    if isinstance(model, AlbertModel):
+        return chosen(model.sentence_embedding, pooling or FOLDER, normalize)
+    if pooling is not None or normalize is not None:
+        raise UserError(
+            "pooling and normalize apply only to encoders. Received: "
+            f"pooling={pooling!r}, normalize={normalize!r} with {type(model).__name__}. Export its "
+            "encoder, with model.albert (--task encoder)."
+        )
+    return None
 
 
 def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int | None) -> None:

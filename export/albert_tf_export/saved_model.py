@@ -21,7 +21,12 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf_export import check as checks
 from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import write
-from albert_tf_export.options import SavedModelOptions, check_model, in_precision
+from albert_tf_export.options import (
+    SavedModelOptions,
+    check_model,
+    in_precision,
+    sentence_embedding,
+)
 from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
@@ -33,7 +38,7 @@ from albert_tf_export.signatures import (
     masked_signature,
     text_signature,
 )
-from albert_tf_export.words import TextFunction, check_words, text_function
+from albert_tf_export.words import TextFunction, text_function
 
 UNROLL: Final = "last"  # a loop of all layers but the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
@@ -136,7 +141,7 @@ def _plan(
 ) -> _SavedModelPlan:
     """Refuses arguments that don't fit together."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    embedding = model.sentence_embedding() if options.pooling is None else None
+    embedding = sentence_embedding(model, options.pooling, options.normalize)
     if embedding is not None:
         limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or limit
@@ -147,7 +152,6 @@ def _plan(
             f"max_bytes must be at least {least} for max_length={max_length}. "
             f"Received: {options.max_bytes}."
         )
-    check_words(model, options.pooling, options.normalize)
     requests: Sequence[dict[str, Any]] = ()
     if options.warmup is not None:
         names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)

@@ -8,12 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import keras
+import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.exported import model_files, with_checksum
 from albert_tf.files import written_atomically
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -30,6 +33,7 @@ from albert_tf_export.options import (
     check_model,
     in_precision,
     refuse_left,
+    sentence_embedding,
 )
 from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, numeric, sample
@@ -47,9 +51,10 @@ from albert_tf_export.signatures import (
 
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
-# MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc), and its output.
+# MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc).
 NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
-OUTPUT: Final = "probabilities"
+# The output of a file for MediaPipe: of a classifier, of an encoder.
+PROBABILITIES, EMBEDDING = "probabilities", "embedding"
 
 
 @accepts_keywords(TFLiteOptions)
@@ -67,9 +72,9 @@ def export_tflite(
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
         `masked`: replaces `ids` where `predictions` is given; the positions to score are an input.
 
-    Unrolled layers take several times the memory of a loop. For `host="mediapipe"` the file has one
-    signature `ids`, unrolled, that returns `probabilities` alone, and the vocabulary in its
-    metadata.
+    Unrolled layers take several times the memory of a loop. With `host="mediapipe"` the file has
+    the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns only
+    `probabilities`, or the `embedding` `[1, H]` of an encoder that has a pooling.
 
     Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
     (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
@@ -128,6 +133,7 @@ class _TFLitePlan(NamedTuple):
         max_length: the most tokens of a text.
         pairs: whether texts come in pairs.
         choices: number of texts that multiple choice chooses from.
+        embedding: how an encoder's vector of a text is computed for MediaPipe.
         lengths: each signature of ids, and its number of tokens; None for any.
         has_text: whether there is a signature for strings.
     """
@@ -135,15 +141,20 @@ class _TFLitePlan(NamedTuple):
     max_length: int
     pairs: bool
     choices: int
+    embedding: SentenceEmbedding | None
     lengths: Mapping[str, int | None]
     has_text: bool
 
 
 def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
     """Refuses arguments that don't fit together."""
-    if options.host:
-        check_mediapipe(model, tokenizer, options)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    embedding = None
+    if options.host:
+        embedding = sentence_embedding(model, options.pooling, options.normalize)
+        check_mediapipe(model, tokenizer, options, embedding)
+    if embedding is not None:
+        limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or max(options.lengths, default=limit)
     pairs = check_model(model, tokenizer, max_length, options.pairs)
     check_fit(tokenizer, model.config, min(options.lengths, default=max_length))
@@ -159,7 +170,7 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     lengths: dict[str, int | None] = {f"{name}_{length}": length for length in options.lengths}
     has_text = not (options.ids_only or options.host)
     choices = options.choices or DEFAULT_CHOICES
-    return _TFLitePlan(max_length, pairs, choices, lengths or {name: None}, has_text)
+    return _TFLitePlan(max_length, pairs, choices, embedding, lengths or {name: None}, has_text)
 
 
 def _content(
@@ -195,7 +206,7 @@ def _signatures(
         for name, length in plan.lengths.items()
     ]
     if options.host:
-        return [for_mediapipe(signature, plan.max_length) for signature in signatures]
+        return [for_mediapipe(each, plan.max_length, plan.embedding) for each in signatures]
     if plan.has_text:
         text = text_signature(
             model,
@@ -219,12 +230,22 @@ def _samples(
         length: sample(model, tokenizer, length, plan.pairs, plan.choices, options.predictions or 1)
         for length in {plan.max_length, *options.lengths}
     }
-    name, outputs = MASKED if options.predictions else IDS, (OUTPUT,) if options.host else ()
+    if options.host:
+        return {IDS: _of_mediapipe(cases[plan.max_length][IDS], plan.embedding)}
+    name = MASKED if options.predictions else IDS
     samples = {
-        key: numeric(cases[length or plan.max_length][name], outputs)
-        for key, length in plan.lengths.items()
+        key: numeric(cases[length or plan.max_length][name]) for key, length in plan.lengths.items()
     }
     return samples | ({TEXT: cases[plan.max_length][TEXT]} if plan.has_text else {})
+
+
+def _of_mediapipe(case: Case, embedding: SentenceEmbedding | None) -> Case:
+    """Returns the case with the only output of a file for MediaPipe."""
+    if embedding is None:
+        return numeric(case, (PROBABILITIES,))
+    states = [row["last_hidden_state"] for row in case.expected]
+    vectors = [embedding(row[None], np.ones((1, len(row)), row.dtype))[0] for row in states]
+    return case._replace(expected=[{EMBEDDING: vector} for vector in vectors])
 
 
 def beside(path: Path, name: str) -> Path:
@@ -257,18 +278,25 @@ def check_mediapipe(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
     options: TFLiteOptions,
+    embedding: SentenceEmbedding | None = None,
 ) -> None:
-    """Refuses models and options that MediaPipe's TextClassifier can't have.
+    """Rejects models and options that MediaPipe's TextClassifier and TextEmbedder don't support.
 
-    It demands one graph, so that the layers can't be a loop, and reads the tokenizer and the names
-    of the tensors from the metadata. It lower-cases ASCII letters, cuts the text into tokens with
-    SentencePiece, and puts `[CLS]` and `[SEP]` around them.
+    MediaPipe requires a single graph, so the layers can't be a loop, and reads the tokenizer and
+    the names of the tensors from the metadata. It lower-cases ASCII letters, splits the text into
+    tokens with SentencePiece, and adds `[CLS]` and `[SEP]`.
     """
-    is_of_texts = isinstance(model, AlbertForSequenceClassification)
-    if not is_of_texts or model.problem_type == "regression":
+    is_classifier = isinstance(model, AlbertForSequenceClassification)
+    is_regression = is_classifier and model.problem_type == "regression"
+    if is_regression or not (is_classifier or isinstance(model, AlbertModel)):
         raise UserError(
-            "A model for MediaPipe must be a classifier of texts. Received: "
-            f"{'regression' if is_of_texts else type(model).__name__}. Leave host out."
+            "A model for MediaPipe must be a text classifier or an encoder. Received: "
+            f"{'regression' if is_regression else type(model).__name__}. Export it without host."
+        )
+    if not is_classifier and embedding is None:
+        raise UserError(
+            "An encoder for MediaPipe must return one vector per text. Received: no pooling. Pass "
+            "pooling='mean' or 'cls' (--pooling)."
         )
     if not isinstance(tokenizer, AlbertTokenizer) or not tokenizer.do_lower_case:
         raise UserError(
@@ -289,22 +317,32 @@ def check_mediapipe(
     wrong = [name for name, value in given.items() if value]
     if wrong:
         raise UserError(
-            "A file for MediaPipe must take one text at a time, and return probabilities alone. "
+            "A file for MediaPipe must take one text at a time, of any length. "
             f"Received: {', '.join(wrong)}. Leave {'it' if len(wrong) == 1 else 'them'} out."
         )
 
 
-def for_mediapipe(signature: Signature, max_length: int) -> Signature:
-    """Returns the signature with probabilities alone, and with longer sequences truncated.
+def for_mediapipe(
+    signature: Signature, max_length: int, embedding: SentenceEmbedding | None
+) -> Signature:
+    """Returns the signature with one output, and with longer sequences truncated.
 
-    MediaPipe truncates none, and after one that is too long every further call fails.
+    MediaPipe doesn't truncate, and every call after a sequence that is too long fails.
+
+    Args:
+        embedding: how an encoder's vector is computed; None for classifiers.
     """
 
     def function(*values: tf.Tensor) -> Tensors:
         length = tf.shape(values[0])[1]
         kept = tf.range(tf.minimum(length, max_length))
         kept = tf.where(kept == max_length - 1, length - 1, kept)  # The last one is [SEP].
-        values = tuple(tf.gather(value, kept, axis=1) for value in values)
-        return {OUTPUT: signature.function(*values)[OUTPUT]}
+        ids, mask, types = (tf.gather(value, kept, axis=1) for value in values)
+        outputs = signature.function(ids, mask, types)
+        if embedding is None:
+            return {PROBABILITIES: outputs[PROBABILITIES]}
+        return {
+            EMBEDDING: embedding(outputs["last_hidden_state"], tf.cast(mask, tf.float32), keras.ops)
+        }
 
     return replace(signature, function=function)

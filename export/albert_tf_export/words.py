@@ -14,8 +14,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints import Pooling
-from albert_tf.checkpoints.sentence_transformers import FOLDER, SentenceEmbedding, chosen
-from albert_tf.errors import UserError
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import (
     AlbertForQuestionAnswering,
@@ -31,7 +30,7 @@ from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED
-from albert_tf_export.options import refuse_left
+from albert_tf_export.options import refuse_left, sentence_embedding
 from albert_tf_export.signatures import Tensors, task_outputs
 
 DROPPED: Final = "CMSZ"  # Unicode's categories of characters that a vocabulary may leave out
@@ -85,7 +84,7 @@ def text_function(
     tagger single texts.
     """
     if isinstance(model, AlbertModel):
-        embedding = chosen(model.sentence_embedding, pooling or FOLDER, normalize)
+        embedding = sentence_embedding(model, pooling, normalize)
         if embedding is None:
             return None
         return TextFunction(model, tokenizer, preprocessor, unroll, embedding)
@@ -95,18 +94,6 @@ def text_function(
         return None
     refuse_left(tokenizer, "An answer with places in a text")
     return TextFunction(model, tokenizer, preprocessor, unroll)
-
-
-def check_words(model: PreTrainedModel, pooling: Pooling | None, normalize: bool | None) -> None:
-    """Refuses options of other tasks, and normalization without vectors."""
-    if isinstance(model, AlbertModel):
-        chosen(model.sentence_embedding, pooling or FOLDER, normalize)
-    elif pooling is not None or normalize is not None:
-        raise UserError(
-            "pooling and normalize apply only to encoders. Received: "
-            f"pooling={pooling!r}, normalize={normalize!r} with {type(model).__name__}. Export its "
-            "encoder, with model.albert (--task encoder)."
-        )
 
 
 def tags(

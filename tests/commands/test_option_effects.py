@@ -99,7 +99,8 @@ VALUES = {
     "export tflite": EXPORT
     | OF_TEXT
     | OF_FILE
-    | {"layers": "unrolled", "lengths": 8, "batch": "dynamic", "host": "mediapipe", "choices": 2},
+    | {"layers": "unrolled", "lengths": 8, "batch": "dynamic", "host": "mediapipe", "choices": 2}
+    | {"pooling": "cls", "normalize": True},
     "export onnx": EXPORT | OF_FILE,
     "export web": EXPORT
     | {"pairs": True, "lengths": 8, "quantize": "none", "node_modules": "modules"},
@@ -145,6 +146,7 @@ LINES = {
         "--model predict --output made --no-check",
         "--model predict --output made --no-check --ids-only",
         "--model predict --output made --no-check --host mediapipe",
+        "--model embed --output made --no-check --host mediapipe --pooling mean",
     ],
     "export onnx": ["--model predict --output made --no-check"],
     "export web": ["--model predict --output made --no-check "],

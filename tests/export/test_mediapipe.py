@@ -1,4 +1,4 @@
-"""MediaPipe's TextClassifier gives the labels and probabilities of Keras for strings."""
+"""MediaPipe's TextClassifier and TextEmbedder return for strings what Keras returns."""
 
 import io
 import json
@@ -11,10 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
 from albert_tf_export import export_tflite
 from albert_tf_export.options import TFLiteOptions
 from albert_tf_export.tflite import check_mediapipe
 
+from albert_tf import AlbertModel, pipeline
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import train_vocabulary
@@ -27,27 +31,49 @@ TEXTS = [
     "noisy mess " * 40,
     "slow",
 ]
-# In place of the page's last line.
-ANSWER = """
+# In place of the last line of the page's block for a task.
+ANSWERS = {
+    "TextClassifier": """
     for line in json.load(sys.stdin):
         (head,) = classifier.classify(line).classifications
-        probabilities = {each.category_name: each.score for each in head.categories}
-        print("ODDS", json.dumps([head.head_name, probabilities]))
-"""
+        found = {each.category_name: each.score for each in head.categories}
+        print("ANSWER", json.dumps([head.head_name, found]))
+""",
+    "TextEmbedder": """
+    for line in json.load(sys.stdin):
+        (head,) = embedder.embed(line).embeddings
+        print("ANSWER", json.dumps([head.head_name, head.embedding.tolist()]))
+""",
+}
+PAGE = Path(__file__).parents[2] / "docs" / "mobile.md"
 
 
-def page_script():
-    """Returns the page's Python, for another file and for texts on standard input.
+def answers(task, path):
+    """Runs the page's Python for a MediaPipe task, with another file and with `TEXTS`.
 
-    It runs in a process of its own: MediaPipe brings another TensorFlow Lite.
+    It runs in its own process because MediaPipe contains another TensorFlow Lite.
+
+    Returns:
+        The name of the output and its values, for each text.
     """
-    page = Path(__file__).parents[2] / "docs" / "mobile.md"
-    _, code = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    *lines, last = code.splitlines()
-    assert last.startswith("    print(classifier.classify(")
-    code = "\n".join(lines)
-    assert '"phone.tflite"' in code
-    return "import json, sys\n" + code.replace('"phone.tflite"', "sys.argv[1]") + ANSWER
+    blocks = re.findall(r"```python\n(.*?)\n```", PAGE.read_text("utf-8"), re.DOTALL)
+    (block,) = (each for each in blocks if "mediapipe" in each)
+    imports, *parts = block.split("\n\n")
+    (part,) = (each for each in parts if f"text.{task}." in each)
+    part, last = part.rsplit("\n", 1)
+    assert last.startswith("    print(")
+    part, count = re.subn(r'(?<=model_asset_path=)"[\w.]+"', "sys.argv[1]", part)
+    assert count == 1
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, sys\n{imports}\n{part}{ANSWERS[task]}", path],
+        input=json.dumps(TEXTS),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    return [json.loads(line[7:]) for line in lines if line.startswith("ANSWER ")]
 
 
 @pytest.fixture
@@ -73,33 +99,72 @@ def test_the_file_has_what_mediapipe_reads(exported, tokenizer):
 def test_mediapipe_answers_as_keras(options, exported, classifier, tokenizer):
     pytest.importorskip("mediapipe")
     report = exported(**options)
-    answer = subprocess.run(
-        [sys.executable, "-c", page_script(), report.path],
-        input=json.dumps(TEXTS),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert answer.returncode == 0, answer.stderr
-    lines = [line[5:] for line in answer.stdout.splitlines() if line.startswith("ODDS ")]
     features = tokenizer(
         TEXTS, padding=True, truncation=True, split_special_tokens=True, return_tensors="np"
     )
     expected = np.asarray(classifier.probabilities(classifier(dict(features))["logits"]))
     assert len(set(expected.argmax(axis=1))) > 1
     tolerance = report.differences["ids"].tolerance
-    for (head, probabilities), row in zip(map(json.loads, lines), expected, strict=True):
+    found = answers("TextClassifier", report.path)
+    for (head, probabilities), row in zip(found, expected, strict=True):
         assert head == "probabilities"
-        found = [probabilities[name] for name in ("bad", "naïve", "good")]
-        np.testing.assert_allclose(found, row, rtol=0, atol=tolerance)
-        assert np.argmax(found) == row.argmax()
+        values = [probabilities[name] for name in ("bad", "naïve", "good")]
+        np.testing.assert_allclose(values, row, rtol=0, atol=tolerance)
+        assert np.argmax(values) == row.argmax()
+
+
+@pytest.fixture(scope="module")
+def sentence_model(make_model, tokenizer, tmp_path_factory):
+    """Returns an encoder from a sentence-transformers folder: unit vectors, 12 tokens."""
+    folder = tmp_path_factory.mktemp("sentences")
+    model = make_model("encoder")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    embedding = SentenceEmbedding("max", normalize=True, max_length=12)
+    sentence_transformers.write(folder, embedding, model.config.hidden_size)
+    return AlbertModel.from_pretrained(folder)
+
+
+def test_the_vectors_of_a_folder(checked, sentence_model, tokenizer):
+    report = checked(export_tflite, sentence_model, host="mediapipe")
+    assert report.differences["ids"].output == "embedding"
+    run = Interpreter(str(report.path)).get_signature_runner("ids")
+    long = dict(tokenizer(TEXTS[4], truncation=True, return_tensors="np"))
+    assert long["input_ids"].shape == (1, 24)
+    expected = pipeline("feature-extraction", sentence_model, tokenizer)(TEXTS[4], truncation=True)
+    np.testing.assert_allclose(run(**long)["embedding"], [expected], rtol=0, atol=1e-6)
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("name", ["a folder", "small"])
+def test_mediapipe_returns_the_vectors_of_the_pipeline(
+    name, checked, sentence_model, tokenizer, tmp_path
+):
+    pytest.importorskip("mediapipe")
+    if name == "small":
+        model, tokenizer = (each.from_pretrained(name) for each in (AlbertModel, AlbertTokenizer))
+        options = {"pooling": "mean", "normalize": True}
+        path = tmp_path / "vectors.tflite"
+        export_tflite(model, tokenizer, path, host="mediapipe", check=False, **options)
+    else:
+        model, options = sentence_model, {}
+        path = checked(export_tflite, model, host="mediapipe").path
+    embed = pipeline("feature-extraction", model, tokenizer, truncation=True, **options)
+    found = answers("TextEmbedder", path)
+    assert [head for head, _ in found] == ["embedding"] * len(TEXTS)
+    vectors = np.array([vector for _, vector in found])
+    np.testing.assert_allclose(vectors, embed(TEXTS), rtol=0, atol=1e-5)
+    assert np.ptp(vectors, axis=0).max() > 0.1  # they differ between texts
 
 
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("token-classification", {}, "of texts. Received: AlbertForTokenClassification"),
-        ("regression", {}, "of texts. Received: regression"),
+        ("token-classification", {}, "or an encoder. Received: AlbertForTokenClassification"),
+        ("regression", {}, "or an encoder. Received: regression"),
+        ("encoder", {}, "one vector per text. Received: no pooling.*'mean'.*--pooling"),
+        ("encoder", {"normalize": True}, "normalize needs a pooling"),
+        ("several-labels", {"pooling": "cls"}, "apply only to encoders. Received: pooling='cls'"),
         ("several-labels", {"pairs": True}, "one text at a time.* Received: pairs. Leave it out"),
         ("several-labels", {"lengths": (8,), "batch": 2}, "Received: lengths, batch. Leave them"),
     ],

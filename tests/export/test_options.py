@@ -46,6 +46,7 @@ def test_vocabularies_that_differ(export, make_classifier, tokenizer, tmp_path):
         ("masked-lm", {"choices": 3}, "models such as AlbertForMultipleChoice. .* choices=3"),
         ("encoder", {"predictions": 2}, "Received: predictions=2 with AlbertModel"),
         ("encoder", {"host": "mediapipe", "ids_only": True}, "--host excludes --ids-only"),
+        ("encoder", {"pooling": "mean", "normalize": True}, "^--pooling needs --host.$"),
         ("encoder", {"host": "mediapipe", "layers": "unrolled"}, "--layers excludes --host"),
         ("encoder", {"lengths": (8,), "max_length": 16}, "lengths excludes --max-length"),
         ("encoder", {"lengths": (8, 8)}, "lengths must be different whole numbers.* .8, 8"),
