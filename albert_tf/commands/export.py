@@ -33,6 +33,7 @@ EXAMPLES = """examples:
   albert-tf export tflite --model my-model --task masked-lm --predictions 1 --ids-only \\
       --output my-model.tflite
   albert-tf export tflite --model my-model --output my-model.tflite --for mediapipe
+  albert-tf export tflite --model my-encoder --output vectors.tflite --for mediapipe --pooling mean
   albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 

@@ -140,9 +140,8 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="vector of a text that an encoder returns in MediaPipe; default: the one defined in a "
+        help="how an encoder makes one vector per text for MediaPipe; default: as defined in a "
         "sentence-transformers folder",
-        metavar="POOLING",
         needs="host",
     )
     normalize: bool | None = option(

@@ -54,8 +54,8 @@ def export_saved_model(
 ) -> Report:
     """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
-    Its signatures, for any batch and length (`signatures.py` lists their inputs and outputs,
-    `words.py` answers in words):
+    Its signatures, for any batch and up to `max_position_embeddings` ids in a row (`signatures.py`
+    lists their inputs and outputs, `words.py` answers in words):
         `text`: takes strings, and answers in words where the task has them; also `serving_default`.
         `ids`: takes ids; `serving_default` if there is no `text`.
         `masked`: takes ids and the positions to score; for models that predict masked tokens.

@@ -54,7 +54,8 @@ DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 # MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc).
 NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
 # The output of a file for MediaPipe: of a classifier, of an encoder.
-PROBABILITIES, EMBEDDING = "probabilities", "embedding"
+PROBABILITIES: Final = "probabilities"
+EMBEDDING: Final = "embedding"
 
 
 @accepts_keywords(TFLiteOptions)
@@ -67,7 +68,8 @@ def export_tflite(
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
     Its signatures (`signatures.py` lists their inputs and outputs):
-        `ids`: takes any number of ids, and returns numbers. Every interpreter runs it.
+        `ids`: takes `[1, T]` ids, T up to `max_position_embeddings`, and returns numbers. Every
+            interpreter runs it.
         `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
         `masked`: replaces `ids` where `predictions` is given; the positions to score are an input.
@@ -291,7 +293,7 @@ def check_mediapipe(
     if is_regression or not (is_classifier or isinstance(model, AlbertModel)):
         raise UserError(
             "A model for MediaPipe must be a text classifier or an encoder. Received: "
-            f"{'regression' if is_regression else type(model).__name__}. Export it without host."
+            f"{'regression' if is_regression else type(model).__name__}. Leave host (--for) out."
         )
     if not is_classifier and embedding is None:
         raise UserError(
