@@ -13,13 +13,24 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import written_atomically
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
+Class = TypeVar("Class")
 FILE: Final = "options.yaml"
 DecayForm = Literal["original", "usual"]  # of `WarmupPolynomialDecay`
 # The largest numbers where a range has no upper bound: they become int32 and float32.
@@ -323,16 +334,47 @@ def accepts_keywords(
 def without_foreign(
     arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
 ) -> dict[str, Any]:
-    """Drops transformers' arguments that change nothing here; refuses other values of them."""
+    """Drops arguments of transformers that have no effect here, and rejects their other values.
+
+    Args:
+        arguments: by name; those that aren't `foreign` are returned.
+        foreign: the only accepted value of each, and what to do instead of passing another one.
+    """
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
-        is_same = value is same or (isinstance(value, str) and value == same)
+        is_same = isinstance(value, type(same)) and value == same
         if value is not None and not is_same:
             raise UserError(
                 f"{name} must be {same} or left out. Received: "
                 f"{name}={short_repr(value)}. {way_out}"
             )
     return {name: value for name, value in arguments.items() if name not in foreign}
+
+
+def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
+    """Adds methods of transformers that only raise an error, which says what to write instead.
+
+    A method that the class has already stays: a Keras model on torch has `to` and `eval`.
+
+    Args:
+        ways_out: what to write, by the name of the method.
+    """
+
+    def decorate(cls: type[Class]) -> type[Class]:
+        for name, way_out in ways_out.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, _missing_method(name, way_out))
+        return cls
+
+    return decorate
+
+
+def _missing_method(name: str, way_out: str) -> Callable[..., NoReturn]:
+    def method(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UserError(f"There is no {name}() here. {way_out}")
+
+    method.__name__, method.__doc__ = name, f"Raises UserError. {way_out}"
+    return method
 
 
 def _kind(hint: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from albert_tf.text.encoding import (
     make_sequences,
     pad_rows,
 )
+from albert_tf.text.huggingface import FROM_PRETRAINED, TokenizerNames
 from albert_tf.text.tokenizer_files import (
     TOKENIZER_CONFIG,
     json_files,
@@ -54,9 +55,6 @@ from albert_tf.text.tokenizer_files import (
 NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _ALL_CORES: Final = -1
-# Arguments of transformers' `from_pretrained`: the value that changes nothing, and the way out.
-_FOREIGN: Final = {"trust_remote_code": (False, "No code is loaded.")}
-
 
 # What a vocabulary decides; an assignment would change neither ids nor files.
 _FIXED: Final = frozenset(
@@ -65,7 +63,7 @@ _FIXED: Final = frozenset(
 )
 
 
-class BaseTokenizer(ABC):
+class BaseTokenizer(TokenizerNames, ABC):
     """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
     Args:
@@ -190,20 +188,23 @@ class BaseTokenizer(ABC):
         stride: int = 0,
         is_split_into_words: bool = False,
         pad_to_multiple_of: int | None = None,
+        padding_side: str | None = None,
         truncation_side: str | None = None,
         split_special_tokens: bool | None = None,
         return_tensors: Tensors | None = None,
-        return_token_type_ids: bool = True,
-        return_attention_mask: bool = True,
+        return_token_type_ids: bool | None = None,
+        return_attention_mask: bool | None = None,
         return_offsets_mapping: bool = False,
         return_overflowing_tokens: bool = False,
+        return_special_tokens_mask: bool = False,
+        return_length: bool = False,
         verbose: bool = True,
     ) -> BatchEncoding:
         """Encodes a text, a pair of texts, or a batch of either.
 
         Args:
-            text, text_pair: a str, bytes in UTF-8, or lists of them. A list of tuples of two texts
-                is a batch of pairs.
+            text, text_pair: a str, bytes in UTF-8, or lists of them. A list of tuples or lists of
+                two texts is a batch of pairs.
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False. Default:
                 "longest_first" if `max_length` is given without padding.
@@ -211,12 +212,17 @@ class BaseTokenizer(ABC):
             stride: number of tokens that a window shares with the one before it.
             is_split_into_words: the texts are lists of words, each encoded as if after a space;
                 `word_ids` of the result returns the word of each position.
-            truncation_side, split_special_tokens: override the constructor's for this call.
+            padding_side, truncation_side, split_special_tokens: override the constructor's for
+                this call.
+            return_token_type_ids, return_attention_mask: False leaves the feature out.
             return_offsets_mapping: add `(start, end)` of each token in the raw text, or in its
                 word for split texts, in characters; a stray byte counts as one, and special
                 tokens have `(0, 0)`.
             return_overflowing_tokens: return truncated tokens as further sequences;
                 `overflow_to_sample_mapping` has the index of each sequence's text.
+            return_special_tokens_mask: add 1 for each special token around the texts and for
+                padding, 0 for tokens of a text.
+            return_length: add `length`, the length of each sequence, padding included.
             verbose: warn once of a sequence beyond `model_max_length` that isn't truncated.
         Returns:
             `input_ids`, `token_type_ids`, `attention_mask` and the requested features: lists for
@@ -228,7 +234,7 @@ class BaseTokenizer(ABC):
         if truncation is None:
             truncation = max_length is not None and padding is False
         length = self.model_max_length if max_length is None else max_length
-        side = checked_side(self.padding_side)
+        side = checked_side(padding_side or self.padding_side)
         texts, pairs, is_batch = (as_words if is_split_into_words else as_texts)(text, text_pair)
         split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
         options: dict[str, Any] = {
@@ -243,8 +249,9 @@ class BaseTokenizer(ABC):
         sequences = self._sequences(texts, pairs, are_words, split, return_offsets_mapping, options)
         requested = {
             "input_ids": True,
-            "token_type_ids": return_token_type_ids,
-            "attention_mask": return_attention_mask,
+            "token_type_ids": return_token_type_ids is not False,
+            "attention_mask": return_attention_mask is not False,
+            "special_tokens_mask": return_special_tokens_mask,
             "offset_mapping": return_offsets_mapping,
             "overflow_to_sample_mapping": return_overflowing_tokens,
         }
@@ -260,9 +267,13 @@ class BaseTokenizer(ABC):
         lengths = np.maximum(ids.lengths, ids.width).tolist()
         if verbose and max(lengths, default=0) > self.model_max_length and max_length is None:
             self._warn_of_length(max(lengths))
+        if return_length:
+            features["length"] = lengths
         features = as_tensors(features, return_tensors)
         if not is_batch and not return_overflowing_tokens and return_tensors is None:
-            features = {name: values[0] for name, values in features.items()}
+            features = {
+                name: values if name == "length" else values[0] for name, values in features.items()
+            }
         if return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, side)
         # Offsets take ten times as long as ids: the encoding asks for them when they are needed,
@@ -357,12 +368,16 @@ class BaseTokenizer(ABC):
         max_length: int | None = None,
         pad_to_multiple_of: int | None = None,
         padding_side: str | None = None,
+        return_attention_mask: bool | None = None,
         return_tensors: Tensors | None = None,
+        verbose: bool = True,
     ) -> BatchEncoding:
         """Pads encoded sequences to the same length.
 
         Args:
             encoded_inputs: one encoding, a batch, or a list of single encodings.
+            return_attention_mask: False adds no `attention_mask` where there is none.
+            verbose: has no effect.
         Raises:
             ValueError: `input_ids` are missing, or options contradict each other.
         """
@@ -378,7 +393,7 @@ class BaseTokenizer(ABC):
         is_single = bool(features["input_ids"]) and isinstance(features["input_ids"][0], int)
         if is_single:
             features = {name: [values] for name, values in features.items()}
-        if "attention_mask" not in features:
+        if "attention_mask" not in features and return_attention_mask is not False:
             features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
         rows = {
             name: RaggedRows.of(values) if name == "input_ids" or name in PADDING else values
@@ -420,17 +435,17 @@ class BaseTokenizer(ABC):
         """Returns every token with its id."""
         return {self._token(index): index for index in range(self.vocab_size)}
 
-    def tokenize(self, text: Text, pair: Text | None = None) -> list[str]:
-        """Returns the tokens as strings."""
-        texts = [text] if pair is None else [text, pair]
-        return [
-            token
-            for text in texts
-            for segment in self._segments(text, self.split_special_tokens)
-            for token in (
-                [segment.content] if segment.is_special else self._tokenize(segment.content)
-            )
-        ]
+    def tokenize(
+        self, text: Text, pair: Text | None = None, add_special_tokens: bool = False
+    ) -> list[str]:
+        """Returns the tokens as strings, by default without `[CLS]` and `[SEP]`."""
+        tokens = [self.cls_token] if add_special_tokens else []
+        for each in [text] if pair is None else [text, pair]:
+            for segment in self._segments(each, self.split_special_tokens):
+                is_special, content = segment.is_special, segment.content
+                tokens += [content] if is_special else self._tokenize(content)
+            tokens += [self.sep_token] if add_special_tokens else []
+        return tokens
 
     @overload
     def convert_tokens_to_ids(self, tokens: str) -> int: ...
@@ -480,14 +495,17 @@ class BaseTokenizer(ABC):
         token_ids: Any,
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
-    ) -> str:
-        """Returns the normalized text of ids (one, a list, or an array of rank 1).
+    ) -> Any:
+        """Returns the normalized text of ids (one, a list, or an array), or a list of texts for
+        several sequences.
 
-        `clean_up_tokenization_spaces` has no effect: tokens say where spaces are.
+        `clean_up_tokenization_spaces` has no effect: the vocabulary decides where spaces are.
         """
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
         ids = [ids] if isinstance(ids, int) else ids
+        if len(ids) and hasattr(ids[0], "__len__"):
+            return self.batch_decode(ids, skip_special_tokens)
         return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
 
     def batch_decode(
@@ -498,17 +516,6 @@ class BaseTokenizer(ABC):
     ) -> list[str]:
         """Returns the normalized text of each sequence of ids."""
         return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
-
-    def build_inputs_with_special_tokens(
-        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
-    ) -> list[int]:
-        """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
-        texts = [
-            Tokens(np.asarray(each, np.int32))
-            for each in (token_ids_0, token_ids_1)
-            if each is not None
-        ]
-        return EncodedSequence(texts, self.special).input_ids
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
         """Adds tokens to the vocabulary file itself, so that every runtime knows them.
@@ -538,8 +545,14 @@ class BaseTokenizer(ABC):
         """
         return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str]) -> tuple[str, ...]:
-        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`."""
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], **options: Any
+    ) -> tuple[str, ...]:
+        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`.
+
+        Options of transformers are accepted with their defaults.
+        """
+        self._check_saving(options)
         return write_tokenizer(save_directory, self.files())
 
     def files(self) -> dict[str, bytes]:
@@ -579,8 +592,7 @@ class BaseTokenizer(ABC):
             UserError: there is no such name, or no vocabulary or several; or it lacks a token that
                 transformers keeps beside it.
         """
-        hub_options, options = split_hub_options(without_foreign(options, _FOREIGN))
-        options.pop("use_fast", None)
+        hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
         stored = read_tokenizer(name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
         refuse_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
@@ -636,7 +648,7 @@ def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]
             )
         return [text], None if pair is None else [pair], False
     first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
-    if second is None and first and all(isinstance(e, tuple) and len(e) == 2 for e in first):
+    if second is None and first and all(isinstance(e, tuple | list) and len(e) == 2 for e in first):
         first, second = map(list, zip(*first, strict=True))
     return first, _of_one_length(first, second), True
 
@@ -698,8 +710,9 @@ def as_text(text: Text) -> str:
     if not isinstance(text, str):
         raise TypeError(
             "A text must be a str, or bytes in UTF-8. "
-            f"Received: {text!r} of type {type(text).__name__}. "
-            "Give a text, or a list of texts for a batch."
+            f"Received: {short_repr(text)} of type {type(text).__name__}. Pass a text, a list of "
+            "texts, or a list of tuples of two texts; lists of words require "
+            "is_split_into_words=True."
         )
     return text if text.isascii() else _SURROGATES.sub(NO_CHARACTER, text)
 

@@ -12,6 +12,7 @@ import numpy as np
 import optree
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.text.huggingface import EncodingNames
 
 Text = str | bytes
 Side = Literal["right", "left"]
@@ -43,6 +44,7 @@ LONGEST = 1_000_000  # Hugging Face writes 1e30 where a tokenizer has no limit.
 PADDING: dict[str, Any] = {
     "token_type_ids": 0,
     "attention_mask": 0,
+    "special_tokens_mask": 1,
     "offset_mapping": NO_TEXT,
 }
 
@@ -223,6 +225,10 @@ class Positions:
     @property
     def attention_mask(self) -> np.ndarray:
         return np.ones(len(self.is_text), np.int32)
+
+    @property
+    def special_tokens_mask(self) -> np.ndarray:
+        return (~self.is_text).astype(np.int32)
 
     @property
     def offset_mapping(self) -> np.ndarray:
@@ -442,11 +448,12 @@ def default_stride(length: int) -> int:
     return min(STRIDE, (length - special_count(False)) // 4)
 
 
-class BatchEncoding(dict[str, Any]):
+class BatchEncoding(EncodingNames, dict[str, Any]):
     """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
 
-    The methods align tokens with the words and characters of the texts. They work on the
-    tokenizer's own result; a copied or unpickled encoding has only the features.
+    The methods align tokens with the words and characters of the texts; those of transformers are
+    in `EncodingNames`. They work on the tokenizer's own result; a copied or unpickled encoding has
+    only the features.
 
     Args:
         features: lists or arrays by name.
@@ -495,27 +502,6 @@ class BatchEncoding(dict[str, Any]):
         if not sequence.has_words:
             sequence = self._with_offsets[batch_index]
         return self._padded(batch_index, sequence.word_ids, None)
-
-    def char_to_token(
-        self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
-    ) -> int | None:
-        """Returns the first position that covers a character.
-
-        Takes `(sequence, character)`, or `(character)` for sequence 0.
-
-        Args:
-            sequence_index: 0 for a character of the first text, 1 for one of the second.
-        Returns:
-            None for white space between tokens, and for truncated text.
-        """
-        index = 0 if char_index is None else batch_or_char_index
-        character = batch_or_char_index if char_index is None else char_index
-        offsets = self._offsets(index)
-        for position, text in enumerate(self.sequence_ids(index)):
-            start, end = offsets[position]
-            if text == sequence_index and start <= character < end:
-                return position
-        return None
 
     @cached_property
     def _with_offsets(self) -> Sequence[EncodedSequence]:

@@ -15,6 +15,7 @@ from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer, as_text, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
+from albert_tf.text.huggingface import SENTENCEPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.model_file import DigitComma, Quotes, Source
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
@@ -48,6 +49,7 @@ class AlbertTokenizer(BaseTokenizer):
             layer `AlbertPreprocessor` always reads it as plain text.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the end of a text that truncation takes from.
+        **foreign: other arguments of transformers' class, with their default values.
     Raises:
         UserError: the file isn't an ALBERT vocabulary, or was baked with other options.
     """
@@ -67,6 +69,7 @@ class AlbertTokenizer(BaseTokenizer):
         self,
         vocab_file: Source,
         do_lower_case: bool | None = None,
+        *,
         keep_accents: bool | None = None,
         digit_comma: DigitComma | None = None,
         quotes: Quotes | None = None,
@@ -74,7 +77,10 @@ class AlbertTokenizer(BaseTokenizer):
         split_special_tokens: bool = False,
         padding_side: Side = "right",
         truncation_side: Side = "right",
+        **foreign: Any,
     ):
+        own_arguments(foreign, SENTENCEPIECE_ARGUMENTS, self.SETTINGS)
+        self.vocab_file = path_of(vocab_file)
         self._model, self.baked = ensure_baked(
             vocab_file,
             lower_case=do_lower_case,

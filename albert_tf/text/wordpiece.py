@@ -38,6 +38,7 @@ from albert_tf.files import read_json
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
+from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
@@ -302,8 +303,9 @@ class WordPieceTokenizer(BaseTokenizer):
         split_special_tokens: as `AlbertTokenizer`'s.
         padding_side: as `AlbertTokenizer`'s.
         truncation_side: as `AlbertTokenizer`'s.
-        **special: the special tokens: `pad_token`, `unk_token`, `cls_token`, `sep_token`,
-            `mask_token`. Default: `[PAD]`, `[UNK]` and so on.
+        **options: the special tokens, `pad_token`, `unk_token`, `cls_token`, `sep_token` and
+            `mask_token` (default: `[PAD]`, `[UNK]` and so on); other arguments of transformers'
+            class, with their default values.
     Raises:
         UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token.
     """
@@ -329,14 +331,10 @@ class WordPieceTokenizer(BaseTokenizer):
         split_special_tokens: bool = False,
         padding_side: Side = "right",
         truncation_side: Side = "right",
-        **special: str,
+        **options: Any,
     ):
-        unknown = [name for name in special if name not in SPECIAL_NAMES]
-        if unknown:
-            raise TypeError(
-                f"A WordPiece tokenizer's options are {', '.join(self.SETTINGS)}. "
-                f"Received: {', '.join(unknown)}. Leave them out."
-            )
+        special = own_arguments(options, WORDPIECE_ARGUMENTS, self.SETTINGS)
+        self.vocab_file = path_of(vocab_file)
         self.do_lower_case, self.strip_accents = do_lower_case, strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
         self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
