@@ -6,14 +6,14 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import read_json, write_json
-from albert_tf.options import RATE, Range
+from albert_tf.files import as_json, read_json, write_json
+from albert_tf.options import RATE, Range, without_foreign, without_methods
 
 logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=type)
@@ -23,6 +23,7 @@ ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
 SHARING: Final = ("all", "attention", "ffn", "none")
 _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "hidden_act": ACTIVATIONS,
+    "position_embedding_type": ("absolute",),
     "share": SHARING,
     "answerability": (True, False),
     "problem_type": (
@@ -124,12 +125,28 @@ _HF_BOOKKEEPING: Final = frozenset(
     tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
     transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
 )
-# Keys of which ALBERT implements one value.
+# Keys of which ALBERT implements one value; all but the second are no fields.
 FIXED: Final[Mapping[str, Any]] = {
     "model_type": "albert",
     "position_embedding_type": "absolute",
     "tie_word_embeddings": True,
 }
+_IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
+_PRUNED: Final = "All layers have all heads: use the checkpoint before pruning."
+_ENCODER: Final = "Every token attends to all others, as in every ALBERT."
+# Arguments of transformers' constructor that also are attributes: the only value, and the way out.
+_BOOKKEEPING_VALUES: Final[Mapping[str, tuple[Any, str]]] = {
+    "return_dict": (True, "Call outputs.to_tuple(), or read outputs[0]."),
+    "output_attentions": (False, _IN_CALLS.format("output_attentions")),
+    "output_hidden_states": (False, _IN_CALLS.format("output_hidden_states")),
+    "torchscript": (False, "Export the model with albert_tf.export_saved_model."),
+    "is_decoder": (False, _ENCODER),
+    "is_encoder_decoder": (False, _ENCODER),
+    "add_cross_attention": (False, _ENCODER),
+    "pruned_heads": ({}, _PRUNED),
+}
+_CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
+_SAVING: Final = {"push_to_hub": (False, "Call push_to_hub(repo_id) of the model.")}
 # Fields that Google's files have; every other key is written by Hugging Face alone.
 GOOGLE_FIELDS: Final = frozenset(
     """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
@@ -137,7 +154,7 @@ GOOGLE_FIELDS: Final = frozenset(
     num_attention_heads num_hidden_groups num_hidden_layers type_vocab_size
     vocab_size""".split()  # noqa: SIM905
 )
-# Keys of this project and of transformers beside the fields.
+# Keys of this project and of transformers besides the fields.
 _OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
 # Fields that transformers lacks, and a problem type that it infers: only written if set.
 _OMITTED: Final = {
@@ -176,27 +193,34 @@ def _number(default: float, allowed: Range) -> Any:
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
-def _refuse_of_calls(names: Iterable[str]) -> None:
-    """Refuses what transformers' configurations have, and here is an argument of calls."""
-    for name in names:
-        if name in ("output_attentions", "output_hidden_states"):
-            raise TypeError(
-                f"{name} is no field of a configuration. Give it to each call: "
-                f"model(inputs, {name}=True)."
-            )
+def _own_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Returns the fields among a constructor's arguments, with the labels merged.
+
+    Drops transformers' arguments about a run or the library, as `from_dict` does.
+
+    Args:
+        arguments: by name.
+        count: number of classes; see `_merged_labels`.
+    Raises:
+        UserError: a value that no ALBERT implements.
+    """
+    arguments = without_foreign(arguments, _BOOKKEEPING_VALUES)
+    _check_constants(arguments)
+    dropped = _HF_BOOKKEEPING | _CONSTANTS.keys() - _FIELDS
+    own = {name: value for name, value in arguments.items() if name not in dropped}
+    return _merged_labels(own, count)
 
 
 def _as_in_transformers(cls: Config) -> Config:
-    """Lets the constructor take `num_labels` and `label2id`; says how to change a field."""
+    """Lets the constructor take transformers' other arguments; says how to change a field."""
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
-    def init(self: Any, *args: Any, **fields: Any) -> None:
-        _refuse_of_calls(fields)
-        construct(self, *args, **_merged_labels(fields, len(_UNNAMED)))
+    def init(self: Any, *args: Any, **arguments: Any) -> None:
+        construct(self, *args, **_own_fields(arguments, len(_UNNAMED)))
 
     def refuse(self: Any, name: str, value: Any) -> None:
-        _refuse_of_calls([name])
+        without_foreign({name: value}, _BOOKKEEPING_VALUES)
         raise dataclasses.FrozenInstanceError(
             f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
             "from_pretrained. Labels' names, problem_type and thresholds may change later: "
@@ -207,12 +231,22 @@ def _as_in_transformers(cls: Config) -> Config:
     return cls
 
 
+@without_methods(
+    {
+        "update": "A configuration can't be changed. Write config = config.replace(field=value).",
+        "update_from_string": "Write config = config.replace(field=value).",
+        "get_config_dict": "Write AlbertConfig.from_pretrained(name).to_dict().",
+        "push_to_hub": "Call push_to_hub(repo_id) of the model.",
+        "register_for_auto_class": "Import the class from its own module.",
+    }
+)
 @_as_in_transformers
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
     """The sizes and settings of an ALBERT; names and defaults are Hugging Face's (xxlarge).
 
-    As in transformers, `num_labels` and `label2id` are arguments too.
+    As in transformers, `num_labels` and `label2id` are arguments too. Arguments of transformers
+    that have no effect on an ALBERT, such as `use_cache`, are accepted and not kept.
 
     Attributes:
         vocab_size: V, rows of the word table.
@@ -222,15 +256,17 @@ class AlbertConfig:
         num_hidden_groups: G ≤ L, number of groups; groups share no weights.
         share: weights that the layers of a group share (table 4): "all", "attention", "ffn" or
             "none".
-        inner_group_num: blocks in a group, applied in turn.
         num_attention_heads: A.
         intermediate_size: I, inner width of the feed-forward network.
+        inner_group_num: blocks in a group, applied in turn.
         hidden_act: one of `ACTIVATIONS`, in Hugging Face's meaning.
-        hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout_prob: in [0, 1).
+        hidden_dropout_prob, attention_probs_dropout_prob: in [0, 1).
+        classifier_dropout_prob: in [0, 1).
         max_position_embeddings: longest sequence.
         type_vocab_size: number of segment types.
         initializer_range: standard deviation of the truncated normal that draws new weights.
         layer_norm_eps: 1e-12 in every published model.
+        position_embedding_type: "absolute", the only type.
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
         id2label: label names by class index; None means two classes without names.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
@@ -257,17 +293,18 @@ class AlbertConfig:
     hidden_size: int = _number(4096, _WIDTH)
     num_hidden_layers: int = _number(12, _LAYERS)
     num_hidden_groups: int = _number(1, _LAYERS)
-    inner_group_num: int = _number(1, _LAYERS)
     num_attention_heads: int = _number(64, _WIDTH)  # it divides H
     intermediate_size: int = _number(16384, Range(1, 262_144))  # 4·H, as published
+    inner_group_num: int = _number(1, _LAYERS)
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = _number(0.0, RATE)
     attention_probs_dropout_prob: float = _number(0.0, RATE)
-    classifier_dropout_prob: float = _number(0.1, RATE)
     max_position_embeddings: int = _number(512, Range(1, 2**20))  # whose scores take terabytes
     type_vocab_size: int = _number(2, Range(1, 65_536))  # TAPAS has 256, for columns
     initializer_range: float = _number(0.02, _SCALE)
     layer_norm_eps: float = _number(1e-12, _SCALE)
+    classifier_dropout_prob: float = _number(0.1, RATE)
+    position_embedding_type: str = "absolute"
     pad_token_id: int | None = 0
     bos_token_id: int | None = 2
     eos_token_id: int | None = 3
@@ -318,6 +355,14 @@ class AlbertConfig:
             object.__setattr__(self, "thresholds", tuple(map(float, thresholds)))
         labels = _UNNAMED if self.id2label is None else _checked_labels(self.id2label)
         object.__setattr__(self, "id2label", dict(labels))
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns a constant of transformers' configurations, such as `model_type`."""
+        if name in FIXED:
+            return FIXED[name]
+        if name in _BOOKKEEPING_VALUES:
+            return _BOOKKEEPING_VALUES[name][0]
+        raise AttributeError(f"AlbertConfig has no field {name!r}.")
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_dict(), sort_keys=True))
@@ -388,10 +433,11 @@ class AlbertConfig:
         return cls(**{**SIZES[name], **overrides})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "AlbertConfig":
+    def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
         A BERT's becomes that of the ALBERT that computes the same: E = H, a group for each layer.
+        `changes` override fields, as in `replace`.
 
         `hidden_act` "gelu" is erf in Hugging Face's file and tanh in Google's. A file without any
         key that only Hugging Face writes is Google's.
@@ -400,7 +446,7 @@ class AlbertConfig:
             UserError: a misspelt key, another model family, a value that no ALBERT implements, or
                 a value out of range. Warns of other unknown keys.
         """
-        values = dict(values)
+        values = dict(config_dict)
         if values.get("model_type") == "bert":
             values = _from_bert(values)
         _check_keys(values)
@@ -418,32 +464,33 @@ class AlbertConfig:
         if fields.get("share", "all") != "all":
             fields["num_hidden_groups"] = values.get("shared_groups", 1)
         try:
-            return cls(**{**fields, "id2label": _labels_of_file(values)})
+            config = cls(**{**fields, "id2label": _labels_of_file(values)})
         except ValueError as error:
             raise UserError(f"The configuration is not valid. {error}") from error
+        return config.replace(**changes) if changes else config
 
     @classmethod
-    def from_json_file(cls, path: str | os.PathLike[str]) -> "AlbertConfig":
+    def from_json_file(cls, json_file: str | os.PathLike[str]) -> "AlbertConfig":
         """Reads a JSON file of either origin; see `from_dict`.
 
         Raises:
             UserError: the file isn't a JSON object, or doesn't describe an ALBERT.
             FileNotFoundError: there is no such file.
         """
-        values = read_json(Path(path))
+        values = read_json(Path(json_file))
         try:
             return cls.from_dict(values)
         except UserError as error:
-            raise UserError(f"{path}: {error}") from error
+            raise UserError(f"{json_file}: {error}") from error
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | os.PathLike[str], **options: Any
+        cls, pretrained_model_name_or_path: str | os.PathLike[str], **options: Any
     ) -> "AlbertConfig":
         """Returns the configuration of a checkpoint of any format.
 
         Args:
-            name_or_path: a directory or a name on the hub, as models take it.
+            pretrained_model_name_or_path: a directory or a name on the hub, as models take it.
             **options: `revision`, `token`, `cache_dir`, … for the hub; anything else overrides a
                 field, and `num_labels` or `label2id` the labels.
         Raises:
@@ -452,12 +499,26 @@ class AlbertConfig:
         from albert_tf.checkpoints import finder  # Imports this module.
 
         hub_options, fields = finder.split_hub_options(options)
-        return finder.read_config(name_or_path, **hub_options).replace(**fields)
+        return finder.read_config(pretrained_model_name_or_path, **hub_options).replace(**fields)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Writes `config.json`, as transformers reads it."""
-        path = Path(folder).expanduser() / "config.json"
-        write_json(path, self.to_dict(), sort_keys=True, ensure_ascii=False)
+    def save_pretrained(
+        self, save_directory: str | os.PathLike[str], push_to_hub: bool = False
+    ) -> None:
+        """Writes `config.json`, as transformers reads it.
+
+        In the folder of an ALBERT the new file keeps "architectures", the name of the model's
+        class.
+
+        Raises:
+            UserError: `push_to_hub` is True. Push the model instead.
+        """
+        without_foreign({"push_to_hub": push_to_hub}, _SAVING)
+        path = Path(save_directory).expanduser() / "config.json"
+        values = self.to_dict()
+        old = read_json(path) if path.is_file() else {}
+        if old.get("model_type") == self.model_type and "architectures" in old:
+            values["architectures"] = old["architectures"]
+        write_json(path, values, sort_keys=True, ensure_ascii=False)
 
     def replace(self, **changes: Any) -> "AlbertConfig":
         """Returns a copy with other values.
@@ -468,14 +529,29 @@ class AlbertConfig:
             TypeError: there is no such field.
             ValueError: a value is out of range or contradicts another.
         """
-        _refuse_of_calls(changes)
-        changes = _merged_labels(changes, self.num_labels)
+        changes = _own_fields(changes, self.num_labels)
         if unknown := sorted(changes.keys() - _FIELDS):
             raise TypeError(
                 f"Unknown option {', '.join(unknown)}: neither an option of from_pretrained nor a "
                 "field of AlbertConfig."
             )
         return dataclasses.replace(self, **changes)
+
+    def to_diff_dict(self) -> dict[str, Any]:
+        """Returns the items of `to_dict` that differ from the defaults, and the model type."""
+        defaults = AlbertConfig().to_dict()
+        differs = {k: v for k, v in self.to_dict().items() if k not in defaults or defaults[k] != v}
+        return {"model_type": self.model_type, **differs}
+
+    def to_json_string(self, use_diff: bool = True) -> str:
+        """Returns the JSON text of `to_diff_dict`, or of `to_dict` if `use_diff` is False."""
+        values = self.to_diff_dict() if use_diff else self.to_dict()
+        return as_json(values, sort_keys=True, ensure_ascii=False)
+
+    def to_json_file(self, json_file_path: str | os.PathLike[str], use_diff: bool = True) -> None:
+        """Writes the text of `to_json_string` to a file, which `from_json_file` reads."""
+        values = self.to_diff_dict() if use_diff else self.to_dict()
+        write_json(json_file_path, values, sort_keys=True, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of Hugging Face's `config.json`; `from_dict` reads it."""
@@ -547,19 +623,12 @@ def _check_keys(values: Mapping[str, Any]) -> None:
     Raises:
         UserError: another value of a constant, pruned heads, or a misspelt field.
     """
-    constants = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
-    for key, only in constants.items():
-        if key in values and values[key] != only:
-            raise UserError(
-                f"{key} must be {only!r} in an ALBERT configuration. "
-                f"Received: {short_repr(values[key])}."
-            )
+    _check_constants(values)
     if values.get("pruned_heads") not in (None, {}, []):
         raise UserError(
-            "pruned_heads must be empty: all layers have all heads. "
-            f"Received: {short_repr(values['pruned_heads'])}. Use the checkpoint before pruning."
+            f"pruned_heads must be empty. Received: {short_repr(values['pruned_heads'])}. {_PRUNED}"
         )
-    known = _FIELDS | constants.keys() | _HF_BOOKKEEPING | _OTHER_KEYS
+    known = _FIELDS | _CONSTANTS.keys() | _HF_BOOKKEEPING | _OTHER_KEYS
     unknown = sorted(values.keys() - known)
     for key in unknown:
         if nearest := difflib.get_close_matches(key, _FIELDS - values.keys(), n=1, cutoff=0.85):
@@ -571,6 +640,16 @@ def _check_keys(values: Mapping[str, Any]) -> None:
             "Unknown keys in the configuration are ignored: %s.",
             ", ".join(map(short_repr, unknown[:8])) + ", …" * (len(unknown) > 8),
         )
+
+
+def _check_constants(values: Mapping[str, Any]) -> None:
+    """Rejects values that no ALBERT implements."""
+    for key, only in _CONSTANTS.items():
+        if key in values and values[key] != only:
+            raise UserError(
+                f"{key} must be {only!r} in an ALBERT configuration. "
+                f"Received: {short_repr(values[key])}."
+            )
 
 
 def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:

@@ -84,13 +84,13 @@ def test_the_losses_of_compile(shallow_config, small_features):
 
 
 def test_options_of_calls_in_the_configuration(model):
-    message = r"no field of a configuration. Give it to each call: model\(inputs, output_hidden_st"
+    message = r"must be False or left out. .*Pass it to each call: model\(inputs, output_hidden_st"
     for change in (
         lambda: setattr(model.config, "output_hidden_states", True),
         lambda: model.config.replace(output_hidden_states=True),
         lambda: AlbertConfig(output_hidden_states=True),
     ):
-        with pytest.raises(TypeError, match=message):
+        with pytest.raises(UserError, match=message):
             change()
 
 
