@@ -104,8 +104,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _of_transformers(name: str) -> str:
-    """Returns our name of a class that transformers calls TFAlbert…, Auto… or …Fast."""
-    plain = name.removeprefix("TF").replace("AutoModelFor", "AlbertFor").removesuffix("Fast")
+    """Returns our name of a class that transformers calls TFAlbert…, FlaxAlbert… or Auto…."""
+    plain = name.removeprefix("TF").removeprefix("Flax").removesuffix("Fast")
+    plain = plain.replace("AutoModelFor", "AlbertFor")
+    if plain == "AlbertForPreTrainingOutput":
+        return "ModelOutput"
     return plain.replace("Auto", "Albert", 1) if plain.startswith("Auto") else plain
 
 

@@ -44,6 +44,7 @@ def upload(
     token: str | bool | None = None,
     private: bool | None = None,
     commit_message: str = "Upload with albert_tf",
+    commit_description: str | None = None,
     revision: str | None = None,
     create_pr: bool = False,
 ) -> str:
@@ -54,7 +55,8 @@ def upload(
         repo_id: of the form owner/name; the owner may be left out.
         card: returns the content of `README.md`, given the repository's name; a repository that
             has one keeps it.
-        token, private, commit_message, revision, create_pr: as huggingface_hub takes them.
+        token, private, commit_message, commit_description, revision, create_pr: as huggingface_hub
+            takes them.
     Returns:
         The commit's URL.
     Raises:
@@ -75,6 +77,7 @@ def upload(
                     repo_id=repo_id,
                     folder_path=folder,
                     commit_message=commit_message,
+                    commit_description=commit_description,
                     revision=revision,
                     create_pr=create_pr,
                 )

@@ -52,6 +52,7 @@ class AlbertModel(PreTrainedModel):
     """
 
     task = tasks.ENCODER
+    form_options = ("add_pooling_layer",)
     add_pooling_layer: bool
 
     def __init__(

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import keras
 
@@ -30,6 +30,9 @@ from albert_tf.models.calls import (
     CALL,
     ENCODER_INPUTS,
     LOADING,
+    METHODS,
+    SAVING,
+    WITHOUT_EFFECT,
     as_arrays,
     length_of,
     refuse_lists,
@@ -37,20 +40,19 @@ from albert_tf.models.calls import (
 )
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of
-from albert_tf.options import without_foreign
+from albert_tf.options import without_foreign, without_methods
 from albert_tf.tasks import ENCODER, TaskFacts
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
-# Options of transformers' from_pretrained about the format, which is detected here.
-_DETECTED: Final = ("from_pt", "from_tf", "from_flax", "use_safetensors")
 
-
+@without_methods(METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
 
     Attributes:
         task: the facts of the model's task.
+        form_options: arguments of the constructor that `from_pretrained` takes too.
         targets: for each label, the output that it is compared with.
         task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
         keeps_labels: False for heads that always have two outputs; `id2label` is dropped, because
@@ -62,6 +64,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     """
 
     task: TaskFacts
+    form_options: tuple[str, ...] = ()
     targets: Mapping[str, str] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
@@ -216,10 +219,30 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         is_trained = optimizer is not None and steps_of(optimizer) > 0
         return [] if is_trained else list(self.newly_initialized)
 
-    def num_parameters(self, only_trainable: bool = False) -> int:
-        """Returns the number of parameters."""
+    def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
+        """Returns the number of parameters, optionally without the three embedding tables."""
         weights = self.trainable_weights if only_trainable else self.weights
-        return sum(math.prod(weight.shape) for weight in weights)
+        embedding = self._backbone().embedding
+        tables = (
+            embedding.word_embeddings,
+            embedding.position_embeddings,
+            embedding.token_type_embeddings,
+        )
+        excluded = {id(table) for table in tables if exclude_embeddings}
+        return sum(math.prod(weight.shape) for weight in weights if id(weight) not in excluded)
+
+    @property
+    def base_model(self) -> Any:
+        raise AttributeError(
+            "There is no base_model here. Write model.albert; an AlbertModel is its own."
+        )
+
+    @property
+    def device(self) -> Any:
+        raise AttributeError(
+            "There is no device here. Keras moves inputs to the weights by itself; to choose a "
+            "device, make the model within keras.device(name)."
+        )
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Computes each block again for the gradient, so that only its input stays in memory.
@@ -289,7 +312,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     @classmethod
     def from_pretrained(
         cls: type[Model],
-        name_or_path: str | os.PathLike[str],
+        pretrained_model_name_or_path: str | os.PathLike[str],
         *,
         config: AlbertConfig | None = None,
         dtype: Any = None,
@@ -299,16 +322,17 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         """Returns a model with the configuration and weights of a checkpoint of any format.
 
         Args:
-            name_or_path: a directory of Hugging Face (safetensors, PyTorch, TensorFlow, Flax), a
-                TensorFlow 1 checkpoint of Google's with its `albert_config.json`, a TF-Hub module,
-                a KerasHub preset, a hub name such as "albert/albert-base-v2", or "small", the
-                model that ships with the package.
+            pretrained_model_name_or_path: a directory of Hugging Face (safetensors, PyTorch,
+                TensorFlow, Flax), a TensorFlow 1 checkpoint of Google's with its
+                `albert_config.json`, a TF-Hub module, a KerasHub preset, a hub name such as
+                "albert/albert-base-v2", or "small", the model that ships with the package.
             config: replaces the checkpoint's configuration, which isn't read then.
             dtype: Keras dtype policy; the global one if None.
             ignore_mismatched_sizes: whether to initialize a head whose shapes differ.
             **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
                 `subfolder` for the hub; anything else overrides a field of the configuration
-                (`num_labels=3`, `hidden_dropout_prob=0.1`).
+                (`num_labels=3`, `hidden_dropout_prob=0.1`), or is an argument of the constructor
+                (`add_pooling_layer=False` of `AlbertModel`).
         Raises:
             UserError: there is no such model, it is damaged, or its weights don't fit its
                 configuration.
@@ -316,7 +340,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         hub_options, fields = finder.split_hub_options(options)
         if config is not None:
             require_config(cls, config)
-        checkpoint = finder.find(name_or_path, tokenizer=True, **hub_options).read(config)
+        checkpoint = finder.find(pretrained_model_name_or_path, tokenizer=True, **hub_options).read(
+            config
+        )
         return cls.from_checkpoint(checkpoint, dtype, ignore_mismatched_sizes, **fields)
 
     @classmethod
@@ -328,8 +354,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         **fields: Any,
     ) -> Model:
         """Returns a model of a checkpoint in memory; see `from_pretrained`."""
-        fields = {name: value for name, value in fields.items() if name not in _DETECTED}
+        fields = {name: value for name, value in fields.items() if name not in WITHOUT_EFFECT}
         fields = without_foreign(fields, LOADING)
+        form = {name: fields.pop(name) for name in cls.form_options if name in fields}
         layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
         if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
             raise UserError(
@@ -339,7 +366,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             )
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
-        model = cls(checkpoint.config, dtype=dtype)
+        model = cls(checkpoint.config, dtype=dtype, **form)
         model.newly_initialized = weights.assign(
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
@@ -352,7 +379,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     def save_pretrained(
         self,
-        folder: str | os.PathLike[str],
+        save_directory: str | os.PathLike[str],
         *,
         push_to_hub: bool = False,
         repo_id: str | None = None,
@@ -365,19 +392,21 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         replace another one in the folder.
 
         Args:
-            folder: other files in it stay.
+            save_directory: other files in it stay.
             push_to_hub: upload them too, with the folder's `README.md` if there is one; see the
                 method of this name.
             repo_id: default: the folder's name.
-            **hub_options: of `push_to_hub`.
+            **hub_options: of `push_to_hub`; options of transformers that have no effect here.
         """
+        hub_options = {k: v for k, v in hub_options.items() if k not in WITHOUT_EFFECT}
+        hub_options = without_foreign(hub_options, SAVING)
         if hub_options and not push_to_hub:
             raise TypeError(
                 "save_pretrained's options are push_to_hub and, with it, those of push_to_hub. "
                 f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
             )
         tensors, name = weights.extract(self), self.saved_class
-        path = Path(folder).expanduser()
+        path = Path(save_directory).expanduser()
         tokenizer = self._tokenizer_for(path)
         hugging_face.write(path, self.config, tensors, name)
         if tokenizer is not None:

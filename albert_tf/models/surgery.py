@@ -24,21 +24,27 @@ class Surgery:
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
 
-    def resize_token_embeddings(self: Any, new_num_tokens: int | None = None) -> WordEmbeddings:
+    def resize_token_embeddings(
+        self: Any, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None
+    ) -> WordEmbeddings:
         """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
 
         Tokens that remain keep their weights; new ones are initialized. The configuration, the
         decoder that shares the word table and its bias follow.
 
         Args:
-            new_num_tokens: V, for example `len(tokenizer)`; None changes nothing.
+            new_num_tokens: V, for example `len(tokenizer)`; None means the present size.
+            pad_to_multiple_of: round V up to a multiple of this.
         Returns:
             That of `get_input_embeddings`.
         Raises:
             UserError: the optimizer has state already: call `compile` again first.
         """
-        if new_num_tokens is not None and new_num_tokens != self.config.vocab_size:
-            _resize_vocabulary(self, new_num_tokens)
+        size = self.config.vocab_size if new_num_tokens is None else new_num_tokens
+        if pad_to_multiple_of:
+            size = -(-size // pad_to_multiple_of) * pad_to_multiple_of
+        if size != self.config.vocab_size:
+            _resize_vocabulary(self, size)
         return self.get_input_embeddings()
 
     def with_depth(self: Any, num_hidden_layers: int) -> Any:

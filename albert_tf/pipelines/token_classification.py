@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
 from albert_tf.pipelines.base import (
     Outputs,
@@ -44,6 +44,20 @@ class Token(NamedTuple):
     end: int
     position: int
     continues: bool
+
+
+class SplitText(NamedTuple):
+    """A text, or words and the text that joins them.
+
+    Attributes:
+        text: the whole text.
+        words: its words, if they were passed separately.
+        starts: the start of each word in the text, in characters.
+    """
+
+    text: str
+    words: Sequence[str] | None = None
+    starts: Sequence[int] = ()
 
 
 class TaggedSpan(NamedTuple):
@@ -87,10 +101,15 @@ class TokenClassificationPipeline(Pipeline):
                 kind; "first", "average" and "max" do so after giving all tokens of a word one
                 label.
             ignore_labels: labels to leave out of the result. None for none.
+            is_split_into_words: a text is a list of words, as in transformers; one such list
+                returns a list with one result. Characters are those of the joined text.
+            delimiter: joins the words.
         """
 
         aggregation_strategy: str = "none"
         ignore_labels: Sequence[str] | None = ("O",)
+        is_split_into_words: bool = False
+        delimiter: str = " "
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -102,16 +121,33 @@ class TokenClassificationPipeline(Pipeline):
                     f"Received: {self.aggregation_strategy!r}."
                 )
 
-    def preprocess(self, given: Any, options: Options) -> str:
-        return as_text(given)
+    def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
+        is_split = options.get("is_split_into_words", self.options.is_split_into_words)
+        if is_split and isinstance(inputs, list) and not all(isinstance(i, list | tuple) for i in inputs):
+            inputs = [inputs]
+        return super().__call__(inputs, batch_size=batch_size, **options)
 
-    def encode(self, examples: Sequence[str], options: Options) -> Iterable[list[Window]]:
+    def preprocess(self, given: Any, options: Options) -> SplitText:
+        if not options.is_split_into_words:
+            return SplitText(as_text(given))
+        if not isinstance(given, list | tuple):
+            raise TypeError(
+                "With is_split_into_words=True a text must be a list of words. Received: "
+                f"{short_repr(given)}. Split it, or leave is_split_into_words out."
+            )
+        words = [as_text(word, "A word") for word in given]
+        gap = len(options.delimiter)
+        starts = [0, *accumulate(len(word) + gap for word in words)]
+        return SplitText(options.delimiter.join(words), words, starts)
+
+    def encode(self, examples: Sequence[SplitText], options: Options) -> Iterable[list[Window]]:
         length = checked_length(options.max_length, self.max_length)
         stride = default_stride(length) if options.stride is None else options.stride
         for example in examples:
             encoding = encode_windows(
                 self.tokenizer,
-                example,
+                example.text if example.words is None else example.words,
+                is_split_into_words=example.words is not None,
                 truncation=True,
                 max_length=length,
                 stride=stride,
@@ -125,7 +161,7 @@ class TokenClassificationPipeline(Pipeline):
 
     def postprocess(
         self,
-        example: str,
+        example: SplitText,
         windows: Sequence[Window],
         found: Sequence[Outputs],
         options: Options,
@@ -141,7 +177,7 @@ class TokenClassificationPipeline(Pipeline):
             results += (
                 labelled_tokens(tokens, labels)
                 if strategy == "none"
-                else entities(tokens, labels, strategy, example, options.ignore_labels or ())
+                else entities(tokens, labels, strategy, example.text, options.ignore_labels or ())
             )
         if strategy == "none":
             ignored = options.ignore_labels or ()
@@ -165,15 +201,17 @@ class TokenClassificationPipeline(Pipeline):
             )
         return chosen
 
-    def _tokens(self, encoding: Any, row: int, first: int, text: str) -> Iterator[Token]:
+    def _tokens(self, encoding: Any, row: int, first: int, example: SplitText) -> Iterator[Token]:
         """Yields a row's tokens, without scores; `first` is the row's position in the text."""
         ids, words = encoding["input_ids"][row], encoding.word_ids(row)
         for at in range(1, len(ids) - 1):
             start, end = encoding["offset_mapping"][row][at]
+            if example.words is not None:  # Offsets count from the start of the word.
+                start, end = (example.starts[words[at]] + offset for offset in (start, end))
             is_unknown = ids[at] == self.tokenizer.unk_token_id
             yield Token(
                 text=(
-                    text[start:end]
+                    example.text[start:end]
                     if is_unknown
                     else self.tokenizer.convert_ids_to_tokens(int(ids[at]))
                 ),

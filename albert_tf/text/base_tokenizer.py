@@ -576,7 +576,7 @@ class BaseTokenizer(TokenizerNames, ABC):
 
     @classmethod
     def from_pretrained(
-        cls, name_or_path: str | os.PathLike[str], **options: Any
+        cls, pretrained_model_name_or_path: str | os.PathLike[str], **options: Any
     ) -> "BaseTokenizer":
         """Loads the tokenizer of a directory, a vocabulary file, or a name on the hub.
 
@@ -584,8 +584,9 @@ class BaseTokenizer(TokenizerNames, ABC):
         WordPiece vocabulary (`vocab.txt`, as the Chinese models have) and no SentencePiece model.
 
         Args:
-            name_or_path: e.g. "albert/albert-base-v2"; `tokenizer_files.py` lists the file names
-                of vocabularies. The path of a TensorFlow 1 checkpoint stands for its folder.
+            pretrained_model_name_or_path: e.g. "albert/albert-base-v2"; `tokenizer_files.py` lists
+                the file names of vocabularies. The path of a TensorFlow 1 checkpoint stands for
+                its folder.
             **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub, and
                 options of the constructor, which override `tokenizer_config.json`.
         Raises:
@@ -593,7 +594,7 @@ class BaseTokenizer(TokenizerNames, ABC):
                 transformers keeps beside it.
         """
         hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
-        stored = read_tokenizer(name_or_path, hub_options)
+        stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
         refuse_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
         settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)

@@ -64,8 +64,8 @@ def test_inputs_by_position(model, small_features):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"output_attentions": True}, r"Give it to each call: model\(inputs, output_attentions=Tr"),
-        ({"torch_dtype": "float16"}, "torch_dtype must be None or .* Give dtype='mixed_float16'"),
+        ({"output_attentions": True}, r"Pass it to each call: model\(inputs, output_attentions=Tr"),
+        ({"torch_dtype": "float16"}, "torch_dtype must be None or .* Pass dtype='mixed_float16'"),
         ({"device_map": "auto"}, "Received: device_map='auto'. Load the model within keras.device"),
     ],
 )
