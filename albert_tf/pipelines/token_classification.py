@@ -123,8 +123,9 @@ class TokenClassificationPipeline(Pipeline):
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         is_split = options.get("is_split_into_words", self.options.is_split_into_words)
-        if is_split and isinstance(inputs, list) and not all(isinstance(i, list | tuple) for i in inputs):
-            inputs = [inputs]
+        if is_split and isinstance(inputs, list):
+            is_batch = all(isinstance(each, list | tuple) for each in inputs)
+            inputs = inputs if is_batch else [inputs]
         return super().__call__(inputs, batch_size=batch_size, **options)
 
     def preprocess(self, given: Any, options: Options) -> SplitText:
