@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from albert_tf.errors import UserError
 from albert_tf.options import without_foreign, without_methods
@@ -96,7 +96,7 @@ class TokenizerNames:
 
     is_fast = True  # It has offsets, words and windows.
     vocab_file: str | None  # None for a vocabulary that isn't a file
-    vocab_name: str
+    vocab_name: ClassVar[str]
     model_bytes: Any
     model_max_length: int
     cls_token_id: int

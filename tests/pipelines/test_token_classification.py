@@ -50,6 +50,29 @@ def test_pieces_have_the_models_scores(pipe, model, tokenizer):
         assert each["word"] == tokenizer.convert_ids_to_tokens(encoding.input_ids[place])
 
 
+@pytest.mark.parametrize("strategy", ["none", "first"])
+def test_texts_that_are_lists_of_words(pipe, strategy):
+    """As in transformers one list of words is a batch of one; characters are the whole text's."""
+    tag = pipe("token-classification", aggregation_strategy=strategy, ignore_labels=[])
+    words = ["Ada", "lives", "in", "New", "York", "París"]
+    expected = tag(" ".join(words))
+    assert tag(words, is_split_into_words=True) == [expected]
+    assert [each["word"] for each in tag([["a"], words], is_split_into_words=True)[1]] == [
+        each["word"] for each in expected
+    ]
+    wide = tag(words, is_split_into_words=True, delimiter="  ")[0]
+    assert wide[-1]["end"] == expected[-1]["end"] + len(words) - 1
+    assert tag([], is_split_into_words=True) == []
+    one = tag(["lives in New York"], is_split_into_words=True, aggregation_strategy="first")
+    assert [each["word"] for each in one[0]] == ["lives in New York"]
+
+
+def test_words_that_are_no_list(pipe):
+    tag = pipe("token-classification", is_split_into_words=True)
+    with pytest.raises(TypeError, match="must be a list of words. Received: 'Ada lives'"):
+        tag("Ada lives")
+
+
 def test_labels_are_ignored(pipe):
     tag = pipe("token-classification")
     everything = tag(TEXTS[0], ignore_labels=[])
