@@ -146,7 +146,10 @@ class AlbertForQuestionAnswering(TaskModel):
         )
 
     def loss_terms(
-        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+        self,
+        labels: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(

@@ -203,7 +203,10 @@ class AlbertForSequenceClassification(TaskModel):
         return functions.get(self.problem_type, "softmax")
 
     def loss_terms(
-        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+        self,
+        labels: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
         return [_LOSSES[self.problem_type](labels["labels"], outputs["logits"])]
 

@@ -27,8 +27,9 @@ class AlbertForSimilarity(TaskModel):
     """Makes a unit vector of each of an example's C texts, which are compared by their cosines.
 
     The loss of `labels` is the squared error of the first two texts' cosine. The loss of `groups`
-    is the cross-entropy of finding an example's second text among the second and further ones of
-    the batch, by 20 times their cosines with its first; second texts of the same group don't count.
+    is the cross-entropy of finding an example's second text among the second and further texts of
+    the batch, with 20 times their cosines with its first text as logits. Second texts of the same
+    group are left out, and so are texts with the same `input_ids` as the example's first or second.
 
     A checkpoint of it is an `AlbertModel`'s, with the modules of sentence-transformers. The pooler
     stays as it is.
@@ -111,35 +112,43 @@ class AlbertForSimilarity(TaskModel):
         return None
 
     def loss_terms(
-        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+        self,
+        labels: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
         """Returns the squared error of labels, and the cross-entropy of groups."""
         return [
             losses.squared_error(label, outputs["similarity"][:, :1])
             if name == "labels"
-            else _partners(outputs["embeddings"], label)
+            else _partners(outputs["embeddings"], label, inputs.get("input_ids"))
             for name, label in labels.items()
         ]
 
 
-def _partners(vectors: Tensor, groups: Tensor) -> losses.Term:
-    """Returns the cross-entropy of each example's second text among those of the batch.
+def _partners(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> losses.Term:
+    """Returns the cross-entropy of finding each example's second text among those of the batch.
 
     Args:
         vectors: unit vectors `[B, C, H]`.
-        groups: int `[B]`; examples of `IGNORED`, which fill up a batch, are nobody's partners.
+        groups: int `[B]`; `IGNORED` for padding examples, whose texts are never candidates.
+        input_ids: int `[B, C, T]`, by which equal texts are recognized; None for `inputs_embeds`.
     """
-    batch, _, size = ops.shape(vectors)
-    # Second texts first, so that column i is the partner of row i.
+    batch, count, size = ops.shape(vectors)
+    # Second texts first, so that candidate i is the partner of row i.
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
     logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
     groups = ops.cast(ops.reshape(groups, (-1,)), "int32")
-    places = ops.arange(batch)
-    is_same = ops.equal(groups[:, None], groups[None, :])
-    is_other = ops.not_equal(places[:, None], places[None, :])
-    partners = ops.where(ops.logical_and(is_same, is_other), NO_CHOICE, logits[:, :batch])
-    logits = ops.concatenate([partners, logits[:, batch:]], axis=1)
     fills = ops.equal(groups, losses.IGNORED)
-    logits = ops.where(fills, NO_CHOICE, ops.reshape(logits, (batch, -1, batch)))
-    logits = ops.reshape(logits, (batch, -1))
+    places = ops.arange(batch)
+    are_second = ops.equal(ops.arange(count - 1), 0)[:, None]  # [C - 1, 1]
+    same_group = ops.equal(groups[:, None], groups)[:, None]  # [B, 1, B]
+    is_own = ops.logical_and(ops.equal(places[:, None], places)[:, None], are_second)
+    is_left_out = ops.logical_or(ops.logical_and(same_group, are_second), fills)  # [B, C - 1, B]
+    for text in () if input_ids is None else (0, 1):
+        candidates = ops.transpose(input_ids[:, 1:], (1, 0, 2))
+        is_equal = ops.all(ops.equal(input_ids[:, text][:, None, None], candidates), axis=-1)
+        is_left_out = ops.logical_or(is_left_out, is_equal)
+    is_left_out = ops.logical_and(is_left_out, ops.logical_not(is_own))
+    logits = ops.where(ops.reshape(is_left_out, ops.shape(logits)), NO_CHOICE, logits)
     return losses.cross_entropy(ops.where(fills, losses.IGNORED, places), logits)

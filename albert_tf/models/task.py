@@ -131,7 +131,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         on_request = {name: encoded[name] for name in ON_REQUEST if name in encoded}
         labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
         if labels:
-            loss = losses.total(self.loss_terms(labels, outputs))
+            loss = losses.total(self.loss_terms(labels, outputs, inputs))
             return ModelOutput(loss=loss, **outputs, **on_request)
         return ModelOutput(**outputs, **on_request)
 
@@ -146,7 +146,10 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         raise NotImplementedError
 
     def loss_terms(
-        self, labels: Mapping[str, Tensor], outputs: Mapping[str, Tensor]
+        self,
+        labels: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
         """Returns the terms of the model's loss: by default the cross-entropy of each label."""
         return [
@@ -411,7 +414,8 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             return loss / self.micro_batches if training else loss
         counts = self._counts or {}
         loss = 0.0
-        for name, term in zip(labels, self.loss_terms(labels, y_pred), strict=True):
+        inputs = x if isinstance(x, Mapping) else {"input_ids": x}
+        for name, term in zip(labels, self.loss_terms(labels, y_pred, inputs), strict=True):
             weight = weights and weights[name]
             loss = loss + losses.mean(term, weight, counts.get(name))
             if name in self._target_losses:

@@ -36,3 +36,15 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
     labels = [line.split("\t")[0] for line in alone.splitlines()]
     rows = [f"{index}\t{label}" for index, label in enumerate(labels)]
     assert (folder / "predictions.tsv").read_text().splitlines() == ["index\tprediction", *rows]
+
+
+@pytest.mark.parametrize("option", ["--report", "--submission"])
+def test_texts_that_belong_together(run, model_folder, tmp_path, option):
+    """One task reads the examples, and another one scores or writes them."""
+    rows = ["anchor,positive,negative", "A film.,A movie.,Soup.", "A meal.,Soup.,A movie."]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    data = ("--task", "similarity", "--data", tmp_path / "d.csv", option, tmp_path / "out")
+    status, output, errors = run("evaluate", "--model", model_folder("embed"), *data)
+    assert (status, "albert-tf: error" in errors) == (0, False)
+    assert ("accuracy" in output) == (option == "--report")
+    assert any((tmp_path / "out").iterdir())

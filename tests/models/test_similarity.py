@@ -62,20 +62,34 @@ def test_loss_of_scores(model, features):
 
 
 @pytest.mark.parametrize("texts", [2, 3])
-def test_loss_of_partners(model, features, texts):
-    """Each first text chooses among all second and third ones, but for those of its own group."""
-    given = {name: values[:, :texts] for name, values in features.items()}
+@pytest.mark.parametrize("repeats", [False, True])
+def test_loss_of_partners(model, features, texts, repeats):
+    """Each first text chooses among all second and third ones that don't belong to it.
+
+    Those that belong to it are second texts of its group, and texts equal to its own or its
+    partner's.
+    """
+    given = {name: values[:, :texts].copy() for name, values in features.items()}
+    if repeats:  # of a partner, and of a first text
+        for values in given.values():
+            values[3, -1] = values[1, 1]
+            values[0, -1] = values[1, 0]
     vectors, losses = numpy(model(given).embeddings), []
+    ids = given["input_ids"]
     for row in range(B):
         logits = {}
-        for other in range(B):
-            if other == row or GROUPS[other] != GROUPS[row]:
-                logits[other, 1] = 20 * vectors[row, 0] @ vectors[other, 1]
-            if texts == 3:
-                logits[other, 2] = 20 * vectors[row, 0] @ vectors[other, 2]
-        losses.append(np.log(sum(map(np.exp, logits.values()))) - logits[row, 1])
+        for other, place in np.ndindex(B, texts - 1):
+            if (other, place) != (row, 0):
+                is_equal = (ids[other, place + 1] == ids[row, :2]).all(axis=-1).any()
+                if is_equal or (place == 0 and GROUPS[other] == GROUPS[row]):
+                    continue
+            logits[other, place] = 20 * vectors[row, 0] @ vectors[other, place + 1]
+        losses.append(np.log(sum(map(np.exp, logits.values()))) - logits[row, 0])
     found = float(model(given, groups=GROUPS).loss)
     assert found == pytest.approx(np.mean(losses), abs=1e-4)
+    model.compile()
+    by_keras = model.compute_loss(given, {"groups": GROUPS}, model(given), training=False)
+    assert float(by_keras) == pytest.approx(found, abs=1e-5)
 
 
 @pytest.mark.parametrize("texts", [2, 3])

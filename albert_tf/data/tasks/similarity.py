@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import Row, check_width, made, read_rows, rows_of, say_once
+from albert_tf.data.readers import BAD_WIDTH, Row, check_width, read_rows, rows_of, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
@@ -75,21 +75,34 @@ class SimilarityColumns(NamedTuple):
 class Similarity(Task[SimilarityExample, Match]):
     """Vectors whose cosines are the scores, or by which texts that belong together find each other.
 
-    The columns of the first file that is read decide which of both.
+    The columns of the files decide which of the two.
     """
 
     model = "AlbertForSimilarity"
 
-    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
-        super().__init__(options, config)
-        self._layout: SimilarityColumns | None = None
-        self._first_file: Path | None = None
-        self._scale: float | None = None
+    def train_and_dev(
+        self, dev_fraction: float, seed: int
+    ) -> tuple[list[SimilarityExample], list[SimilarityExample]]:
+        """Also says what is learned, and rejects a dev file with other columns than train's."""
+        (train,), (dev,) = self.files("train"), self.files("dev")
+        layout, other = (self._layout_of(path, labelled=True) for path in (train, dev))
+        if other.kind != layout.kind:
+            raise UserError(
+                f"All files of a data set must have the same columns. Received: {other.kind} in "
+                f"{dev}, {layout.kind} in {train}. Remove the column from one, or add it to the "
+                "other."
+            )
+        meaning = {
+            SCORED: "the cosine of a pair learns its score",
+            PAIRS: "a text learns to find its partner among those of its batch",
+            TRIPLETS: "a text learns to find its partner among the other texts of its batch",
+        }[layout.kind]
+        columns = ", ".join(filter(None, (*layout.texts, layout.score)))
+        say_once(f"{train}: {layout.kind} ({columns}); {meaning}.")
+        return super().train_and_dev(dev_fraction, seed)
 
     def read(self, path: Path, labelled: bool = True) -> list[SimilarityExample]:
         layout = self._layout_of(path, labelled)
-        if labelled:
-            self._remember(layout, path)
 
         def example(row: Row) -> SimilarityExample:
             texts = tuple(row.text(name, may_be_empty=not labelled) for name in layout.texts)
@@ -102,14 +115,15 @@ class Similarity(Task[SimilarityExample, Match]):
 
     def _layout_of(self, path: Path, labelled: bool) -> SimilarityColumns:
         """Chooses a file's columns from those of its first row and the options."""
-        first = islice(rows_of(path, (None,), self.options.encoding), 1)
-
-        def names_of(row: Row) -> list[str]:
-            check_width(row)
-            return [str(name) for name in row.fields]
-
-        (names,) = made(path, first, names_of)
         options = self.options
+        rows = rows_of(path, (None,), options.encoding)
+        if options.skip_bad_rows:
+            rows = (row for row in rows if BAD_WIDTH not in row.fields)
+        first = next(rows, None)
+        if first is None:
+            raise UserError(f"A file must have at least one row. Received: {path}.")
+        check_width(first)
+        names = [str(name) for name in first.fields]
 
         def column(given: str | None, known: Sequence[str], option: str) -> str:
             found = given or next((name for name in known if name in names), None)
@@ -134,26 +148,7 @@ class Similarity(Task[SimilarityExample, Match]):
         texts += [] if negative is None else [negative]
         return SimilarityColumns(tuple(texts), score if labelled else None)
 
-    def _remember(self, layout: SimilarityColumns, path: Path) -> None:
-        """Refuses a file of other examples than the first one's."""
-        if self._layout is None:
-            self._layout, self._first_file = layout, path
-            meaning = {
-                SCORED: "the cosine of a pair learns its score",
-                PAIRS: "a text learns to find its partner among those of its batch",
-                TRIPLETS: "a text learns to find its partner among the other texts of its batch",
-            }[layout.kind]
-            columns = ", ".join(filter(None, (*layout.texts, layout.score)))
-            say_once(f"{path}: {layout.kind} ({columns}); {meaning}.")
-        elif layout.kind != self._layout.kind:
-            raise UserError(
-                f"All files of a data set must have the same columns. Received: {layout.kind} in "
-                f"{path}, {self._layout.kind} in {self._first_file}. Remove the column of one, or "
-                "add it to the other."
-            )
-
     def config_fields(self, train: Sequence[SimilarityExample]) -> dict[str, Any]:
-        self._scale = _largest(train)
         fields: dict[str, Any] = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
         if train[0].score is not None:
             if len({example.score for example in train}) == 1:
@@ -191,9 +186,9 @@ class Similarity(Task[SimilarityExample, Match]):
                 arrays[name].append(values)
         labels: dict[str, Sequence[Any]] = {}
         if self._is_scored(examples):
-            scale = self._scale or _largest(examples)
+            scale = _largest(examples)
             labels["labels"] = [(example.score or 0.0) / scale for example in examples]
-        elif self._layout is not None:
+        else:
             labels["groups"] = _groups(examples)
         rows = Rows(arrays, labels, tokenizer.pad_token_id)
         rows.cut = min(encoded.cut, len(rows))
@@ -212,23 +207,25 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> list[Match]:
         vectors = np.stack([output["embeddings"] for output in outputs]).astype("float32")
         cosines = np.sum(vectors[:, 0] * vectors[:, 1], axis=-1).clip(-1, 1)
-        if self._layout is None or self._layout.kind == SCORED:
+        if self._is_scored(examples):
             return [Match(float(cosine)) for cosine in cosines]
         groups = np.array(_groups(examples))
         others = np.concatenate(list(vectors[:, 1:].swapaxes(0, 1)))
-        texts = [
-            text
-            for each in zip(*(example.texts[1:] for example in examples), strict=True)
-            for text in each
-        ]
+        anchors, *columns = zip(*(example.texts for example in examples), strict=True)
+        texts = list(chain(*columns))
+        numbers = {text: number for number, text in enumerate({*anchors, *texts})}
+        first, candidates = (np.array([numbers[each] for each in part]) for part in (anchors, texts))
         found = []
         for start in range(0, len(examples), _BLOCK):
             block = np.arange(start, min(start + _BLOCK, len(examples)))
             scores = vectors[block, 0] @ others.T
-            is_other = groups[block, None] == groups
-            is_other[np.arange(len(block)), block] = False
-            scores[:, : len(examples)][is_other] = -np.inf
             own = scores[np.arange(len(block)), block]
+            # Candidates that belong to the text: its group's, and equal texts among the negatives.
+            is_left_out = candidates == first[block, None]
+            is_left_out |= candidates == candidates[block, None]
+            is_left_out[:, : len(examples)] |= groups[block, None] == groups
+            is_left_out[np.arange(len(block)), block] = False
+            scores[is_left_out] = -np.inf
             # Ties rank the partner last, so that a model whose vectors are all alike scores low.
             ranks = (scores >= own[:, None]).sum(axis=1)
             best = scores.argmax(axis=1)
@@ -275,7 +272,7 @@ class Similarity(Task[SimilarityExample, Match]):
         predictions: Sequence[Match],
         config: AlbertConfig,
     ) -> list[GradedPrediction]:
-        scale = self._scale or _largest(examples)
+        scale = _largest(examples)
         graded = []
         for (texts, score, _), match in zip(examples, predictions, strict=True):
             if score is None:
@@ -296,11 +293,10 @@ class Similarity(Task[SimilarityExample, Match]):
         return False
 
     def columns(self) -> dict[str, str]:
-        if self._layout is None:
-            return {}
-        names = ("text", "text_pair", "negative")
-        columns = dict(zip(names, self._layout.texts, strict=False))
-        return columns if self._layout.score is None else {**columns, "score": self._layout.score}
+        (train,) = self.files("train")
+        layout = self._layout_of(train, labelled=True)
+        columns = dict(zip(("text", "text_pair", "negative"), layout.texts, strict=False))
+        return columns if layout.score is None else {**columns, "score": layout.score}
 
     def groups(self, examples: Sequence[SimilarityExample]) -> Sequence[Any] | None:
         """Returns the groups of texts that belong together, where several examples share one."""

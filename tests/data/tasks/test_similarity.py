@@ -82,6 +82,12 @@ def test_a_first_row_of_another_width(tmp_path):
         task(tmp_path / "a.csv").read(tmp_path / "a.csv")
 
 
+def test_a_bad_first_row_is_skipped(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sentence1,sentence2,score\na,b,c,1\na,b,1\n")
+    assert len(task(path, skip_bad_rows=True).read(path)) == 1
+
+
 def test_mixtures(tmp_path):
     write(tmp_path / "train.jsonl", *PAIRS)
     write(tmp_path / "dev.jsonl", ("a", "A", 1.0), columns=("anchor", "positive", "score"))
@@ -133,9 +139,9 @@ def test_a_long_text_is_counted(tmp_path, tiny_tokenizer):
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
 @pytest.mark.parametrize("block", [2, 1024])
 def test_ranks(kind, block, request, monkeypatch):
-    """By hand, one comparison at a time."""
-    made = task(request.getfixturevalue(kind))
-    examples = made.read(made.options.data)
+    """By hand, one comparison at a time, by a task that hasn't read the examples."""
+    reader = task(request.getfixturevalue(kind))
+    examples, made = reader.read(reader.options.data), task(reader.options.data)
     monkeypatch.setattr("albert_tf.data.tasks.similarity._BLOCK", block)
     count, groups = len(examples[0].texts), [0, 1, 0, 1, 2]
     vectors = np.random.default_rng(2).normal(size=(5, count, 3)).astype("float32")
@@ -151,6 +157,18 @@ def test_ranks(kind, block, request, monkeypatch):
         assert match.cosine == pytest.approx(own, abs=1e-6)
         assert match.rank == 1 + sum(cosine > own + 1e-7 for cosine, _ in others.values())
         assert match.best == max(others.values())[1]
+
+
+def test_texts_that_belong_to_an_example_are_no_negatives(tmp_path):
+    """Mined negatives may be another row's partner, or the first text itself."""
+    rows = [("q1", "p1", "p2"), ("q2", "p2", "p1"), ("q3", "p3", "q3")]
+    names = sorted({text for row in rows for text in row})
+    vectors = np.eye(3, dtype="float32")[[int(name[1]) - 1 for name in names]]
+    path = write(tmp_path / "d.jsonl", *rows, columns=("anchor", "positive", "negative"))
+    examples = task(path).read(path)
+    outputs = [{"embeddings": vectors[[names.index(text) for text in row]]} for row in rows]
+    matches = task(path).predictions(examples, None, outputs, None)
+    assert task(path).scores(examples, matches, None) == {"accuracy": 1.0, "mrr": 1.0}
 
 
 def test_vectors_that_are_all_alike_rank_no_text_first(pairs):
