@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from albert_tf.data.readers import FORMATS, check_width, rows_of
+from albert_tf.data.readers import (
+    FORMATS,
+    SHEETS,
+    Columns,
+    check_compression,
+    check_row,
+    rows_of,
+)
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
 from albert_tf.options import COUNT, Checked, option
@@ -68,7 +75,8 @@ class TextInputOptions(AnswerOptions):
     @property
     def has_table(self) -> bool:
         """Whether the file of texts is a table, by its name."""
-        return self.source is not None and self.source.lower().endswith((*FORMATS, ".ndjson"))
+        endings = (*FORMATS, ".ndjson", *SHEETS)
+        return self.source is not None and self.source.lower().endswith(endings)
 
 
 def _is_piped() -> bool:
@@ -117,11 +125,16 @@ def _column(options: TextInputOptions) -> Iterator[str]:
     """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
     column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
     encoding = getattr(options, "encoding", None)
-    for row in rows_of(Path(str(options.source)), (column, pair), encoding):
-        check_width(row)
-        text = row.text(column, may_be_empty=True)
-        if pair is not None:
-            text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
+    path = Path(str(options.source))
+    for row in rows_of(path, Columns(column, None, pair), encoding):
+        try:
+            check_row(row)
+            text = row.text(column, may_be_empty=True)
+            if pair is not None:
+                text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
+        except UserError:
+            check_compression(path)
+            raise
         yield text
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.readers import BAD_WIDTH, opened
+from albert_tf.data.readers import BAD_ROW, opened
 from albert_tf.errors import UserError, listed
 
 _PLAIN: Final = (
@@ -55,7 +55,7 @@ def sentences(
 ) -> Iterator[tuple[int, dict[Any, list[str]]]]:
     """Yields the columns `WORDS` and `TAGS` of each sentence, and the number of its first line.
 
-    For a line with more or fewer columns than the first yields it at `BAD_WIDTH` instead.
+    For a line with more or fewer columns than the first yields it at `BAD_ROW` instead.
 
     Args:
         words, tags: the columns, by number from 1 or by name: of CoNLL-U, of a line
@@ -84,7 +84,7 @@ def sentences(
 def _sentence(block: dict[int, list[str]], layout: _Layout) -> tuple[int, dict[Any, list[str]]]:
     for number, fields in block.items():
         if len(fields) != layout.width:
-            return number, {BAD_WIDTH: fields}
+            return number, {BAD_ROW: fields}
     rows = [row for row in block.values() if not layout.has_ids or row[0].isdecimal()]
     columns = {WORDS: layout.words} | ({} if layout.tags is None else {TAGS: layout.tags})
     return min(block), {name: [row[at] for row in rows] for name, at in columns.items()}

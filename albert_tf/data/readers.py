@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
-from itertools import chain, starmap
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeVar
 
@@ -37,15 +37,15 @@ _MARKS: Final = {
 }
 _UTF8: Final = "utf-8-sig"
 _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with a list of rows
-_SKIP: Final = "Correct it, or leave such rows out with --skip-bad-rows."
-BAD_WIDTH: Final = None  # key of a row with more or fewer fields than the header
+_SKIP: Final = "Correct the row, or skip such rows with --skip-bad-rows."
+# Key of a row that can't be read. Its value is the error, or the fields of a row whose number of
+# fields isn't the header's.
+BAD_ROW: Final = None
+SHEETS: Final = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-_WAY_OUT: Final = (
-    "Name it with an option, as with --text-column or --label-column; predict a file without "
-    "labels with albert-tf evaluate --submission."
-)
+_WAY_OUT: Final = "Name one of these with an option such as --text-column."
 
 
 class Columns(NamedTuple):
@@ -54,6 +54,14 @@ class Columns(NamedTuple):
     text: str | int
     label: str | int | None = None
     text_pair: str | int | None = None
+
+
+# What to do if a file lacks the column.
+_NAMED_BY: Final = Columns(
+    text="--text-column",
+    label="--label-column; predict a file without labels with albert-tf evaluate --submission",
+    text_pair="--text-pair-column",
+)
 
 
 class Example(NamedTuple):
@@ -68,6 +76,26 @@ class Example(NamedTuple):
     label: Any  # text, a tuple of texts, or None
     part: str = ""
     location: str = ""
+
+
+class Location(str):
+    """The place of a row in a file, for errors.
+
+    Attributes:
+        row: 0-based index among all rows of the file, bad ones included.
+    """
+
+    row: int
+
+    def __new__(cls, place: str, row: int) -> "Location":
+        location = super().__new__(cls, place)
+        location.row = row
+        return location
+
+
+def row_numbers(locations: Iterable[str]) -> list[int]:
+    """Returns the 0-based index of each example in its file; without a file, its position."""
+    return [getattr(location, "row", number) for number, location in enumerate(locations)]
 
 
 class Row(NamedTuple):
@@ -86,7 +114,7 @@ class Row(NamedTuple):
         self.require([name])
         written = self.optional_text(name)
         if not written and not may_be_empty:
-            raise UserError(f"{name!r} must not be empty. Received: {self.location}. {_SKIP}")
+            raise UserError(f"{name!r} must not be empty. Received: {self.location}.")
         return written
 
     def optional_text(self, name: str | int | None) -> str:
@@ -115,7 +143,7 @@ class Row(NamedTuple):
         value = self.get(name)
         if not isinstance(value, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(value)}, {self.location}. {_SKIP}"
+                f"{name!r} must be a list. Received: {short_repr(value)}, {self.location}."
             )
         return value
 
@@ -133,7 +161,7 @@ class Row(NamedTuple):
         several = " For several labels give --multi-label." * isinstance(value, list)
         raise UserError(
             f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-            f"{self.location}.{several} {_SKIP}"
+            f"{self.location}.{several}"
         )
 
     def require(self, names: Iterable[str | int]) -> None:
@@ -149,7 +177,7 @@ class Row(NamedTuple):
 def read_examples(
     path: Path,
     columns: Columns,
-    skip_bad_rows: bool = False,
+    skip_bad_rows: bool | None = False,
     part: str = "",
     read_label: Callable[[Row, str | int], Any] = Row.text,
     encoding: str | None = None,
@@ -173,7 +201,7 @@ def read_rows(
     path: Path,
     columns: Sequence[str | int | None],
     make: Callable[[Row], Made],
-    skip_bad_rows: bool = False,
+    skip_bad_rows: bool | None = False,
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
     encoding: str | None = None,
 ) -> list[Made]:
@@ -188,8 +216,9 @@ def read_rows(
             hub, as `hub.split` names it.
         columns: the columns that it must have; if the first is a number, it has no header.
         make: makes an example of a row; a `UserError` says that the row is bad.
-        skip_bad_rows: skips rows that don't fit the header or that `make` refuses, and logs their
-            number. GLUE's QQP has some.
+        skip_bad_rows: skips rows that aren't JSON, that don't fit the header, or that `make`
+            rejects, and logs their number. GLUE's QQP has some. None is False for rows that all
+            need a prediction: their errors don't recommend it.
         rows: the rows of a file of another format, each with the number of its line.
         encoding: a name that Python knows, where it is known.
     Raises:
@@ -200,10 +229,10 @@ def read_rows(
         placed = rows_of(path, columns, encoding)
     else:
         _require_file(path)
-        placed = (Row(f"{path}, line {line}", fields) for line, fields in rows)
+        placed = _placed(path, rows)
 
     def checked(row: Row) -> Made:
-        check_width(row)
+        check_row(row)
         return make(row)
 
     return made(path, placed, checked, skip_bad_rows)
@@ -214,18 +243,41 @@ def rows_of(
 ) -> Iterator[Row]:
     """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
     if hub.is_hub(path):
-        return starmap(Row, hub.rows(path, encoding))
+        return _numbered(hub.rows(path, encoding))
     _require_file(path)
-    ending = next((end for end in FORMATS if path.name.endswith(end)), None)
-    if ending is None:
-        raise UserError(f"A file of examples must end in {', '.join(FORMATS)}. Received: {path}.")
-    if ending == hub.PARQUET:
-        return starmap(Row, hub.rows(path, encoding))
-    is_json = ending.startswith(".json")
-    rows: Iterator[tuple[int, Mapping[Any, Any]]] = (
-        json_rows(path, encoding) if is_json else _table_rows(path, columns, encoding)
+    check_ending(path, FORMATS)
+    if path.suffix == hub.PARQUET:
+        return _numbered(hub.rows(path, encoding))
+    is_json = path.name.removesuffix(".gz").endswith((".json", ".jsonl"))
+    return _placed(
+        path, json_rows(path, encoding) if is_json else _table_rows(path, columns, encoding)
     )
-    return (Row(f"{path}, line {line}", fields) for line, fields in rows)
+
+
+def _placed(path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]]) -> Iterator[Row]:
+    return _numbered((f"{path}, line {line}", fields) for line, fields in rows)
+
+
+def _numbered(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]:
+    for number, (place, fields) in enumerate(rows):
+        yield Row(Location(place, number), fields)
+
+
+def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
+    """Rejects a file whose name ends in none of the formats.
+
+    Args:
+        content: what the file contains, for the message.
+    """
+    if not path.name.endswith(tuple(formats)):
+        plain = [end for end in formats if f"{end}.gz" in formats]
+        save = (
+            " Save the sheet as CSV." if path.suffix.lower() in SHEETS and ".csv" in formats else ""
+        )
+        raise UserError(
+            f"A file of {content} must end in {', '.join(plain)} or {hub.PARQUET}, each but "
+            f"{hub.PARQUET} also .gz. Received: {path}.{save}"
+        )
 
 
 def _require_file(path: Path) -> None:
@@ -237,7 +289,7 @@ def made(
     source: Path,
     items: Iterable[Item],
     make: Callable[[Item], Made],
-    skip_bad_rows: bool = False,
+    skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
     """Makes an example of each item of a file or folder; see `read_rows`.
@@ -251,8 +303,12 @@ def made(
             done.append(make(item))
         except UserError as error:
             bad.append(error)
-            if not skip_bad_rows:
+            if skip_bad_rows:
+                continue
+            check_compression(source)
+            if skip_bad_rows is None:
                 raise
+            raise UserError(f"{error} {_SKIP}") from error
     if not done:
         raise UserError(f"A file must have at least one {name}. Received: {source}.")
     _skipped[source] = len(bad)
@@ -275,13 +331,35 @@ def say_once(message: str) -> None:
     logger.warning(message)
 
 
-def check_width(row: Row) -> None:
-    """Refuses a row of a table with more or fewer fields than its header."""
-    if BAD_WIDTH in row.fields:
+def check_row(row: Row) -> None:
+    """Rejects a row that can't be read, or with more or fewer fields than its table's header."""
+    if BAD_ROW not in row.fields:
+        return
+    fault = row.fields[BAD_ROW]
+    if isinstance(fault, UserError):
+        raise fault
+    raise UserError(
+        "Every row must have as many fields as the first. "
+        f"Received: {row.location}, {len(fault)} fields."
+    )
+
+
+def check_compression(path: Path) -> None:
+    """Rejects a damaged `.gz` file, whose checksum comes after rows that may be damaged."""
+    if path.suffix == ".gz":
+        with _whole(path), gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            "Every row must have as many fields as the first. "
-            f"Received: {row.location}, {len(row.fields[BAD_WIDTH])} fields."
-        )
+            f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -308,18 +386,18 @@ def opened(
     if whole and path.stat().st_size > LARGEST:
         raise _too_large(path)
     try:
-        with _bytes(path) as binary:
+        with _whole(path), _bytes(path) as binary:
             chosen = encoding or _named_encoding(binary)
             if codecs.lookup(chosen).name == "utf-8":
                 chosen = _UTF8  # A byte order mark is no text.
             with io.TextIOWrapper(binary, chosen, newline=newline) as file:
                 yield file if whole else bounded_lines(file, path)
+    except UserError:
+        check_compression(path)
+        raise
     except UnicodeError as error:  # of UTF-16, too, where the mark is missing
+        check_compression(path)
         raise _other_encoding(path, encoding, error) from error
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
-        ) from error
 
 
 def _bytes(path: Path) -> IO[bytes]:
@@ -384,19 +462,28 @@ def _table_rows(
                 how = {"quoting": csv.QUOTE_NONE}
         reader = csv.reader(chain([first], file), delimiter=separator, **how)
         header: list[Any] | None = None
-        try:
-            for row in reader:
-                if header is None:
-                    header = list(range(len(row)))
-                    if has_header:
-                        header = _header(path, row, columns)
-                        continue
-                if not row:
+        while True:
+            before = reader.line_num
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                fault = UserError(f"{path}, line {reader.line_num}: {error}.")
+                # A quotation mark that isn't closed takes in the rows after it.
+                if header is None or reader.line_num > before + 1:
+                    raise fault from error
+                yield reader.line_num, {BAD_ROW: fault}
+                continue
+            if row is None:
+                return
+            if header is None:
+                header = list(range(len(row)))
+                if has_header:
+                    header = _header(path, row, columns)
                     continue
-                fields = dict(zip(header, row, strict=False))
-                yield reader.line_num, fields if len(row) == len(header) else {BAD_WIDTH: row}
-        except csv.Error as error:
-            raise UserError(f"{path}, line {reader.line_num}: {error}.") from error
+            if not row:
+                continue
+            fields = dict(zip(header, row, strict=False))
+            yield reader.line_num, fields if len(row) == len(header) else {BAD_ROW: row}
 
 
 def _is_quoted(lines: Iterator[str]) -> bool:
@@ -456,7 +543,7 @@ def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int 
 
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
     header = [name if name in columns else name.strip() for name in first]
-    for name in columns:
+    for number, name in enumerate(columns):
         if name is None:
             continue
         if header.count(str(name)) > 1:
@@ -467,7 +554,11 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
         if name not in header:
             near = [column for column in header if column.casefold() == str(name).casefold()]
             near = near or difflib.get_close_matches(str(name), header, n=1)
-            hint = f"Is it {near[0]!r}? Name it, as with --text-column." if near else _WAY_OUT
+            hint = _WAY_OUT
+            if isinstance(columns, Columns):
+                hint = f"Name one of these with {_NAMED_BY[number]}."
+            if near:
+                hint = f"Is it {near[0]!r}? Name it, as with --text-column."
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
                 f"{listed(map(repr, header))}. {hint}"
@@ -478,8 +569,8 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the object of each line of JSON that isn't blank.
 
-    A file that begins with "[" is one list, whose objects are numbered; so is the list `data` of a
-    file that is one object.
+    A line that isn't an object is yielded as a `BAD_ROW`. A file that begins with "[" is one list,
+    whose objects are numbered; so is the list `data` of a file that is one object.
     """
     with opened(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
@@ -491,11 +582,17 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
             yield from enumerate(_objects(content, path), start=1)
             return
         for number, line in chain([(begin, first)] if first else [], rest):
-            row = read_value(line, f"{path}, line {number},")
+            try:
+                row = read_value(line, f"{path}, line {number},")
+            except UserError as error:
+                row = {BAD_ROW: error}
             if not isinstance(row, dict):
-                raise UserError(
-                    f"{path}, line {number}, must be a JSON object. Received: {type(row).__name__}."
-                )
+                received = type(row).__name__
+                row = {
+                    BAD_ROW: UserError(
+                        f"{path}, line {number}, must be a JSON object. Received: {received}."
+                    )
+                }
             yield number, row
 
 

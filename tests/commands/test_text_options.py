@@ -31,7 +31,17 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ("tag", "a -", "Standard input (-) must be the only argument"),
         ("tag", "a --text-column body", "--text-column needs a table of texts (.tsv, .csv,"),
         ("tag", "--input reviews.NDJSON", "must end in .tsv, .csv, .jsonl"),
-        ("predict", "--input table.csv", "must have a column 'text'"),
+        (
+            *("predict", "--input table.csv"),
+            "must have a column 'text'. Received: table.csv, with the columns 'body', 'label'. "
+            "Name one of these with --text-column.\n",
+        ),
+        (
+            *("predict", "--input table.csv --text-column body --text-pair-column other"),
+            "with the columns 'body', 'label'. Name one of these with --text-pair-column.\n",
+        ),
+        ("predict", "--input rows.jsonl", "with 'body'. Name one of these with an option such as"),
+        ("predict", "--input sheet.xlsx", "Received: sheet.xlsx. Save the sheet as CSV."),
         ("predict", "--pairs one", "two texts with a tab between. Received: 'one'."),
         ("fill-mask", "mask", "must have the mask token, [MASK]. Received: 'mask'"),
         ("answer", "--question a", "--question needs --context"),
@@ -46,6 +56,8 @@ def test_mistakes(ask, tmp_path, monkeypatch, command, arguments, message):
     (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
     (tmp_path / "reviews.NDJSON").write_text('{"text": "a"}\n')
     (tmp_path / "table.csv").write_text("body,label\nGood.,x\n")
+    (tmp_path / "sheet.xlsx").touch()
+    (tmp_path / "rows.jsonl").write_text('{"body": "Good."}\n')
     status, output, errors = ask(command, *arguments.split())
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert message in errors

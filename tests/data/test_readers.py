@@ -1,10 +1,11 @@
+import gzip
 import json
 import re
 
 import pandas
 import pytest
 
-from albert_tf.data.readers import Columns, Example, read_examples
+from albert_tf.data.readers import Columns, Example, read_examples, row_numbers
 from albert_tf.errors import UserError
 
 COLUMNS = Columns(text="body", label="folder")
@@ -91,7 +92,10 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ("a.csv", "text;label\nx;y\n", "a column 'body'. .*with the columns 'text', 'label'"),
         ("a.jsonl", '{"body": "x"}\n', "Every row must have 'folder'.*line 1, with 'body'"),
         ("a.jsonl", '{"body": null, "folder": "x"}\n', "'body' must not be empty"),
-        ("a.xlsx", "x", "must end in .tsv, .csv, .jsonl"),
+        ("a.txt", "x", "must end in .tsv, .csv, .jsonl, .json or .parquet, .* Received: .*a.txt.$"),
+        ("a.XLSX", "x", "must end in .tsv.* Received: .*a.XLSX. Save the sheet as CSV."),
+        ("a.csv", "body\n\n", "'folder'. .* Name one of these with --label-column; predict a file"),
+        ("a.csv", "text,folder\n", "'body'. .* Name one of these with --text-column.$"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
@@ -194,13 +198,67 @@ def test_fields_of_objects(tmp_path):
         read(path, Columns("review.body", "review.label"))
 
 
-def test_bad_rows_can_be_skipped(tmp_path, caplog):
-    content = "body\tfolder\nx\ty\nz\n\t\n \ty\nv\tw\n"
-    path = write(tmp_path / "a.tsv", content)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "body\tfolder\nz\nx\ty\n\t\n \ty\nv\tw\n", "Every row must have as many"),
+        ("a.csv", 'body,folder\n"z"z,y\nx,y\n"",y\nz,y,\nv,w\n', "a.csv, line 2: ',' expected"),
+        (
+            "a.jsonl",
+            '{"body": \n{"body": "x", "folder": "y"}\n[1]\n{"body": "z"}\n'
+            '{"body": "v", "folder": "w"}\n',
+            "a.jsonl, line 1, must be JSON",
+        ),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_bad_rows_can_be_skipped(tmp_path, caplog, name, content, message, packed):
+    """A row's number also counts the bad rows before it."""
+    path = write(tmp_path / name, content)
+    if packed:
+        path = write(tmp_path / f"{name}.gz", gzip.compress(content.encode()))
     for _ in range(2):  # as a command reads it, which says it once
-        found = read(path, COLUMNS, True)
-        assert found == [Example("x", None, "y"), Example("v", None, "w")]
-    assert caplog.text.count("skipped 3 bad rows; the first: Every row must have as many") == 1
+        found = read_examples(path, COLUMNS, True)
+        assert [example[:3] for example in found] == [("x", None, "y"), ("v", None, "w")]
+        assert row_numbers(example.location for example in found) == [1, 4]
+    assert caplog.text.count("skipped 3 bad rows; the first: ") == 1
+    assert message in caplog.text.replace("a.jsonl.gz", "a.jsonl").replace("a.csv.gz", "a.csv")
+    assert "--skip-bad-rows" not in caplog.text
+    with pytest.raises(UserError, match="Correct the row, or skip such rows with --skip-bad-rows"):
+        read_examples(path, COLUMNS)
+    with pytest.raises(UserError) as error:
+        read_examples(path, COLUMNS, None)
+    assert "--skip-bad-rows" not in str(error.value)
+
+
+def test_a_quotation_mark_without_its_other_half_is_not_skipped(tmp_path):
+    """It takes in the rows after it."""
+    path = write(tmp_path / "a.csv", 'body,folder\nx,y\n"z,y\nx,y\n')
+    with pytest.raises(UserError, match="line 4: unexpected end of data"):
+        read_examples(path, COLUMNS, True)
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("cut", [0, 5, 20])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv.gz", 'body,folder\nx,y\n"z",y\n'),
+        ("b.csv.gz", "body!folder\nx,y\n"),
+        ("c.csv.gz", "body,folder\nx!y\nz,y\n"),
+        ("a.tsv.gz", "body\tfolder\nx!y\nz\ty\n"),
+        ("a.jsonl.gz", '{"body": "x"! "folder": "y"}\n{"body": "z", "folder": "y"}\n'),
+        ("a.json.gz", '[{"body": "x"! "folder": "y"}]'),
+        ("b.csv.gz", "body,folder\n\xe9!,y\n"),
+    ],
+)
+def test_a_damaged_gz_file_is_blamed_itself(tmp_path, name, content, cut, skip):
+    """Whatever the damage does to the table in it."""
+    whole = bytearray(gzip.compress(content.encode("latin-1"), compresslevel=0))
+    whole[-8] ^= 1  # the checksum
+    path = write(tmp_path / name, bytes(whole[: len(whole) - cut]))
+    with pytest.raises(UserError, match=f"A .gz file must be whole. Received: .*{name}"):
+        read_examples(path, COLUMNS, skip)
 
 
 @pytest.mark.parametrize("encoding", [None, "utf-8", "UTF8"])

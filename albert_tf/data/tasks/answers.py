@@ -9,10 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data import hub
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, names_of
-from albert_tf.data.tasks.questions import Question, encode_questions, read_questions, trainable
+from albert_tf.data.tasks.questions import (
+    FORMATS,
+    Question,
+    encode_questions,
+    read_questions,
+    trainable,
+)
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import metrics
@@ -64,15 +69,15 @@ class QuestionAnswering(Task[Question, Answers]):
     """An answer in the words of a context, or none."""
 
     model = "AlbertForQuestionAnswering"
+    formats = FORMATS
 
     def files(self, split: str) -> list[Path]:
-        """Finds train*.json, dev*.json or test*.json in a folder; also .jsonl and .parquet."""
+        """Finds train*.json, dev*.json or test*.json in a folder, or another of `FORMATS`."""
         data = self.options.data
         if not data.is_dir():
             return super().files(split)
         for name in names_of(split):
-            endings = (".json", ".jsonl", hub.PARQUET)
-            paths = [path for path in sorted(data.glob(f"{name}*")) if path.suffix in endings]
+            paths = [path for path in sorted(data.glob(f"{name}*")) if path.name.endswith(FORMATS)]
             if len(paths) == 1:
                 return paths
             if paths:
@@ -81,7 +86,7 @@ class QuestionAnswering(Task[Question, Answers]):
         raise UserError(f"The folder {data} must have one {split}*.json. Received: {there}.")
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
-        skip = labelled and self.options.skip_bad_rows
+        skip = self.options.skip_bad_rows if labelled else None
         return read_questions(path, labelled, skip, self.options.encoding)
 
     def train_and_dev(

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import Row, json_rows, made, read_rows
+from albert_tf.data.readers import BAD_ROW, Row, check_row, json_rows, made, read_rows
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
@@ -90,10 +90,11 @@ def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceEx
     columns += [*layout.choices, *([layout.label] if labelled else [])]
 
     def example(row: Row) -> ChoiceExample:
+        check_row(row)
         row.require(columns)
         return _example(row, layout, labelled)
 
-    skip = labelled and options.skip_bad_rows
+    skip = options.skip_bad_rows if labelled else None
     if path.is_dir():
         examples = made(path, _articles(path), example, skip)
     else:
@@ -197,6 +198,9 @@ def _articles(folder: Path) -> Iterator[Row]:
         for path in paths:
             for line, fields in json_rows(path):
                 row = Row(f"{path}, line {line}", fields)
+                if BAD_ROW in fields:
+                    yield row
+                    continue
                 shared = {"article": row.optional_text("article"), "part": part}
                 shared["example_id"] = row.optional_text("id") or path.name
                 questions, options = row.items("questions"), row.items("options")

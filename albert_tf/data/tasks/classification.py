@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData, TaskData
-from albert_tf.data.readers import Example, Row, read_examples
+from albert_tf.data.readers import Example, Row, read_examples, row_numbers
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
@@ -68,8 +68,14 @@ class Classification(Task[Example, Any]):
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
         columns = self.table.columns_of(part, labelled, on_hub)
         read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
-        skip = labelled and self.options.skip_bad_rows
+        skip = self.options.skip_bad_rows if labelled else None
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
+
+    def _split(
+        self, examples: list[Example], dev_fraction: float, seed: int
+    ) -> tuple[list[Example], list[Example]]:
+        self.label_type.model_labels(examples)  # says more than that labels occur once
+        return super()._split(examples, dev_fraction, seed)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
@@ -169,7 +175,8 @@ class Classification(Task[Example, Any]):
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")
-            self.label_type.write(stem, [predictions[row] for row in rows], config)
+            numbers = row_numbers(examples[row].location for row in rows)
+            self.label_type.write(stem, numbers, [predictions[row] for row in rows], config)
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from albert_tf.probabilities import sigmoid, softmax
 
 SCORE: Final = "score"  # the label of a regressor
 MULTI_LABEL: Final = "multi_label_classification"
+# Separators of labels, other than the default, that tables contain.
+_OTHER_SEPARATORS: Final = (";", "|", "/")
 # Text that Python or JSON writes for several values.
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
@@ -111,8 +114,14 @@ class LabelType(ABC):
         """Compares a prediction with its target, for people to read."""
 
     @abstractmethod
-    def write(self, stem: Path, predictions: Sequence[Any], config: AlbertConfig) -> None:
-        """Writes predictions to a file whose path begins with `stem`."""
+    def write(
+        self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
+    ) -> None:
+        """Writes predictions to a file whose path begins with `stem`.
+
+        Args:
+            rows: 0-based index of each example in its file.
+        """
 
     def fit_thresholds(
         self, examples: Sequence[Example], predictions: Sequence[Any]
@@ -168,10 +177,16 @@ class SingleLabel(LabelType):
         confidence = float(prediction[best])
         return GradedPrediction(text, names[target], names[best], confidence, best == target)
 
-    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: AlbertConfig) -> None:
+    def write(
+        self,
+        stem: Path,
+        rows: Sequence[int],
+        predictions: Sequence[np.ndarray],
+        config: AlbertConfig,
+    ) -> None:
         """Writes a TSV of index and label, as the files spell it."""
         labels = {number: label for label, number in self.numbers(config).items()}
-        _write_tsv(stem, [labels[int(prediction.argmax())] for prediction in predictions])
+        _write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class of each label in the files, in GLUE's order.
@@ -224,12 +239,18 @@ class Regression(LabelType):
             text, f"{target:g}", f"{prediction[0]:.3g}", distance, distance == 0
         )
 
-    def write(self, stem: Path, predictions: Sequence[np.ndarray], config: AlbertConfig) -> None:
+    def write(
+        self,
+        stem: Path,
+        rows: Sequence[int],
+        predictions: Sequence[np.ndarray],
+        config: AlbertConfig,
+    ) -> None:
         """Writes a TSV of index and number."""
         numbers = [prediction[0] for prediction in predictions]
         if self.options.task in GLUE:  # STS-B's site refuses scores beyond 0 and 5
             numbers = list(np.clip(numbers, 0, 5))
-        _write_tsv(stem, [f"{number:.4f}" for number in numbers])
+        _write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
 
 
 class MultiLabel(LabelType):
@@ -276,7 +297,24 @@ class MultiLabel(LabelType):
                 "Several labels need a row with a label. "
                 f"Received: {len(train)} examples, all without one."
             )
+        self._check_separator(train, names)
         return names
+
+    def _check_separator(self, train: Sequence[Example], names: Sequence[str]) -> None:
+        """Rejects labels that another separator would split, if the default one splits none."""
+        if self.options.label_separator != TaskData.label_separator:
+            return
+        if any(len(example.label or ()) > 1 for example in train):
+            return
+        for separator in _OTHER_SEPARATORS:
+            several = [name for name in names if separator in name]
+            if 2 * len(several) > len(names):
+                raise UserError(
+                    f"--multi-label splits labels at {self.options.label_separator!r}, which no "
+                    f"label contains. Received: {len(several)} of {len(names)} labels with "
+                    f"{separator!r}, such as {short_repr(several[0])}. Give --label-separator "
+                    f"{shlex.quote(separator)}, or omit --multi-label if each is one label."
+                )
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
         """Returns float32 `[C]` for each example: 1 for its labels."""
@@ -320,11 +358,15 @@ class MultiLabel(LabelType):
         return GradedPrediction(text, names[0], names[1], confidence, is_right)
 
     def write(
-        self, stem: Path, predictions: Sequence[Mapping[str, float]], config: AlbertConfig
+        self,
+        stem: Path,
+        rows: Sequence[int],
+        predictions: Sequence[Mapping[str, float]],
+        config: AlbertConfig,
     ) -> None:
         """Writes a line of JSON for each example, since a label may have any character."""
         with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for index, probabilities in enumerate(predictions):
+            for index, probabilities in zip(rows, predictions, strict=True):
                 labels = chosen_labels(probabilities, config)
                 row = {"index": index, "labels": labels, "probabilities": probabilities}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
@@ -390,11 +432,11 @@ def _where(example: Example) -> str:
     return example.location or f"for the text {example.text[:60]!r}"
 
 
-def _write_tsv(stem: Path, predictions: Sequence[str]) -> None:
+def _write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("index", "prediction"))
-        writer.writerows(enumerate(predictions))
+        writer.writerows(zip(rows, predictions, strict=True))
 
 
 def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:

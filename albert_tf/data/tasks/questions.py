@@ -3,18 +3,28 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.data import hub
-from albert_tf.data.readers import json_rows, made, opened, read_value
+from albert_tf.data.readers import (
+    Row,
+    check_ending,
+    check_row,
+    made,
+    opened,
+    read_value,
+    rows_of,
+)
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.text.answers import CLS, context_part, question_windows
 from albert_tf.text.encoding import EncodedSequence
 
+FORMATS: Final = (".json", ".jsonl", ".json.gz", ".jsonl.gz", hub.PARQUET)
 _LAYOUT: Final = (
     'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
     '"answers": [{"text", "answer_start"}]}]}]}]}.'
@@ -51,22 +61,22 @@ class Question(NamedTuple):
 
 
 def read_questions(
-    path: Path, labelled: bool, skip_bad_rows: bool = False, encoding: str | None = None
+    path: Path, labelled: bool, skip_bad_rows: bool | None = False, encoding: str | None = None
 ) -> list[Question]:
-    """Reads a file of SQuAD 1.1 or 2.0.
+    """Reads a file of SQuAD 1.1 or 2.0, or one with a row for each question.
 
     Args:
         labelled: whether answers are read; a file for a leaderboard has none.
-        skip_bad_rows: skips questions that lack a field, and logs their number.
+        skip_bad_rows: skips questions that can't be read, and logs their number; see `read_rows`.
         encoding: default: the one that the first bytes name, otherwise UTF-8.
     Raises:
-        UserError: no such file, not SQuAD's JSON, a bad question, an id that comes twice, or no
+        UserError: no such file, another format, a bad question, an id that comes twice, or no
             question at all. The message names the location in the file.
     """
     locations: dict[str, str] = {}
 
-    def make(nodes: tuple[str, _Node, _Node]) -> Question:
-        question = _question(*nodes, labelled)
+    def make(item: Row | _Nodes) -> Question:
+        question = _question(*(_row_nodes(item) if isinstance(item, Row) else item), labelled)
         if question.id in locations:
             raise UserError(
                 f"Every id must be of one question. Received: {short_repr(question.id)}, "
@@ -75,7 +85,7 @@ def read_questions(
         locations[question.id] = question.location
         return question
 
-    return made(path, _nodes(path, encoding), make, skip_bad_rows, "question")
+    return made(path, _items(path, encoding), make, skip_bad_rows, "question")
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
@@ -167,51 +177,76 @@ class _Node(NamedTuple):
             yield _Node(value, f"{self.location}{dot}{name}[{number}]")
 
 
-def _nodes(path: Path, encoding: str | None) -> Iterator[tuple[str, _Node, _Node]]:
-    """Yields for each question its article, its paragraph and itself."""
-    if hub.is_hub(path) or path.suffix == hub.PARQUET:
-        yield from map(_flat_nodes, hub.rows(path, encoding))
+class _Nodes(NamedTuple):
+    """A question with the location of its article, and its paragraph."""
+
+    article: str
+    paragraph: _Node
+    question: _Node
+
+
+def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
+    """Yields a file's questions: rows, or the questions of SQuAD's articles."""
+    is_hub = hub.is_hub(path)
+    if not is_hub:
+        if not path.is_file():
+            raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
+        check_ending(path, FORMATS, "questions")
+    if is_hub or path.suffix == hub.PARQUET or _has_lines(path, encoding):
+        yield from rows_of(path, (), encoding)
         return
-    if ".jsonl" in path.name:
-        rows = ((f"{path}, line {number}", row) for number, row in json_rows(path, encoding))
-        yield from map(_flat_nodes, rows)
-        return
-    document = _document(path, encoding)
+    with opened(path, encoding=encoding, whole=True) as lines:
+        document = read_value("".join(lines), str(path))
+    if isinstance(document, dict) and "question" in document:
+        document = [document]
     if isinstance(document, list):
-        rows = ((f"{path}, row {number}", row) for number, row in enumerate(document, start=1))
-        yield from map(_flat_nodes, rows)
+        for number, row in enumerate(document, start=1):
+            yield Row(f"{path}, row {number}", row)
         return
     for article in _Node(document, str(path)).items("data"):
+        if isinstance(article.value, dict) and "question" in article.value:
+            yield Row(article.location, article.value)
+            continue
         for paragraph in article.items("paragraphs"):
             for question in paragraph.items("qas"):
-                yield article.location, paragraph, question
+                yield _Nodes(article.location, paragraph, question)
 
 
-def _flat_nodes(row: tuple[str, Any]) -> tuple[str, _Node, _Node]:
+def _has_lines(path: Path, encoding: str | None) -> bool:
+    """Whether each line is an object, as in `.jsonl`; `datasets` writes `.json` so, too."""
+    if ".jsonl" in path.name:
+        return True
+    with opened(path, encoding=encoding, whole=True) as file:
+        first, second = islice(chain(filter(str.strip, file), ("", "")), 2)
+    return bool(second) and first.lstrip().startswith("{") and first.rstrip().endswith("}")
+
+
+def _row_nodes(row: Row) -> _Nodes:
     """Returns the nodes of a row, as the hub and exports of it have them.
 
     Its answers are lists of texts and of starts. A row without an id has its location.
     """
-    location, fields = row
+    location, fields = str(row.location), row.fields
     if not isinstance(fields, dict):
         raise UserError(
             f"A question must be an object. Received: {short_repr(fields)}, {location}."
         )
+    check_row(row)
     fields = {"id": location, **fields}
     if isinstance(answers := fields.get("answers"), dict):
         names = ("text", "answer_start")
-        pairs = zip(*(answers.get(name) or [] for name in names), strict=False)
-        fields = {**fields, "answers": [dict(zip(names, pair, strict=True)) for pair in pairs]}
+        lists = [answers.get(name) or [] for name in names]
+        if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
+            raise UserError(
+                "'answers' must have the lists 'text' and 'answer_start', of one length. "
+                f"Received: {short_repr(answers)}, {location}."
+            )
+        fields["answers"] = [
+            dict(zip(names, pair, strict=True)) for pair in zip(*lists, strict=True)
+        ]
     node = _Node(fields, location)
     # Questions about one context stay together where a file is split.
-    return str(fields.get("title") or fields.get("context") or location), node, node
-
-
-def _document(path: Path, encoding: str | None) -> Any:
-    if not path.is_file():
-        raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
-    with opened(path, encoding=encoding, whole=True) as lines:
-        return read_value("".join(lines), str(path))
+    return _Nodes(str(fields.get("title") or fields.get("context") or location), node, node)
 
 
 def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:

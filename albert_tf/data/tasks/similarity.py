@@ -9,8 +9,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import TaskData
-from albert_tf.data.readers import BAD_WIDTH, Row, check_width, read_rows, rows_of, say_once
+from albert_tf.data.readers import (
+    BAD_ROW,
+    Row,
+    check_row,
+    read_rows,
+    row_numbers,
+    rows_of,
+    say_once,
+)
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
@@ -110,7 +117,7 @@ class Similarity(Task[SimilarityExample, Match]):
             return SimilarityExample(texts, score, row.location)
 
         columns = [*layout.texts, layout.score]
-        skip = labelled and self.options.skip_bad_rows
+        skip = self.options.skip_bad_rows if labelled else None
         return read_rows(path, columns, example, skip, encoding=self.options.encoding)
 
     def _layout_of(self, path: Path, labelled: bool) -> SimilarityColumns:
@@ -118,11 +125,11 @@ class Similarity(Task[SimilarityExample, Match]):
         options = self.options
         rows = rows_of(path, (None,), options.encoding)
         if options.skip_bad_rows:
-            rows = (row for row in rows if BAD_WIDTH not in row.fields)
+            rows = (row for row in rows if BAD_ROW not in row.fields)
         first = next(rows, None)
         if first is None:
             raise UserError(f"A file must have at least one row. Received: {path}.")
-        check_width(first)
+        check_row(first)
         names = [str(name) for name in first.fields]
 
         def column(given: str | None, known: Sequence[str], option: str) -> str:
@@ -214,7 +221,9 @@ class Similarity(Task[SimilarityExample, Match]):
         anchors, *columns = zip(*(example.texts for example in examples), strict=True)
         texts = list(chain(*columns))
         numbers = {text: number for number, text in enumerate({*anchors, *texts})}
-        first, candidates = (np.array([numbers[each] for each in part]) for part in (anchors, texts))
+        first, candidates = (
+            np.array([numbers[each] for each in part]) for part in (anchors, texts)
+        )
         found = []
         for start in range(0, len(examples), _BLOCK):
             block = np.arange(start, min(start + _BLOCK, len(examples)))
@@ -261,7 +270,11 @@ class Similarity(Task[SimilarityExample, Match]):
         config: AlbertConfig,
     ) -> None:
         """Writes a TSV of index and cosine."""
-        lines = [f"{index}\t{match.cosine:.6f}\n" for index, match in enumerate(predictions)]
+        numbers = row_numbers(example.location for example in examples)
+        lines = [
+            f"{number}\t{match.cosine:.6f}\n"
+            for number, match in zip(numbers, predictions, strict=True)
+        ]
         with (folder / "predictions.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.write("index\tprediction\n")
             file.writelines(lines)

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, read_rows, say_once
+from albert_tf.data.readers import Row, check_ending, read_rows, say_once
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
@@ -55,12 +55,8 @@ class Tagging(Task[Sentence, Tagged]):
     formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
-        if not hub.is_hub(path) and not path.name.endswith(self.formats):
-            plain = [ending for ending in self.formats if not ending.endswith(".gz")]
-            raise UserError(
-                f"A file of words with tags must end in {', '.join(plain)}, each also .gz. "
-                f"Received: {path}."
-            )
+        if not hub.is_hub(path):
+            check_ending(path, self.formats, "words with tags")
         options, rows = self.options, None
         words = (options.text_column,) if options.text_column else _WORDS
         tags = (options.label_column,) if options.label_column else _TAGS
@@ -75,7 +71,7 @@ class Tagging(Task[Sentence, Tagged]):
                 row_words, _tags(row, tags, len(row_words)) if labelled else None, row.location
             )
 
-        skip = options.skip_bad_rows and labelled  # every sentence needs a prediction
+        skip = options.skip_bad_rows if labelled else None
         return read_rows(path, (), sentence, skip, rows, options.encoding)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
@@ -243,8 +239,7 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     if not words or not all(isinstance(word, str) for word in words):
         raise UserError(
             "A sentence must be a list of words, at least one. "
-            f"Received: {row.location}, {short_repr(words)}. Remove the row, or give "
-            "--skip-bad-rows."
+            f"Received: {row.location}, {short_repr(words)}."
         )
     return tuple(words)
 

@@ -73,6 +73,21 @@ def test_bad_labels(tmp_path, name, row, message):
         task(tmp_path / name).examples("train")
 
 
+@pytest.mark.parametrize("separator", [";", "|", "/"])
+def test_labels_with_another_separator(tmp_path, separator):
+    path = tmp_path / "a.csv"
+    labels = ("bug", "bug{0} ui", "ui{0}docs", "docs{0}bug{0}ui")
+    rows = [f"a,{label.format(separator)}\n" for label in labels]
+    path.write_text("".join(["text,label\n", *rows]))
+    message = f"3 of 4 labels with '[{separator}]', .* Give --label-separator '?[{separator}]"
+    with pytest.raises(UserError, match=message):
+        training_data(task(path).options, 0.5, 1)
+    one = task(path, label_separator=separator)
+    assert len(one.config_fields(one.examples("train"))["id2label"]) == 3
+    path.write_text("".join(["text,label\n", *rows, 'a,"x/y,z"\n']))  # names may have it
+    assert len(task(path).config_fields(task(path).examples("train"))["id2label"]) == 6
+
+
 def test_a_list_is_no_label_of_a_single_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")

@@ -1,7 +1,10 @@
+import gzip
 import json
 
 import pytest
 
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.questions import Question, find_answer, read_questions, trainable
 from albert_tf.errors import UserError
 
@@ -116,20 +119,66 @@ def test_a_file_beyond_the_limit(tmp_path):
         read_questions(path, labelled=True)
 
 
-@pytest.mark.parametrize("name", ["train.jsonl", "train.json"])
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("train.jsonl", "{}\n{}"),
+        ("train.json", "{}\n{}\n"),
+        ("train.json", "[{},\n{}]"),
+        ("train.json", '{{"version": "1", "data": [{}, {}]}}'),
+        ("train.jsonl.gz", "{}\n{}"),
+        ("train.json.gz", '{{\n"data": [{},\n{}]\n}}'),
+    ],
+)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
-def test_flat_rows(tmp_path, name, encoding):
+def test_flat_rows(tmp_path, name, form, encoding):
     """A row for each question, as data sets are exported from the hub."""
     answers = {"text": ["Lisbon"], "answer_start": [3]}
     rows = [
         {"id": "a", "question": "Où?", "context": "In Lisbon.", "answers": answers, "title": "t"},
         {"question": "Who?", "context": "In Lisbon.", "answers": {"text": [], "answer_start": []}},
     ]
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    text = "\n".join(lines) if name.endswith("l") else f"[{', '.join(lines)}]"
+    content = form.format(*(json.dumps(row, ensure_ascii=False) for row in rows)).encode(encoding)
     path = tmp_path / name
-    path.write_text(text, encoding=encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     given = "cp1252" if encoding == "cp1252" else None
+    assert QuestionAnswering(LabelledData(task="squad", data=tmp_path)).files("train") == [path]
     first, second = read_questions(path, labelled=True, encoding=given)
     assert (first.id, first.question, first.golds, first.span) == ("a", "Où?", ("Lisbon",), (3, 9))
     assert second.is_impossible and str(path) in second.id
+
+
+def test_a_row_by_itself(tmp_path):
+    path = written(tmp_path, {**GOOD, "context": CONTEXT})
+    assert [question.id for question in read_questions(path, labelled=True)] == ["a"]
+
+
+ROW = {"question": "Who?", "context": "In Lisbon."}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"answers": {"text": "Lisbon", "answer_start": 3}}, "lists 'text' and .* line 2"),
+        ({"answers": {"text": ["Lisbon"], "answer_start": []}}, "of one length. .* line 2"),
+        ({"answers": {"text": ["Lisbon"]}}, "of one length. .* line 2"),
+        (1, "line 2, must be a JSON object. Received: int"),
+        ({"question": ""}, "'question' must be a text that is not empty"),
+    ],
+)
+def test_bad_flat_rows(tmp_path, caplog, row, message):
+    good = {**ROW, "answers": {"text": [], "answer_start": []}}
+    path = tmp_path / "train.jsonl"
+    row = {**good, **row} if isinstance(row, dict) else row
+    path.write_text("\n".join(map(json.dumps, (good, row, good))))
+    with pytest.raises(UserError, match=f"{message}.*Correct the row, or skip such rows with"):
+        read_questions(path, labelled=True)
+    assert len(read_questions(path, labelled=True, skip_bad_rows=True)) == 2
+    assert "skipped 1 bad questions" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["qa.csv", "qa.tsv.gz", "qa.xlsx"])
+def test_tables_are_rejected_by_name(tmp_path, name):
+    (tmp_path / name).write_text("question,context,answers\n")
+    with pytest.raises(UserError, match=f"must end in .json, .jsonl or .parquet, .*{name}"):
+        read_questions(tmp_path / name, labelled=True)
