@@ -117,10 +117,11 @@ class LongTextOptions(WindowOptions):
 class Pipeline(ABC):
     """A task from raw text to results.
 
-    A list gives a list of results, in its order; sequences of similar length share a batch, so that
-    little is padded. A single example gives its result. Any other iterable (a generator, a
-    `tf.data.Dataset`) gives an iterator, which reads `ahead` batches before their results. A
-    special token that is written out in a text is plain text, except in "fill-mask".
+    A list, or another column of examples (a tuple, an array, a pandas Series), returns a list of
+    results in its order; sequences of similar length share a batch, so that little is padded. A
+    single example returns its result. Any other iterable (a generator, a `tf.data.Dataset`) returns
+    an iterator, which reads `ahead` batches before their results. A special token that is written
+    out in a text is plain text, except in "fill-mask".
 
     Args:
         model: one of `models`, or an `ExportedModel` of one.
@@ -138,6 +139,7 @@ class Pipeline(ABC):
     task: ClassVar[str]
     models: ClassVar[tuple[str, ...]]  # names of classes in `albert_tf.models`
     Options: ClassVar[Any]  # a frozen dataclass
+    takes_pairs: ClassVar[bool] = False  # whether a tuple of two texts is one example
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -158,10 +160,11 @@ class Pipeline(ABC):
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         size = self.batch_size if batch_size is None else _checked_size(batch_size)
         chosen = self._chosen(options)
-        if isinstance(inputs, list):
-            return list(self._stream(inputs, chosen, size, SORTED * size))
-        if inputs is None or isinstance(inputs, str | bytes | tuple | Mapping):
+        is_text = isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
+        if inputs is None or is_text or isinstance(inputs, Mapping) or self._is_pair(inputs):
             return next(self._stream([inputs], chosen, size, size))
+        if (column := as_column(inputs)) is not None:
+            return list(self._stream(column, chosen, size, SORTED * size))
         if isinstance(inputs, Iterable):
             return self._stream(inputs, chosen, size, self.ahead * size)
         raise TypeError(
@@ -182,6 +185,10 @@ class Pipeline(ABC):
         self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Any
     ) -> Any:
         """Returns the result of an example from the model's outputs for its windows."""
+
+    def _is_pair(self, inputs: Any) -> bool:
+        is_tuple = self.takes_pairs and isinstance(inputs, tuple) and len(inputs) == 2
+        return is_tuple and not any(isinstance(each, tuple | list | Mapping) for each in inputs)
 
     def _stream(
         self, inputs: Iterable[Any], options: Any, batch_size: int, ahead: int
@@ -265,6 +272,27 @@ def _checked_size(batch_size: int) -> int:
     if batch_size < 1:
         raise UserError(f"batch_size must be 1 or more. Received: {batch_size}.")
     return batch_size
+
+
+def as_column(values: Any) -> list[Any] | None:
+    """Returns a list, tuple, array, tensor, or pandas Series as a list, otherwise None.
+
+    Raises:
+        TypeError: `values` is a set, which has no order, or has several axes.
+    """
+    if isinstance(values, set | frozenset):
+        raise TypeError(
+            "Results are in the order of the examples. Received: a set, which has none. Pass "
+            "sorted(examples)."
+        )
+    axes = len(getattr(values, "shape", ()))
+    if axes > 1:
+        raise TypeError(
+            "Examples must be one column, such as frame['text']. "
+            f"Received: {type(values).__name__} of shape {tuple(values.shape)}."
+        )
+    is_sequence = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+    return list(values) if is_sequence or axes == 1 else None
 
 
 def as_text(value: Any, name: str = "A text") -> str:

@@ -2,11 +2,18 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.pipelines.base import FEATURES, Outputs, Pipeline, Window, as_text, checked_length
+from albert_tf.pipelines.base import (
+    FEATURES,
+    Outputs,
+    Pipeline,
+    Window,
+    as_column,
+    as_text,
+    checked_length,
+)
 from albert_tf.probabilities import sigmoid
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
@@ -63,6 +70,7 @@ class QuestionAnsweringPipeline(Pipeline):
 
     task = "question-answering"
     models = (QUESTION_ANSWERING.model,)
+    takes_pairs = True
 
     @dataclasses.dataclass(frozen=True)
     class Options:
@@ -227,11 +235,12 @@ def _by_score(found: dict[str, Any]) -> float:
 
 def _questions(question: Any, context: Any) -> Any:
     """Returns one question, or a list; several questions may share one context."""
-    if not isinstance(question, list) and not isinstance(context, list):
+    questions, contexts = as_column(question), as_column(context)
+    if questions is None and contexts is None:
         return {"question": question, "context": context}
-    questions = question if isinstance(question, list) else [question]
-    contexts = context if isinstance(context, list) else repeat(context, len(questions))
-    if isinstance(contexts, list) and len(questions) != len(contexts):
+    questions = [question] if questions is None else questions
+    contexts = [context] * len(questions) if contexts is None else contexts
+    if len(questions) != len(contexts):
         raise UserError(
             "There must be one context for each question, or one for all. "
             f"Received: {len(questions)} questions, {len(contexts)} contexts."

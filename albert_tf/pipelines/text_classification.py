@@ -42,6 +42,7 @@ class TextClassificationPipeline(Pipeline):
 
     task = "text-classification"
     models = (SEQUENCE_CLASSIFICATION.model,)
+    takes_pairs = True
 
     @dataclasses.dataclass(frozen=True)
     class Options(LongTextOptions):
@@ -123,6 +124,7 @@ class SentenceOrderPipeline(Pipeline):
 
     task = "sentence-order"
     models = (PRETRAINING.model,)
+    takes_pairs = True
     Options = LongTextOptions
 
     def preprocess(self, given: Any, options: LongTextOptions) -> Texts:

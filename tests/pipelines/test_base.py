@@ -1,6 +1,9 @@
 import warnings
+from collections import deque
+from collections.abc import Iterator
 
 import numpy as np
+import pandas
 import pytest
 import tensorflow as tf
 
@@ -31,6 +34,52 @@ def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
     classify = pipe("text-classification", batch_size=batch_size)
     close(classify(TEXTS), [classify(text)[0] for text in TEXTS])
     assert classify([]) == []
+
+
+COLUMNS = [tuple, np.array, pandas.Series, pandas.Index, deque, tf.constant]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_columns_give_lists(pipe, column):
+    classify = pipe("text-classification")
+    close(classify(column(TEXTS)), classify(TEXTS))
+    ask, context = pipe("question-answering"), " ".join(TEXTS)
+    assert ask(question=column(TEXTS), context=context) == ask(question=TEXTS, context=context)
+    assert ask(question=TEXTS, context=column(TEXTS)) == ask(question=TEXTS, context=TEXTS)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "feature-extraction",
+        "token-classification",
+        "fill-mask",
+        "sentence-order",
+        "question-answering",
+    ],
+)
+def test_every_pipeline_takes_columns(pipe, kind):
+    """A tuple of two texts is a pair only where a pair is one example."""
+    run, texts = pipe(kind), [f"{text} [MASK]" for text in TEXTS[:2]]
+    if run.takes_pairs:
+        pair = ("who sat", "the cat sat")
+        assert run(pair) == run([pair])[0]
+        texts = [pair, pair[::-1]]
+    assert run(tuple(texts)) == run(texts)
+    assert isinstance(run(iter(texts)), Iterator)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (set(TEXTS), "in the order of the examples. Received: a set"),
+        (pandas.DataFrame({"text": TEXTS}), r"one column, .* DataFrame of shape \(4, 1\)"),
+        (np.array([TEXTS]), r"one column, .* ndarray of shape \(1, 4\)"),
+    ],
+)
+def test_what_is_no_column(pipe, given, message):
+    with pytest.raises(TypeError, match=message):
+        pipe("text-classification")(given)
 
 
 @pytest.mark.parametrize("streams", [False, True])
