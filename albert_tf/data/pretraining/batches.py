@@ -72,8 +72,8 @@ def pretraining_batches(
     >>> _ = model.fit(batches, steps_per_epoch=2, verbose=0)
 
     Args:
-        source: a directory of `build-data`, paths or globs of the original code's files, or the
-            result of `find_records`.
+        source: one or several directories of `build-data`, paths or globs of the original code's
+            files, or the result of `find_records`.
         batch_size: examples in a batch, B.
         start: number of batches to skip, to resume a run: they are neither parsed nor masked, and
             whole epochs are not read.

@@ -6,7 +6,8 @@ import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import fsspec
@@ -70,19 +71,28 @@ class RecordFiles:
 
 
 def find_records(source: Path | Sequence[Path]) -> RecordFiles:
-    """Finds the files of a directory of `build-data`; or paths and globs of the original code's.
+    """Finds the files of directories of `build-data`; or paths and globs of the original code's.
 
     Reads the latter once, to count their records. A path may be a URL: TensorFlow reads `gs://`,
     other files are downloaded to `CACHE` first.
 
     Raises:
-        UserError: the directory isn't finished; a file is missing, truncated, damaged, or contains
-            something else.
+        UserError: a directory isn't finished, or was built with other settings than the first; a
+            file is missing, truncated, damaged, or contains something else.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
     paths = [path for path_or_url in sources for path in _reachable(os.fspath(path_or_url))]
     if len(paths) == 1 and tf.io.gfile.isdir(paths[0]):
         return _of_directory(paths[0])
+    built = [path for path in paths if tf.io.gfile.exists(f"{path}/{MANIFEST}")]
+    if built and len(built) < len(paths):
+        (other, *_) = (path for path in paths if path not in built)
+        raise UserError(
+            "Records must be directories of build-data, or files of the original code. Received: "
+            f"both, {built[0]} and {other}."
+        )
+    if built:
+        return _of_directories(built)
     return _of_files([file.path for file in find_inputs(paths)])
 
 
@@ -120,6 +130,23 @@ def _of_directory(folder: str) -> RecordFiles:
         options,
         table,
         len(table.starts),
+    )
+
+
+def _of_directories(folders: list[str]) -> RecordFiles:
+    """Returns the files of several directories, whose examples must be alike."""
+    first, *others = map(_of_directory, folders)
+    for folder, other in zip(folders[1:], others, strict=True):
+        tables = [files.table.as_json() for files in (first, other) if files.table]
+        if other.dynamic != first.dynamic or tables[0] != tables[1]:
+            raise UserError(
+                "Directories of records must have the same vocabulary and the same settings of "
+                f"build-data. Received: {folders[0]} and {folder}, which differ."
+            )
+    return replace(
+        first,
+        paths=tuple(chain.from_iterable(files.paths for files in (first, *others))),
+        counts=tuple(chain.from_iterable(files.counts for files in (first, *others))),
     )
 
 

@@ -50,6 +50,23 @@ def test_other_protocols_are_downloaded(s3, static, dynamic, tmp_path, monkeypat
     assert find_records(f"{s3}/masked/*.tfrecord").counts == COUNTS
 
 
+def test_several_directories(tmp_path, dynamic, static):
+    one, other = find_records(dynamic.path), tmp_path / "other"
+    shutil.copytree(dynamic.path, other)
+    both = find_records([dynamic.path, other])
+    assert both.counts == 2 * one.counts
+    assert both.paths[: len(COUNTS)] == one.paths
+    assert both.paths[len(COUNTS) :] == find_records(other).paths
+    assert (both.dynamic, both.vocab_size) == (one.dynamic, one.vocab_size)
+    with pytest.raises(UserError, match=f"Received: both, {other} and {static.path}"):
+        find_records([other, static.source])
+    content = json.loads((other / "manifest.json").read_text())
+    content["settings"]["examples"]["max_predictions_per_seq"] += 1
+    (other / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"Received: {dynamic.path} and {other}, which differ"):
+        find_records([dynamic.path, other])
+
+
 def test_epochs_have_full_batches(static):
     files = find_records(static.source)
     assert [files.steps_per_epoch(size) for size in (4, 8, 59)] == [14, 7, 1]
