@@ -36,6 +36,7 @@ from albert_tf.models.calls import (
     as_arrays,
     length_of,
     refuse_lists,
+    refuse_ragged,
     refuse_strings,
 )
 from albert_tf.models.keras_hooks import KerasHooks
@@ -93,6 +94,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         if isinstance(given.get("input_ids"), dict):
             given |= given.pop("input_ids")
         refuse_lists(given)
+        refuse_ragged(given)
         refuse_strings({name: given[name] for name in self._known_inputs if name in given})
         self._check_labels(given, given)
         with checked_ids(self.config, given, length_of(given)):

@@ -249,6 +249,16 @@ def refuse_lists(inputs: Mapping[str, Any]) -> None:
         )
 
 
+def refuse_ragged(inputs: Mapping[str, Any]) -> None:
+    """Rejects ragged tensors, which no layer here computes."""
+    if ragged := [name for name, value in inputs.items() if hasattr(value, "row_splits")]:
+        raise UserError(
+            "A model's inputs must be dense tensors. Received: a ragged tensor as "
+            f"{', '.join(ragged)}. Pad its rows: give ids.to_tensor() as input_ids, and "
+            "tf.sequence_mask(ids.row_lengths()) as attention_mask."
+        )
+
+
 def arguments(method: Any, model: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
     """Returns the arguments of a call of a model's method by name, without the model."""
     given = inspect.signature(method).bind(model, *args, **kwargs).arguments

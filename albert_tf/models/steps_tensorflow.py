@@ -1,7 +1,7 @@
 """The training step on TensorFlow: exact over micro-batches and `tf.distribute` replicas."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ class TrainingStep:
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Updates the weights once, by the gradients of all micro-batches on all replicas."""
-        data = keras.utils.unpack_x_y_sample_weight(data)
+        data = _unpacked(data)
         replicas = self.distribute_strategy.num_replicas_in_sync
         if replicas > 1 or self.micro_batches > 1:
             counts = _all_reduced(replicas, self._label_counts(*data[:2]))
@@ -43,7 +43,7 @@ class TrainingStep:
         return self._logs()
 
     def test_step(self: Any, data: Any) -> dict[str, Any]:
-        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        x, y, weights = _unpacked(data)
         x, y, weights, outputs = self._outputs(x, y, weights, training=False)
         loss = self._compute_loss(x, y, outputs, weights, training=False)
         self._note(loss * self.distribute_strategy.num_replicas_in_sync, x, y, outputs, weights)
@@ -160,6 +160,20 @@ class TrainingStep:
             break
         with strategy.scope():
             self._symbolic_build(data_batch=data_batch)
+
+
+def _unpacked(data: Any) -> Any:
+    """Returns features, labels and weights, with a row of `position_ids` for each example.
+
+    A call takes `[1, T]` for all examples, but a step divides each feature into parts of a batch.
+    """
+    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+    if isinstance(x, Mapping) and "position_ids" in x:
+        positions = x["position_ids"]
+        batch = tf.shape(x["input_ids" if "input_ids" in x else "inputs_embeds"])[:1]
+        shape = tf.concat([batch, tf.shape(positions)[1:]], axis=0)
+        x = {**x, "position_ids": tf.broadcast_to(positions, shape)}
+    return x, y, weights
 
 
 def parallel_slices() -> int:

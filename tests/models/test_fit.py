@@ -55,6 +55,38 @@ def load(folder):
     return load
 
 
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("parts", [1, 2])
+def test_positions_for_all_examples(load, features, parts):
+    """A step divides the batch, and needs a row of positions for each example."""
+    import tensorflow as tf
+
+    positions = {"position_ids": np.arange(7)[None, ::-1]}
+    each = {"position_ids": np.repeat(positions["position_ids"], 12, axis=0)}
+    losses = []
+    for more in (positions, each):
+        model = load()
+        model.compile(keras.optimizers.SGD(0.1), micro_batches=parts)
+        data = tf.data.Dataset.from_tensors(({**features, **more}, LABELS))
+        losses.append([model.fit(data, verbose=0).history["loss"], model.evaluate(data, verbose=0)])
+    assert losses[0][0] == pytest.approx(losses[1][0])
+    assert losses[0][1] == pytest.approx(losses[1][1])
+
+
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
+def test_ragged_tensors_are_rejected(load, method):
+    import tensorflow as tf
+
+    model, ids = load(), tf.ragged.constant([[5, 6, 7], [5, 6]])
+    model.compile()
+    data = tf.data.Dataset.from_tensor_slices(({"input_ids": ids}, LABELS[:2])).batch(2)
+    with pytest.raises(UserError, match="dense tensors. Received: a ragged tensor as input_ids"):
+        getattr(model, method)(data, verbose=0)
+
+
 def logits(model, features):
     return ops.convert_to_numpy(model(features)["logits"])
 
