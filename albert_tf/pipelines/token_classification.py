@@ -21,6 +21,7 @@ from albert_tf.pipelines.base import (
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import TOKEN_CLASSIFICATION
+from albert_tf.text.answers import trimmed
 from albert_tf.text.encoding import default_stride, special_count
 
 STRATEGIES: Final = ("none", "simple", "first", "average", "max")
@@ -314,16 +315,13 @@ def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[Ta
 
 
 def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
-    start, end = group[0].start, group[-1].end
-    covered = text[start:end]  # A token may be white space alone.
-    start += len(covered) - len(covered.lstrip())
-    word = covered.strip()
+    start, end = trimmed(text, group[0].start, group[-1].end)
     return {
         "entity_group": group[0].label.split("-", 1)[-1],
         "score": float(np.mean([each.score for each in group])),
-        "word": word,
+        "word": text[start:end],
         "start": start,
-        "end": start + len(word),
+        "end": end,
     }
 
 

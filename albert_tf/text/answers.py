@@ -108,6 +108,9 @@ CLS: Final = 0  # position of [CLS], which stands for "no answer"
 CONTEXT: Final = 1  # index of the context in a window's texts
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
 BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode's opening and closing ones
+# Unicode's white space, control characters, and invisible ones such as U+200B: an answer or an
+# entity neither starts nor ends with them. The web page has the same rule in tokenizer.js.
+INVISIBLE: Final = ("Zs", "Zl", "Zp", "Cc", "Cf")
 
 
 class Span(NamedTuple):
@@ -233,12 +236,18 @@ def read_span(
     Args:
         aligned: extend the span to whole words.
     """
-    start, end = _whole_words(context, positions, span) if aligned else span[:2]
-    first, last = positions.offsets[start][0], positions.offsets[end][1]
-    covered = context[first:last]  # A token may be white space alone.
-    first += len(covered) - len(covered.lstrip())
-    text = covered.strip()
-    return {"score": span.score, "start": first, "end": first + len(text), "answer": text}
+    first, last = _whole_words(context, positions, span) if aligned else span[:2]
+    start, end = trimmed(context, positions.offsets[first][0], positions.offsets[last][1])
+    return {"score": span.score, "start": start, "end": end, "answer": context[start:end]}
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns the characters `start` to `end` of a text without `INVISIBLE` ones at both ends."""
+    while start < end and unicodedata.category(text[start]) in INVISIBLE:
+        start += 1
+    while end > start and unicodedata.category(text[end - 1]) in INVISIBLE:
+        end -= 1
+    return start, end
 
 
 def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple[int, int]:
@@ -254,9 +263,9 @@ def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple
 
 
 def _is_punctuation(text: str) -> bool:
-    """Whether a text has only brackets, quotation marks, stops and white space."""
+    """Whether a text has only brackets, quotation marks, stops and `INVISIBLE` characters."""
     return all(
-        character.isspace() or character in MARKS or unicodedata.category(character) in BRACKETS
+        character in MARKS or unicodedata.category(character) in (*BRACKETS, *INVISIBLE)
         for character in text
     )
 

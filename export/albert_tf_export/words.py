@@ -24,7 +24,7 @@ from albert_tf.models import (
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.answers import BRACKETS, CLS, MARKS, NOWHERE
+from albert_tf.text.answers import BRACKETS, CLS, INVISIBLE, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -114,7 +114,7 @@ def tags(
     firsts = tf.ragged.boolean_mask(number, inside & begins)
     lasts = tf.ragged.boolean_mask(number, inside & ~is_next_same)
     first, last = (tf.pad(each.to_tensor(), [[0, 0], [0, 1]]) for each in (firsts, lasts))
-    found = pieces.read(at(pieces.starts, first), at(pieces.ends, last))
+    found = pieces.characters.read(at(pieces.starts, first), at(pieces.ends, last))
     is_word = tf.sequence_mask(firsts.row_lengths(), tf.shape(first)[1]) & (found["text"] != "")
     position = tf.minimum(first + 1, tf.shape(features["input_ids"])[1] - 1)  # after [CLS]
     words = {
@@ -167,7 +167,7 @@ def answers(
         spans, none, null_score = _of_logits(outputs, positions, inside)
 
     starts, ends = _whole_words(spans, pieces, inside)
-    found = pieces.read(at(pieces.starts, starts), at(pieces.ends, ends))
+    found = pieces.characters.read(at(pieces.starts, starts), at(pieces.ends, ends))
     is_answer = (spans.scores > 0) & (found["text"] != "")
     scores = _merged(found["text"], tf.where(is_answer, spans.scores, 0.0))
     best = tf.argmax(scores, axis=1, output_type=tf.int32)[:, None]
@@ -275,19 +275,17 @@ class Characters:
         place = tf.minimum(tf.searchsorted(known, flat), len(members) - 1)
         return tf.reshape(tf.gather(known, place) == flat, tf.shape(self.points))
 
-    def read(
-        self, starts: tf.Tensor, ends: tf.Tensor, blank: Sequence[int]
-    ) -> dict[str, tf.Tensor]:
-        """Returns parts of the texts without white space around them.
+    def read(self, starts: tf.Tensor, ends: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns parts of the texts without invisible characters at both ends.
 
         Args:
             starts, ends: characters, int32 `[B, N]`.
-            blank: code points to leave out at the start.
         Returns:
             `text`, string, and int32 `start`, `end`, `start_byte` and `end_byte`, all `[B, N]`.
         """
-        start = tf.minimum(_next(~self.are(blank), starts), ends)
-        end = _end_of_last(~self.are(white_space()), ends)
+        are_visible = ~self.are(of_categories(INVISIBLE))
+        start = tf.minimum(_next(are_visible, starts), ends)
+        end = _end_of_last(are_visible, ends)
         end = tf.maximum(tf.minimum(end, ends), start)
         first, last = at(self.first_bytes, start), at(self.first_bytes, end)
         text = tf.strings.substr(self.texts[:, None], first, last - first)
@@ -302,7 +300,6 @@ class Pieces(NamedTuple):
         ids: int32 `[B, P]`.
         starts, ends: int32 `[B, P]`.
         begin_words: whether pieces begin a word, bool `[B, P]`.
-        blank: code points that the vocabulary normalizes to a space or to nothing.
     """
 
     characters: Characters
@@ -310,13 +307,9 @@ class Pieces(NamedTuple):
     starts: tf.Tensor
     ends: tf.Tensor
     begin_words: tf.Tensor
-    blank: Sequence[int]
-
-    def read(self, starts: tf.Tensor, ends: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.characters.read(starts, ends, self.blank)
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether pieces have only brackets, quotation marks, stops and white space."""
+        """Returns whether pieces have only brackets, quotation marks, stops, or no visible mark."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)
@@ -345,12 +338,15 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     begin = tf.constant([token.startswith(SPACE) for token in tokens])
     source = _same_places(tf.gather(begin, ids), tf.gather(begin, others))
     first, last = (characters.at_bytes(at(each, source)) for each in (starts, ends))
+    begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
+    letter = tf.minimum(_next(~characters.are(blank(tokenizer)), first), last)
+    first = tf.where(begin_words & ~is_space, letter, first)
     # A character that normalizes to several (a ligature) belongs to each piece that has one of
     # them. A lone "▁" before the text has no character.
-    is_added = (ids == tokenizer.convert_tokens_to_ids(SPACE)) & (tf.range(most) == 0)
+    is_added = is_space & (tf.range(most) == 0)
     widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
     last = tf.where(is_added, first, tf.maximum(last, widened))
-    return Pieces(characters, ids, first, last, tf.gather(begin, ids), blank(tokenizer))
+    return Pieces(characters, ids, first, last, begin_words)
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
@@ -379,17 +375,16 @@ def _end_of_last(are: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
 
 
 @functools.cache
-def white_space() -> Sequence[int]:
-    return [point for point in range(sys.maxunicode + 1) if chr(point).isspace()]
+def of_categories(names: Sequence[str]) -> Sequence[int]:
+    """Returns the code points of Unicode's categories."""
+    points = range(sys.maxunicode + 1)
+    return [point for point in points if unicodedata.category(chr(point)) in names]
 
 
 @functools.cache
 def marks() -> Sequence[int]:
-    """Returns the punctuation around an answer, and white space."""
-    brackets = [
-        point for point in range(sys.maxunicode + 1) if unicodedata.category(chr(point)) in BRACKETS
-    ]
-    return sorted({*brackets, *map(ord, MARKS), *white_space()})
+    """Returns the punctuation around an answer, and invisible characters."""
+    return sorted({*of_categories((*BRACKETS, *INVISIBLE)), *map(ord, MARKS)})
 
 
 @functools.lru_cache(maxsize=1)

@@ -10,12 +10,14 @@ import zlib
 
 import pytest
 from albert_tf_export import Report, web
+from albert_tf_export.words import of_categories
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSimilarity
+from albert_tf.text.answers import INVISIBLE, trimmed
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LOCK = json.loads((web.PAGE / web.LOCK).read_text())["packages"]
@@ -250,3 +252,24 @@ def test_the_command_line(exported, tokenizer, classifier, node_modules, tmp_pat
 def test_scores_are_the_pipelines(make_classifier, tokenizer, fields, scores):
     model = make_classifier(**fields)
     assert web._settings(model, tokenizer, pairs=False)["scores"] == scores
+
+
+def test_invisible_characters_around_an_answer(tmp_path):
+    """All of those that `albert_tf.text.answers.trimmed` drops, with a vocabulary of one word."""
+    characters = map(chr, of_categories(INVISIBLE))
+    texts = [f"in {character}boat{character} now" for character in characters]
+    assert {trimmed(text, 3, 9) for text in texts} == {(4, 8)}
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "sentencepiece.js").write_text("export const open = null;")
+    code = """
+      const encodePieces = (text) => [`▁${text.split(/[^a-z]+/).filter(Boolean).join("▁")}`];
+      const scores = new Map([["▁boat", 0]]);
+      const vocabulary = { scores, ids: new Map(), unknown: 1, longest: 5, least: -9 };
+      const tokenizer = new page.Tokenizer({ encodePieces }, vocabulary);
+      for (const text of TEXTS) {
+        const { pieces, span } = tokenizer.details(text);
+        const at = pieces.indexOf("▁boat");
+        console.log(JSON.stringify(span(at, at)));
+      }
+    """.replace("TEXTS", json.dumps(texts))
+    assert set(run_script(tmp_path, "tokenizer", code)) == {"[4,8]"}

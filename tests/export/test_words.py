@@ -21,6 +21,7 @@ TEXTS = [
     "東京 smoke “in the room” \u00a0 and — a boat…",
     "slow",
     "A NUL inside\0 and \t tabs\u200b around ",
+    "in \u200bfilm\u200b\ufeffboat\ufeff now \u2060it\u2060\xadis\xad (\u3000a\u3000)\u200e\x07",
     " \u200bfilm 🦕🦕 people 👩‍👩‍👧 ﬁne, ½ ﷺ e\u0301te\u0301  x",
 ]
 
@@ -54,7 +55,7 @@ def answer(make_model, long_tokenizer):
     ],
 )
 def test_answers(task, threshold, answer, long_tokenizer):
-    questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "🦕"]
+    questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "a", "🦕"]
     thresholds = None if threshold is None else (threshold,)
     found, model = answer(task, questions, TEXTS, fields={"thresholds": thresholds})
     ask = pipeline("question-answering", model, long_tokenizer)
@@ -144,5 +145,5 @@ def test_bytes_that_are_not_utf_8(long_tokenizer):
     text = tf.constant([b"a \xff\xfe b\xc3"])
     ids = long_tokenizer.in_graph().tokenize(text).to_tensor()
     pieces = words.of_pieces(long_tokenizer, text, ids)
-    found = pieces.read(pieces.starts, pieces.ends)
+    found = pieces.characters.read(pieces.starts, pieces.ends)
     assert found["end_byte"].numpy().max() <= 7

@@ -14,6 +14,7 @@ from albert_tf.text.answers import (
     merge_windows,
     question_windows,
     read_span,
+    trimmed,
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -119,6 +120,14 @@ def test_answers_are_whole_words_without_the_punctuation_around_them(row, within
     plain = read_span(CONTEXT, positions, span, aligned=False)
     assert CONTEXT[plain["start"] : plain["end"]] == plain["answer"]
     assert within in plain["answer"] and plain["answer"] in found["answer"]
+
+
+@pytest.mark.parametrize("edge", ["", " ", "\u200b", "\ufeff\xa0", "\u2060\xad\u3000\u200e\x07"])
+def test_invisible_characters_at_the_ends_of_an_answer_are_dropped(edge):
+    context = f"in {edge}a\u200b b{edge} now"
+    start, end = trimmed(context, 2, len(context) - 3)
+    assert (context[start:end], start) == ("a\u200b b", 3 + len(edge))
+    assert trimmed(context, 2, 3) == (3, 3)
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\xa0"])

@@ -5,7 +5,7 @@ const LONGEST_ANSWER = 15; // pieces
 const LONGEST_WINDOW = 384; // pieces; the defaults of the pipeline question-answering
 const LONGEST_QUESTION = 64;
 const SHARED = 128;
-const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}"'.,;:!?…、。，；：！？ ▁]*$/u;
+const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Z}\p{Cc}\p{Cf}"'.,;:!?…、。，；：！？▁]*$/u;
 const SPACE = "▁"; // SentencePiece's space
 
 // The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first;

@@ -2,6 +2,8 @@
 import { open } from "./vendor/sentencepiece.js";
 
 const SPACE = "▁"; // SentencePiece's space, which begins a word
+// Characters that no answer starts or ends with, as INVISIBLE in albert_tf/text/answers.py.
+const INVISIBLE = /^[\p{Z}\p{Cc}\p{Cf}]$/u;
 const LONE_SURROGATES = /[\ud800-\udfff]/gu;
 const NO_CHARACTER = "\u{10ffff}"; // unknown to every vocabulary
 
@@ -41,7 +43,7 @@ export class Tokenizer {
   }
 
   // Returns ids; for each, its piece and whether it begins a word; and `span(first, last)`, which
-  // returns the characters that make the pieces `first` to `last`, white space trimmed.
+  // returns the characters that make the pieces `first` to `last`, invisible ones trimmed.
   details(text) {
     const pieces = this.pieces(text);
     const after = []; // normalized characters up to the end of each piece
@@ -50,7 +52,8 @@ export class Tokenizer {
     const letters = characters(text);
     const counts = this.#counts(text);
     const span = (first, last) => {
-      const begin = (after[first - 1] ?? 0) + (pieces[first].startsWith(SPACE) ? 1 : 0);
+      const isWordStart = pieces[first].startsWith(SPACE) && pieces[first] !== SPACE;
+      const begin = (after[first - 1] ?? 0) + (isWordStart ? 1 : 0);
       // A space alone is counted with the letter after it, which isn't the last piece's.
       const finish = after[last] - (pieces[last] === SPACE ? 1 : 0);
       let start = Math.max(0, counts.findIndex((count) => count > begin) - 1);
@@ -60,8 +63,8 @@ export class Tokenizer {
         counts.findIndex((count) => count >= finish),
         counts.findLastIndex((count) => count <= finish),
       );
-      while (start < end && !letters[start].trim()) start += 1;
-      while (end > start && !letters[end - 1].trim()) end -= 1;
+      while (start < end && INVISIBLE.test(letters[start])) start += 1;
+      while (end > start && INVISIBLE.test(letters[end - 1])) end -= 1;
       return [start, end];
     };
     return { ids: this.#idsOf(pieces), pieces, isWord, span };
