@@ -145,10 +145,11 @@ def _partners(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> loss
     same_group = ops.equal(groups[:, None], groups)[:, None]  # [B, 1, B]
     is_own = ops.logical_and(ops.equal(places[:, None], places)[:, None], are_second)
     is_left_out = ops.logical_or(ops.logical_and(same_group, are_second), fills)  # [B, C - 1, B]
-    for text in () if input_ids is None else (0, 1):
+    if input_ids is not None:
         candidates = ops.transpose(input_ids[:, 1:], (1, 0, 2))
-        is_equal = ops.all(ops.equal(input_ids[:, text][:, None, None], candidates), axis=-1)
-        is_left_out = ops.logical_or(is_left_out, is_equal)
+        for text in (input_ids[:, 0], input_ids[:, 1]):
+            is_equal = ops.all(ops.equal(text[:, None, None], candidates), axis=-1)
+            is_left_out = ops.logical_or(is_left_out, is_equal)
     is_left_out = ops.logical_and(is_left_out, ops.logical_not(is_own))
     logits = ops.where(ops.reshape(is_left_out, ops.shape(logits)), NO_CHOICE, logits)
     return losses.cross_entropy(ops.where(fills, losses.IGNORED, places), logits)

@@ -48,3 +48,19 @@ def test_texts_that_belong_together(run, model_folder, tmp_path, option):
     assert (status, "albert-tf: error" in errors) == (0, False)
     assert ("accuracy" in output) == (option == "--report")
     assert any((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("d.csv", ["text,label", "A film.,good", '"A"film,good', "Dull.,bad"]),
+        ("d.jsonl", ['{"text": "A film.", "label": "good"}', "{", '{"text": "A", "label": "bad"}']),
+    ],
+)
+def test_predictions_name_the_rows_of_the_file(run, classifier, tmp_path, caplog, name, rows):
+    (tmp_path / name).write_text("\n".join(rows))
+    data = ("--task", "classify", "--data", tmp_path / name, "--skip-bad-rows")
+    status, *_ = run("evaluate", "--model", classifier, *data, "--predictions", tmp_path)
+    assert (status, "skipped 1 bad rows" in caplog.text) == (0, True)
+    lines = (tmp_path / "predictions.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["index", "0", "2"]
