@@ -68,10 +68,11 @@ def run(options: OPTIONS) -> int:
         raise UserError("Records without a manifest need --vocab, the one they were written with.")
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.input)
     size = min(files.vocab_size, tokenizer.vocab_size)
-    batches = evaluation_batches(dataclasses.replace(files, vocab_size=size), BATCH)
+    files = dataclasses.replace(files, vocab_size=size)
     counts: Counter[str] = Counter()
     lengths: list[int] = []
-    with whole_records():
+    with whole_records(files):
+        batches = evaluation_batches(files, BATCH)
         for inputs, targets in batches.take(COUNTED // BATCH).as_numpy_iterator():
             columns = {**inputs, **targets}
             for row in zip(*columns.values(), strict=True):

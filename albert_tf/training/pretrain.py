@@ -59,7 +59,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or diverges.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
-    with whole_records(), distribution.on_devices(options) as strategy:
+    with distribution.on_devices(options) as strategy:
         return _train(options, strategy)
 
 
@@ -118,7 +118,8 @@ def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
         own = mixed_batches(sources, options.batch_size, options.seed, start, host)
         return distribution.shared(own, strategy, options.batch_size)
 
-    resume = train(options, strategy, model, from_number, settings, curve, keep, KEEP)
+    with whole_records(*sources, *([held_out] if held_out else [])):
+        resume = train(options, strategy, model, from_number, settings, curve, keep, KEEP)
     counts = zip(sources, batches_per_source(len(sources), resume.step), strict=True)
     report = {
         "settings": settings,

@@ -5,6 +5,7 @@ its batches from several sets of records.
 """
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -16,7 +17,12 @@ from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.data.pretraining.records import RULE
-from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records
+from albert_tf.data.pretraining.sources import (
+    Path,
+    RecordFiles,
+    find_records,
+    stored_records,
+)
 from albert_tf.errors import UserError
 from albert_tf.tasks import (
     ATTENTION_MASK,
@@ -30,11 +36,15 @@ from albert_tf.tasks import (
 
 FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
 BLOCK: Final = 16  # records that are read from a file before the next one's turn
+CHECKED_AT_ONCE: Final = 256  # records
 LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
 _WAY_OUT: Final = "Make them with albert-tf build-data, or copy them again."
-# TensorFlow's messages about a record that it can't parse.
-_TENSORFLOWS: Final = re.compile(
-    r"(?:Name|Key): .*|.*serialized [Ee]xample.*|corrupted record at \d+|truncated record at \d+"
+# Messages about a record: those of `_checked`, and TensorFlow's.
+_ABOUT_RECORDS: Final = re.compile(
+    rf"{RULE} [^\]']+|Name: [^,]*, ((?:Key|Feature): .*?)\.?(?: \[Op:.*)?$|"
+    r"Could not parse example|[Ee]xample serialized|serialized [Ee]xample|"
+    r"(?:corrupted|truncated) record at \d+",
+    re.MULTILINE,
 )
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
@@ -169,20 +179,56 @@ def batches_per_source(sources: int, steps: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def whole_records() -> Iterator[None]:
-    """Turns errors of records while they are read into a `UserError`."""
+def whole_records(*sources: RecordFiles) -> Iterator[None]:
+    """Turns an error about a record into a `UserError` that names the record and its file.
+
+    Args:
+        *sources: the files that the block reads.
+    """
     try:
         yield
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-        ours = re.search(rf"{RULE} [^\]]+", error.message)
-        if ours:
-            raise UserError(ours[0]) from error
-        if fault := _TENSORFLOWS.search(error.message):
-            raise UserError(
-                f"{RULE} whole examples for pretraining, all of one size. Received: "
-                f"{fault[0]}. {_WAY_OUT}"
-            ) from error
+        if _ABOUT_RECORDS.search(error.message):
+            _check_records(sources)
         raise
+    except UnicodeDecodeError:  # TensorFlow quotes a record that isn't an example
+        _check_records(sources)
+        raise
+
+
+def _check_records(sources: Sequence[RecordFiles]) -> None:
+    """Reads all records again, in the order of the files.
+
+    Raises:
+        UserError: names the first record that can't be parsed.
+    """
+    for files in sources:
+        for path in files.paths:
+            numbered = enumerate(stored_records(path))
+            while batch := list(itertools.islice(numbered, CHECKED_AT_ONCE)):
+                if not _fault([record for _, record in batch], files):
+                    continue
+                for number, record in batch:
+                    if fault := _fault([record], files):
+                        raise UserError(f"{fault}, in record {number} of {path}. {_WAY_OUT}")
+
+
+def _fault(records: list[bytes], files: RecordFiles) -> str | None:
+    """Returns what is wrong with one of the records, or None."""
+    keys = tf.zeros([len(records)], tf.uint64)
+    parse = dynamic_batch if files.dynamic else static_batch
+    try:
+        parse(keys, tf.constant(records), files, None)
+    except tf.errors.InvalidArgumentError as error:
+        fault = _ABOUT_RECORDS.search(error.message)
+        if fault and fault[0].startswith(RULE):
+            return fault[0]
+        received = fault[1] if fault and fault[1] else "no tf.train.Example"
+    except UnicodeDecodeError:
+        received = "no tf.train.Example"
+    else:
+        return None
+    return f"{RULE} whole examples for pretraining, all of one size. Received: {received}"
 
 
 def _check(**least: tuple[int, int]) -> None:
@@ -264,7 +310,7 @@ def _parsed(
 def _checked(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
     """Returns `values` if `holds` is true everywhere; otherwise raises for `whole_records`."""
     text = tf.strings.format(
-        f"{RULE} examples for pretraining: {rule}. Received: {{}}. {_WAY_OUT}", received
+        f"{RULE} examples for pretraining: {rule}. Received: {{}}", received
     )
     # Later operations must wait for the check: they would fail too, in other words.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):

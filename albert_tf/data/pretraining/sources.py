@@ -150,8 +150,12 @@ def _of_directories(folders: list[str]) -> RecordFiles:
     )
 
 
-def _records(path: str) -> Iterator[bytes]:
-    """Yields the records of a file here or at a URL."""
+def stored_records(path: str) -> Iterator[bytes]:
+    """Yields the records of a file, which may be a URL.
+
+    Raises:
+        UserError: names the first record that is damaged or cut short.
+    """
     with tf.io.gfile.GFile(path, "rb") as file:
         yield from records_in(file, file.size(), path)
 
@@ -205,14 +209,17 @@ def _word_table(folder: str) -> WordTable:
 
 def _of_files(paths: list[str]) -> RecordFiles:
     """Returns files without a manifest, whose records are the original code's."""
-    counts = tuple(sum(1 for _ in _records(path)) for path in paths)
+    counts = tuple(sum(1 for _ in stored_records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"There must be records. Received: none in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
     try:
-        example = decode(next(_records(first)))
+        example = decode(next(stored_records(first)))
     except DecodeError as error:
-        raise UserError(f"Records must be of tf.train.Example. Received: {first}.") from error
+        raise UserError(
+            f"Records must be of tf.train.Example. Received: record 0 of {first}, which is none. "
+            "Give files of albert-tf build-data or create_pretraining_data.py."
+        ) from error
     length, predictions = (
         len(example.get(name, ())) for name in ("input_ids", "masked_lm_positions")
     )

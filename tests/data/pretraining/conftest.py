@@ -22,7 +22,7 @@ COUNTS = (13, 0, 9, 31, 6)  # records in each file
 
 @dataclasses.dataclass
 class Directory:
-    """Writes a directory; `record` returns the features of a record by its number.
+    """Writes a directory; `record` returns the features of a record, or its bytes, by its number.
 
     Without options it has no manifest, as the original code's files.
     """
@@ -40,7 +40,8 @@ class Directory:
         numbers, shards = itertools.count(), []
         for place, count in enumerate(COUNTS):
             path = self.path / f"examples-{place:05d}-of-{len(COUNTS):05d}.tfrecord"
-            encoded = (records.encode(self.record(next(numbers))) for _ in range(count))
+            made = (self.record(next(numbers)) for _ in range(count))
+            encoded = (each if isinstance(each, bytes) else records.encode(each) for each in made)
             path.write_bytes(b"".join(map(records.frame, encoded)))
             shards.append({"file": path.name, "records": count, "bytes": path.stat().st_size})
         if self.options is None:

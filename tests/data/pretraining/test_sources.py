@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import tensorflow as tf
 
 from albert_tf.data.pretraining import records, sources
 from albert_tf.data.pretraining.batches import evaluation_batches, whole_records
@@ -118,7 +119,7 @@ def test_files_of_something_else_are_refused(tmp_path, dynamic):
     for source, message in (
         (tmp_path, f"must be finished. Received: {tmp_path}, without manifest.json"),
         (empty, "must be records. Received: none in .*empty.tfrecord"),
-        (other, "must be of tf.train.Example. Received: .*other.tfrecord"),
+        (other, "must be of tf.train.Example. Received: record 0 of .*other.tfrecord"),
         (dynamic.path / "*.tfrecord", "Received: .* with next_sentence_labels, segment_a, segm"),
         (tmp_path / "none*.tfrecord", "matches no file"),
     ):
@@ -142,49 +143,56 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
 
 
 STATIC = [
-    ("input_mask", None),
-    ("input_ids", [1] * 39),
-    ("masked_lm_ids", []),
-    ("input_ids", [-1] * 40),
-    ("masked_lm_ids", [2**31] * 5),
-    ("masked_lm_positions", [40] * 5),
-    ("input_mask", [2] * 40),
-    ("masked_lm_weights", [math.nan] * 5),
-    ("masked_lm_weights", [math.inf] * 5),
-    ("masked_lm_weights", [1] * 5),
-    ("input_ids", [1.5] * 40),
-    ("next_sentence_labels", [7]),
-    ("next_sentence_labels", [0, 1]),
+    ("input_mask", None, "Feature: input_mask"),
+    ("input_ids", [1] * 39, "Key: input_ids"),
+    ("masked_lm_ids", [], "Key: masked_lm_ids"),
+    ("input_ids", [-1] * 40, "input_ids must be .* Received: -1"),
+    ("masked_lm_ids", [2**31] * 5, "masked_lm_ids must be .* Received: 2147483648"),
+    ("masked_lm_positions", [40] * 5, "masked_lm_positions must be .* Received: 40"),
+    ("input_mask", [2] * 40, "input_mask must be .* Received: 2"),
+    ("masked_lm_weights", [math.nan] * 5, "masked_lm_weights must be .* Received: "),
+    ("masked_lm_weights", [math.inf] * 5, "masked_lm_weights must be .* Received: "),
+    ("masked_lm_weights", [1] * 5, "Key: masked_lm_weights.* int64"),
+    ("input_ids", [1.5] * 40, "Key: input_ids.* float"),
+    ("next_sentence_labels", [7], "next_sentence_labels must be .* Received: 7"),
+    ("next_sentence_labels", [0, 1], "Key: next_sentence_labels"),
 ]
 DYNAMIC = [
-    ("segment_b", None),
-    ("segment_b", []),
-    ("segment_a", [7] * 38),
-    ("segment_a", [10**6]),
-    ("segment_b", [-3]),
+    ("segment_b", None, "segment_b must have pieces"),
+    ("segment_b", [], "segment_b must have pieces"),
+    ("segment_a", [7] * 38, "a row must have at most 40 pieces"),
+    ("segment_a", [10**6], "segment_a and segment_b must be .* Received: 1000000"),
+    ("segment_b", [-3], "segment_a and segment_b must be .* Received: -3"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("mode", "name", "value"),
-    [*(("static", *each) for each in STATIC), *(("dynamic", *each) for each in DYNAMIC)],
+    ("mode", "name", "value", "message"),
+    [
+        *(("static", *each) for each in STATIC),
+        *(("dynamic", *each) for each in DYNAMIC),
+        ("static", None, b"\xff\xfe no example", "no tf.train.Example"),
+        ("dynamic", None, b"no\nexample", "no tf.train.Example"),
+    ],
 )
-def test_records_are_checked_as_they_are_read(tmp_path, request, mode, name, value):
-    """The graph of batches ends with the same rule; `pretrain` shows it as a user's mistake."""
+def test_records_are_checked_as_they_are_read(tmp_path, request, mode, name, value, message):
+    """The graph of batches ends with the same rule; the message names the record and its file."""
     directory = request.getfixturevalue(mode)
 
     def record(number):
-        """Returns a record; one has another value of the feature, or lacks it."""
+        """Returns a record; one has another value of the feature, lacks it, or is no example."""
         features = directory.record(number)
         if number == 56:
             features[name] = value
+            if name is None:
+                return value
         return {key: found for key, found in features.items() if found is not None}
 
     changed = dataclasses.replace(directory, path=tmp_path, record=record).write()
     files = find_records(changed.source)
     with (
-        pytest.raises(UserError, match=rf"^Records must be .*{name}.*build-data|most 40 pieces"),
-        whole_records(),
+        pytest.raises(UserError, match=rf"^Records must be .*{message}.*, in record 3 of .*4-of"),
+        whole_records(files),
     ):
         list(evaluation_batches(files, 8))
 
@@ -193,12 +201,12 @@ def test_ids_stay_below_a_models_vocabulary(static):
     files = dataclasses.replace(find_records(static.source), vocab_size=60)
     with (
         pytest.raises(UserError, match=r"input_ids must be from 0 to 59. Received: 6\d"),
-        whole_records(),
+        whole_records(files),
     ):
         list(evaluation_batches(files, 8))
 
 
-def test_records_damaged_since_are_named_by_tensorflow(tmp_path, dynamic):
+def test_records_damaged_since(tmp_path, dynamic):
     shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
     files = find_records(tmp_path)
     path = tmp_path / "examples-00004-of-00005.tfrecord"
@@ -206,7 +214,13 @@ def test_records_damaged_since_are_named_by_tensorflow(tmp_path, dynamic):
     content[-9] ^= 1
     path.write_bytes(content)
     with (
-        pytest.raises(UserError, match="^Records must be whole .* Received: corrupted record at"),
-        whole_records(),
+        pytest.raises(UserError, match="^Records must be whole. Received: record 5 of .*4-of"),
+        whole_records(files),
     ):
         list(evaluation_batches(files, 8))
+
+
+def test_other_errors_stay(static):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="^another$"):  # noqa: SIM117
+        with whole_records(find_records(static.source)):
+            raise tf.errors.InvalidArgumentError(None, None, "another")
