@@ -216,6 +216,9 @@ def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     block, compression = content[offset : offset + size], content[offset + size]
     if compression != _UNCOMPRESSED or offset + size + _TRAILER > len(content):
         raise ValueError("compressed or cut")
+    checked = content[offset : offset + size + _TRAILER]
+    if struct.pack("<I", masked_crc(checked[:-4])) != checked[-4:]:
+        raise ValueError("the CRC of a block is wrong")
     (restarts,) = struct.unpack("<I", block[-4:])
     end, at, key = len(block) - 4 * (1 + restarts), 0, b""
     while at < end:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 
 # flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
 _FLAX_ARRAY: Final = 1
@@ -25,6 +25,7 @@ _FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pi
 _SAFETENSORS: Final = frozenset(
     {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 )
+_STORAGE: Final = re.compile(r"/data/\d+$")  # an entry of torch's zip files
 _HDF5_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups that hold no weights
 _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
 
@@ -90,7 +91,8 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
             tensors.
     """
     torch = imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
-    content = _load_pytorch(torch, path)
+    stored = _stored_sizes(path) if zipfile.is_zipfile(path) else None
+    content = _load_pytorch(torch, path, mmap=stored is not None)
     received = None if isinstance(content, Mapping) and content else type(content).__name__
     for name, value in () if received else content.items():
         if not isinstance(value, torch.Tensor):
@@ -108,6 +110,11 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     # Twice, because a tied table has two names; a stride of 0 would repeat numbers without end.
     declared = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
     require_stored(path, declared // 2)
+    if stored is not None:
+        storages = (tensor.untyped_storage() for tensor in content.values())
+        sizes = {storage.data_ptr(): storage.nbytes() for storage in storages if storage.nbytes()}
+        if stored != [size for _, size in sorted(sizes.items())]:
+            raise ValueError("its storages have other sizes than its tensors claim")
     tensors = {str(name): tensor.detach() for name, tensor in content.items()}
     return {
         name: (tensor.to(torch.float32) if tensor.is_floating_point() else tensor).numpy()
@@ -120,12 +127,9 @@ def _dtypes(torch: Any) -> tuple[Any, ...]:
     return (*floats, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
 
-def _load_pytorch(torch: Any, path: Path) -> Any:
-    is_zip = zipfile.is_zipfile(path)
-    if is_zip:
-        _check_zip(path)
+def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except pickle.UnpicklingError as error:
         code = re.search(r".*(?:nsupported (?:global|class)|GLOBAL).*", str(error))
         if code is None:
@@ -137,12 +141,26 @@ def _load_pytorch(torch: Any, path: Path) -> Any:
         ) from error
 
 
-def _check_zip(path: Path) -> None:
-    """Checks what torch doesn't: that nothing is compressed, and each entry's CRC."""
+def _stored_sizes(path: Path) -> list[int]:
+    """Returns the bytes of each storage in a zip file, in the order of the file.
+
+    torch maps a storage at its offset, with the size that the pickle claims. It checks neither the
+    CRCs, nor that entries are uncompressed, nor their sizes.
+
+    Raises:
+        UserError: the entries claim more bytes than the file has.
+        zipfile.BadZipFile: an entry is damaged or compressed.
+    """
     with zipfile.ZipFile(path) as archive:
-        require_stored(path, sum(entry.file_size for entry in archive.infolist()))
+        entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
+        require_stored(path, sum(entry.file_size for entry in entries))
+        for entry in entries:
+            if entry.compress_type != zipfile.ZIP_STORED:
+                raise zipfile.BadZipFile(f"{entry.filename} is compressed")
         if damaged := archive.testzip():
             raise zipfile.BadZipFile(f"the CRC of {damaged} is wrong")
+    sizes = (entry.file_size for entry in entries if _STORAGE.search(entry.filename))
+    return [size for size in sizes if size]
 
 
 def read_flax(path: Path) -> dict[str, np.ndarray]:
@@ -212,6 +230,7 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
         UserError: there is one, or the datasets claim more bytes than the file has.
     """
     sizes: list[int] = []
+    short: list[str] = []
 
     def foreign_link(name: str, link: Any) -> str | None:
         return None if isinstance(link, h5py.HardLink) else f"{name} is a {type(link).__name__}"
@@ -222,6 +241,8 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
         if item.is_virtual or item.external:
             return f"{name} is {'a virtual dataset' if item.is_virtual else 'in another file'}"
         sizes.append(item.nbytes)
+        if item.id.get_storage_size() < item.nbytes:  # what is missing would be read as 0
+            short.append(name)
         return None
 
     if foreign := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
@@ -230,6 +251,11 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
             "Nothing was read. Get the weights as safetensors from someone you trust."
         )
     require_stored(path, sum(sizes))
+    if short:
+        raise UserError(
+            f"{path} must hold its weights whole and uncompressed. Received fewer bytes than "
+            f"{listed(short)} claims. Copy it again from its source, or save it uncompressed."
+        )
 
 
 def read_hdf5(path: Path) -> dict[str, np.ndarray]:

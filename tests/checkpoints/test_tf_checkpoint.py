@@ -99,6 +99,7 @@ def test_writing_below_a_file(tmp_path):
     [
         ("index", lambda content: b""),
         ("index", lambda content: content[:-9]),
+        ("index", lambda content: content.replace(b"kernel", b"kerneL")),
         ("index", lambda content: b"x" * 40 + struct.pack("<Q", 0xDB4775248B80FB57)),
         ("data-00000-of-00001", lambda content: content[:-9]),
         ("data-00000-of-00001", lambda content: b"\xff" * len(content)),

@@ -172,6 +172,41 @@ def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
         weight_files.read_pytorch(path)
 
 
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data/0": lambda content: content[:-4]}, "other sizes than its tensors"),
+        ({"data/1": lambda content: content + b"more"}, "other sizes than its tensors"),
+        (
+            {"data/0": lambda content: content[:-4], "data/1": lambda content: content + b"more"},
+            "other sizes than its tensors",
+        ),
+        ({"data/0": zipfile.ZIP_DEFLATED}, "data/0 is compressed"),
+        ({}, None),
+    ],
+    ids=["short", "long", "both", "compressed", "unchanged"],
+)
+def test_the_sizes_of_pytorchs_storages(torch, tmp_path, change, message):
+    """torch maps storages where they begin, and reads what follows a short one."""
+    table = torch.arange(9.0)
+    tensors = {"x": torch.arange(64.0), "y": table, "none": torch.ones(0), "tied": table[3:]}
+    torch.save(tensors, tmp_path / "x.bin")
+    path = tmp_path / "y.bin"
+    with zipfile.ZipFile(tmp_path / "x.bin") as archive, zipfile.ZipFile(path, "w") as other:
+        for entry in archive.infolist():
+            new = change.get(entry.filename.partition("/")[2])
+            content = archive.read(entry)
+            content = new(content) if callable(new) else content
+            other.writestr(entry.filename, content, new if isinstance(new, int) else None)
+    if message:
+        with pytest.raises((ValueError, zipfile.BadZipFile), match=message):
+            weight_files.read_pytorch(path)
+    else:
+        found = weight_files.read_pytorch(path)
+        assert found["tied"].tolist() == [3, 4, 5, 6, 7, 8]
+
+
 def test_types_of_safetensors_that_hold_no_weights(tmp_path):
     header = {"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
     text = json.dumps(header).encode()
@@ -209,6 +244,14 @@ def test_datasets_of_hdf5_that_hold_no_weights(hdf5):
     with h5py.File(hdf5, "a") as file:
         file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
     with pytest.raises(UserError, match="whole and uncompressed. Received .* claim to be 4,000"):
+        weight_files.read_hdf5(hdf5)
+
+
+def test_datasets_of_hdf5_that_lack_bytes(hdf5):
+    """HDF5 reads bytes that were never written as 0."""
+    with h5py.File(hdf5, "a") as file:
+        file.create_dataset("layer/nothing", (5,), "float32")
+    with pytest.raises(UserError, match="Received fewer bytes than layer/nothing claims"):
         weight_files.read_hdf5(hdf5)
 
 

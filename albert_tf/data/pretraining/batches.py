@@ -309,9 +309,7 @@ def _parsed(
 
 def _checked(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
     """Returns `values` if `holds` is true everywhere; otherwise raises for `whole_records`."""
-    text = tf.strings.format(
-        f"{RULE} examples for pretraining: {rule}. Received: {{}}", received
-    )
+    text = tf.strings.format(f"{RULE} examples for pretraining: {rule}. Received: {{}}", received)
     # Later operations must wait for the check: they would fail too, in other words.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
         return tf.identity(values)
