@@ -14,7 +14,7 @@ import re
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +32,11 @@ from albert_tf.checkpoints.finder import (
 from albert_tf.checkpoints.hugging_face import CONFIG, config_json
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import Arrays, RuntimeSignature
-from albert_tf.tasks import BY_MODEL, TaskFacts
+from albert_tf.tasks import QUESTION_ANSWERING, TASKS, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -44,6 +44,7 @@ FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], 
 CHECKSUM: Final = "sha256.txt"
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
+BEAM: Final = 5  # `layers.heads.BEAM`, which needs Keras
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
@@ -69,7 +70,8 @@ class ExportedModel:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
             self._embedding = sentence_transformers.read(folder)
-        self._signatures = _opened(self.path)
+        self._signatures = _opened(self.path, 3 if self.task.has_choices else 2)
+        self._shapes = _output_shapes(self.task, self.config)
         self._lock = threading.Lock()
         positions = min(self.config.max_position_embeddings, _longest(self._signatures[-1]))
         self.config = self.config.replace(max_position_embeddings=int(positions))
@@ -103,6 +105,7 @@ class ExportedModel:
                 f"{self.path} must compute a batch. Received: {runtimes.reason(error)!r}. "
                 "Export the model again."
             ) from error
+        self._check_outputs(outputs, features, signature)
         if POSITIONS in features and POSITIONS not in signature.inputs:
             positions = features[POSITIONS][..., np.newaxis]
             for name in outputs.keys() & set(LOGITS_OF_TOKENS):
@@ -119,6 +122,22 @@ class ExportedModel:
                 raise UserError(
                     f"An example must have at most {most} {unit}, for which {self.path} was "
                     f"exported. Received: {' × '.join(map(str, sizes))}. Export the model for more."
+                )
+
+    def _check_outputs(
+        self, outputs: Arrays, features: Arrays, signature: RuntimeSignature
+    ) -> None:
+        """Refuses outputs that aren't those of the model in the file's `config.json`."""
+        has_positions = POSITIONS in features and POSITIONS in signature.inputs
+        least = features[POSITIONS if has_positions else "input_ids"].shape[1]
+        for name, sizes in self._shapes.items():
+            found = outputs[name].shape[1:] if name in outputs else None
+            if found is None or not _fits(found, sizes, least):
+                wanted = ", ".join(["B", *("any" if each is None else str(each) for each in sizes)])
+                raise UserError(
+                    f"By its {CONFIG}, {self.path} must have the output {name} [{wanted}] of an "
+                    f"{self.task.model}. Received: "
+                    f"{'none' if found is None else ['B', *found]}. Export the model again."
                 )
 
 
@@ -174,12 +193,43 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
 
 def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
     names = CheckpointLocation(folder).architectures()
-    if len(names) != 1 or names[0] not in BY_MODEL:
+    by_model = {task.model: task for task in TASKS.values()}
+    if len(names) != 1 or names[0] not in by_model:
         raise UserError(
-            f"{CONFIG} in {path} must name one of {', '.join(BY_MODEL)}. Received: "
+            f"{CONFIG} in {path} must name one of {', '.join(by_model)}. Received: "
             f"{', '.join(names) or 'none'}. Export the model again."
         )
-    return BY_MODEL[names[0]], AlbertConfig.from_json_file(folder / CONFIG)
+    return by_model[names[0]], AlbertConfig.from_json_file(folder / CONFIG)
+
+
+def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
+    """Returns the shapes of the outputs that callers read, without the batch axis.
+
+    None is the axis of tokens, of masks, or of choices.
+    """
+    if task == QUESTION_ANSWERING and config.answerability:
+        beam = dict.fromkeys(("start_top_log_probs", "start_top_index"), (BEAM,))
+        ends = dict.fromkeys(("end_top_log_probs", "end_top_index"), (BEAM * BEAM,))
+        return {**beam, **ends, "cls_logits": ()}
+    classes, vocabulary = config.num_labels, config.vocab_size
+    shapes: dict[str, dict[str, tuple[int | None, ...]]] = {
+        "AlbertModel": {"last_hidden_state": (None, config.hidden_size)},
+        "AlbertForPreTraining": {"prediction_logits": (None, vocabulary), "sop_logits": (2,)},
+        "AlbertForMaskedLM": {"logits": (None, vocabulary)},
+        "AlbertForSequenceClassification": {"logits": (classes,)},
+        "AlbertForTokenClassification": {"logits": (None, classes)},
+        "AlbertForQuestionAnswering": {"start_logits": (None,), "end_logits": (None,)},
+        "AlbertForMultipleChoice": {"logits": (None,)},
+    }
+    return shapes[task.model]
+
+
+def _fits(found: Sequence[int], sizes: Sequence[int | None], least: int) -> bool:
+    """Returns whether a shape has these sizes; None stands for `least` or more."""
+    return len(found) == len(sizes) and all(
+        size >= least if wanted is None else size == wanted
+        for size, wanted in zip(found, sizes, strict=True)
+    )
 
 
 @contextlib.contextmanager
@@ -196,17 +246,15 @@ def _directory(path: Path) -> Iterator[Path]:
 
 def _archived(path: Path) -> dict[str, bytes]:
     """Returns the files that an export carries, and refuses them if they or its graph changed."""
-    files, start = {}, 0
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        start = min((member.header_offset for member in archive.infolist()), default=0)
-        for member in archive.infolist():
-            name = member.filename
-            is_known = name in (*FILES, CHECKSUM) or sentence_transformers.FILE_NAMES.fullmatch(
-                name
-            )
-            # Only stored files: a packed one may be a bomb.
-            if is_known and member.compress_type == zipfile.ZIP_STORED:
-                files[name] = archive.read(member)
+    try:
+        files, start = _stored_files(path)
+    except Exception as error:  # a damaged archive can raise any exception
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
+        raise UserError(
+            f"{path} must be as it was exported. Received: a damaged archive of its {CONFIG} and "
+            f"tokenizer ({runtimes.reason(error)}). Copy it again, or export the model again."
+        ) from error
     if CONFIG not in files:
         raise UserError(
             f"An exported file must carry the model's {CONFIG} and tokenizer. Received: "
@@ -225,8 +273,25 @@ def _archived(path: Path) -> dict[str, bytes]:
     return files
 
 
-def _opened(path: Path) -> list[RuntimeSignature]:
-    """Returns the signatures of a file that take ids, of shortest rows first."""
+def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
+    """Returns the files in the archive behind a graph, and the size of the graph."""
+    files: dict[str, bytes] = {}
+    if not zipfile.is_zipfile(path):
+        return files, 0
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            name = member.filename
+            is_known = name in (*FILES, CHECKSUM) or sentence_transformers.FILE_NAMES.fullmatch(
+                name
+            )
+            # Only stored files: a packed one may be a bomb.
+            if is_known and member.compress_type == zipfile.ZIP_STORED:
+                files[name] = archive.read(member)
+        return files, min((member.header_offset for member in archive.infolist()), default=0)
+
+
+def _opened(path: Path, rank: int) -> list[RuntimeSignature]:
+    """Returns the signatures of a file that take ids of this rank, of shortest rows first."""
     is_onnx = path.suffix == ".onnx"
     if is_onnx and importlib.util.find_spec("onnxruntime") is None:
         raise UserError(
@@ -241,7 +306,16 @@ def _opened(path: Path) -> list[RuntimeSignature]:
             f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
             f"Received: {runtimes.reason(error)}."
         ) from error
-    taking_ids = (each for name, each in signatures.items() if _OF_IDS.fullmatch(name))
+    taking_ids = [
+        each
+        for name, each in signatures.items()
+        if _OF_IDS.fullmatch(name) and len(each.inputs.get("input_ids", ())) == rank
+    ]
+    if not taking_ids:
+        raise UserError(
+            f"{path} must take input_ids of rank {rank}, by its {CONFIG}. Received: the signatures "
+            f"{listed(signatures)}. Export the model again."
+        )
     return sorted(taking_ids, key=_longest)
 
 

@@ -158,6 +158,40 @@ def test_a_changed_file_is_refused(classifier_file, tmp_path):
             pipeline("text-classification", path)
 
 
+def test_an_archive_that_cannot_be_read(classifier_file, tmp_path):
+    """A bit in the directory of the archive says that a file is encrypted."""
+    content = bytearray(classifier_file.read_bytes())
+    content[content.rindex(b"tokenizer_config.json") - 46 + 8] ^= 1
+    path = tmp_path / "changed.tflite"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="changed.tflite must be .* damaged archive .*encrypted"):
+        pipeline("text-classification", path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id2label": {"0": "a", "1": "b"}}, r"logits \[B, 2\] of .* Received: \['B', 5\]"),
+        ({"architectures": ["AlbertForTokenClassification"]}, r"logits \[B, any, 5\] of an"),
+        ({"architectures": ["AlbertModel"]}, "last_hidden_state .* Received: none"),
+        ({"architectures": ["AlbertForMultipleChoice"]}, "input_ids of rank 3"),
+        ({"architectures": ["AlbertForSimilarity"]}, "must name one of"),
+    ],
+)
+def test_the_archive_of_another_model(classifier_file, tmp_path, changes, message):
+    """The checksum is right: another program wrote the archive."""
+    graph = classifier_file.read_bytes()[: archive_start(classifier_file)]
+    files = exported._archived(classifier_file)
+    config = {**json.loads(files["config.json"]), **changes}
+    config = {key: value for key, value in config.items() if key not in ("label2id", "num_labels")}
+    files["config.json"] = json.dumps(config).encode()
+    path = tmp_path / "other.tflite"
+    path.write_bytes(with_files(graph, with_checksum(graph, files)))
+    with pytest.raises(UserError, match=f"other.tflite.*{message}"):
+        model = exported.ExportedModel(path)
+        pipeline(model.task.pipeline_tag, model, model.tokenizer)("the cat")
+
+
 @pytest.mark.slow
 def test_a_file_for_some_masks(model, tokenizer, tmp_path):
     path = export(model("fill-mask"), tokenizer, tmp_path / "model.tflite", predictions=2)
