@@ -253,7 +253,7 @@ def _archived(path: Path) -> dict[str, bytes]:
             raise
         raise UserError(
             f"{path} must be as it was exported. Received: a damaged archive of its {CONFIG} and "
-            f"tokenizer ({runtimes.reason(error)}). Copy it again, or export the model again."
+            f"tokenizer ({str(error)[:160]}). Copy it again, or export the model again."
         ) from error
     if CONFIG not in files:
         raise UserError(
