@@ -211,14 +211,33 @@ def is_keras_2(path: Path) -> bool:
 
 
 @contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[None]:
+    """Turns errors of HDF5 and ZIP about a damaged file into a `UserError` that names the file.
+
+    Raises:
+        OSError: the file is missing or can't be opened.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, KeyError, SystemError, zipfile.BadZipFile) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # HDF5's own text is long
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise UserError(
+            f"{path} must be whole. Received a damaged file, or one of another format "
+            f"({str(error)[:160]}). Copy it again from its source."
+        ) from error
+
+
+@contextlib.contextmanager
 def opened_hdf5(path: Path) -> Iterator[Any]:
     """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
 
     Raises:
-        UserError: h5py isn't installed, or the file refers to other files.
+        UserError: h5py isn't installed, or the file is damaged or refers to other files.
+        OSError: the file is missing or can't be opened.
     """
     h5py = imported("h5py", "HDF5", path, "h5py")
-    with h5py.File(path, "r") as file:
+    with whole_file(path), h5py.File(path, "r") as file:
         _check_hdf5(h5py, path, file)
         yield file
 

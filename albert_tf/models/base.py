@@ -191,7 +191,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 "Rename it to tf_model.h5, beside the model's config.json, and give the folder to "
                 f"{type(self).__name__}.from_pretrained."
             )
-        super().load_weights(filepath, *args, **kwargs)
+        with weight_files.whole_file(Path(filepath)):
+            super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
         """Adds the tokenizer to a `.keras` file, if it was set or used."""

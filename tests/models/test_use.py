@@ -441,6 +441,18 @@ def test_weights_of_keras_2_are_refused(model, tmp_path):
         model.load_weights(tmp_path / "model.weights.h5")
 
 
+def test_damaged_weights_of_keras(model, tmp_path):
+    """HDF5's and ZIP's own errors don't name the file."""
+    path = tmp_path / "model.weights.h5"
+    with pytest.raises(FileNotFoundError, match="No such file or directory: .*model.weights.h5"):
+        model.load_weights(path)
+    model.save_weights(path)
+    for name in ("model.weights.h5", "model.keras"):
+        (tmp_path / name).write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(UserError, match=f"{name} must be whole.* damaged"):
+            model.load_weights(tmp_path / name)
+
+
 def test_copies(model, small_features):
     """`copy.deepcopy` and pickle keep weights and what was given to `compile`."""
     model.compile("adam", SPARSE, metrics=["accuracy"], run_eagerly=True)
