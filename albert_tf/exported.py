@@ -276,8 +276,9 @@ def _archived(path: Path) -> dict[str, bytes]:
 def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
     """Returns the files in the archive behind a graph, and the size of the graph."""
     files: dict[str, bytes] = {}
-    if not zipfile.is_zipfile(path):
-        return files, 0
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            return files, 0
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             name = member.filename

@@ -1,5 +1,7 @@
 """Locates a checkpoint (a directory, a bundled model or a name on the hub) and its format."""
 
+import contextlib
+import glob
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +20,7 @@ from albert_tf.checkpoints import (
 from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, listed
 from albert_tf.files import read_json
 from albert_tf.tasks import BY_MODEL, ENCODER
 
@@ -38,6 +40,7 @@ TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
 
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"  # the first bytes
 _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
@@ -71,10 +74,16 @@ class CheckpointLocation(NamedTuple):
         assert self.weights is not None, "located with weights=False"
         try:
             checkpoint = _READERS[self.format](self.folder, self.weights, config)
-        except UserError:
-            raise
         except Exception as error:  # a damaged file can raise any exception
             if isinstance(error, OSError) and error.filename is not None:
+                raise
+            if pointers := _git_pointers(self.weights):
+                raise UserError(
+                    f"{self.folder} must hold the files themselves. Received pointers of Git LFS "
+                    f"in place of {listed(pointers)}. Run git lfs pull there, or download the "
+                    "files."
+                ) from error
+            if isinstance(error, UserError):
                 raise
             reason = next(iter(str(error).splitlines()), "")[:160]
             raise UserError(
@@ -268,6 +277,16 @@ def _config_json(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def _git_pointers(weights: Path) -> list[str]:
+    """Returns the weight files in whose place Git left a pointer; shards begin with one name."""
+    found = []
+    for path in sorted(weights.parent.glob(f"{glob.escape(weights.name.partition('.')[0])}*")):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                found.append(path.name)
+    return found
+
+
 def _listing(folder: Path) -> str:
-    names = sorted(entry.name for entry in folder.iterdir())
+    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "nothing"

@@ -136,7 +136,8 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
                 tensors=[tf.constant(variables[name]) for name in names],
             )
     except tf.errors.OpError as error:
-        raise OSError(f"{prefix} can't be written: {error.message}") from error
+        reason = error.message.rpartition("}} ")[2]  # without the operation
+        raise OSError(f"{prefix} can't be written: {reason}") from error
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:

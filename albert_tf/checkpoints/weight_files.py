@@ -67,6 +67,7 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     import ml_dtypes  # noqa: F401 (gives NumPy the name "bfloat16", which safetensors asks it for)
     import safetensors
 
+    path.open("rb").close()  # safetensors reports any file that can't be opened as missing
     try:
         with safetensors.safe_open(path, framework="np") as file:
             for name in file.keys():  # noqa: SIM118

@@ -54,12 +54,16 @@ def test_hugging_face_beside_others(small_config, tensors, tmp_path):
             "must hold config.json. Received .*holds model.onnx, notes.txt",
         ),
         (["config.json"], "must hold model.safetensors. Received .*, which holds config.json"),
+        (["config.json", "model.safetensors/"], "holds config.json, model.safetensors/. Weights"),
         ([f"{n}.txt" for n in range(10)], "7.txt, …"),
     ],
 )
 def test_nothing_to_read(tmp_path, files, message):
     for name in files:
-        (tmp_path / name).write_text(json.dumps({"model_type": "albert"}))
+        if name.endswith("/"):
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_text(json.dumps({"model_type": "albert"}))
     with pytest.raises(UserError, match=message) as raised:
         find(tmp_path).read()
     for other in ("pytorch_model.bin", "KerasHub", "TensorFlow 1", "TF-Hub", "flax_model.msgpack"):
