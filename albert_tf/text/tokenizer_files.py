@@ -22,7 +22,12 @@ from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import as_json, read_json, replace_files
 from albert_tf.text.added_tokens import text_and_options
+from albert_tf.text.wordpiece_json import is_wordpiece
 
+# Settings of a WordPiece tokenizer that the normalizer of a tokenizer.json has, too.
+NORMALIZATION: Final = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# Classes of transformers that follow tokenizer.json; others follow tokenizer_config.json.
+_GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
@@ -59,6 +64,11 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
         raise _without_vocabulary(folder, str(name_or_path))
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
     files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
+    config = files.get(TOKENIZER_CONFIG, {})
+    if vocabulary.name == TOKENIZER_JSON and config.get("tokenizer_class") in _GENERIC:
+        files[TOKENIZER_CONFIG] = {
+            name: value for name, value in config.items() if name not in NORMALIZATION
+        }
     special = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {})}
     texts = {name: text_and_options(value)[0] for name, value in special.items()}
     return Stored(vocabulary, files, texts)
@@ -129,9 +139,8 @@ def vocabulary_in(folder: Path) -> Path | None:
         if vocabulary := find_vocabulary(folder, names, endings):
             return vocabulary
     tokenizer_json = folder / TOKENIZER_JSON
-    model = read_json(tokenizer_json).get("model") if tokenizer_json.is_file() else None
-    is_wordpiece = isinstance(model, dict) and model.get("type") == "WordPiece"
-    return tokenizer_json if is_wordpiece else None
+    is_ours = tokenizer_json.is_file() and is_wordpiece(read_json(tokenizer_json))
+    return tokenizer_json if is_ours else None
 
 
 def _without_vocabulary(folder: Path, origin: str) -> UserError:

@@ -19,7 +19,6 @@ tensorflow-text, core/kernels: `fast_bert_normalizer.h`, `fast_wordpiece_tokeniz
 """
 
 import functools
-import re
 import string
 import unicodedata
 from collections import Counter
@@ -34,12 +33,12 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.files import read_json
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer, trim
 from albert_tf.text.encoding import Side, SpecialTokens, Tokens
 from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
+from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
 CHINESE: Final = (
@@ -112,9 +111,7 @@ def is_chinese(character: str) -> bool:
     return any(ord(character) in points for points in CHINESE)
 
 
-CONTINUATION: Final = "##"  # Begins the tokens that continue a word.
 LONGEST_TOKEN: Final = 64  # Characters. FastWordpieceTokenizer takes 256 bytes, which are 64 codes.
-_NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
 SPECIAL_NAMES: Final = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -138,7 +135,7 @@ class Vocabulary:
 
     @classmethod
     def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
-        """Reads `vocab.txt` (a token a line), or the vocabulary in a `tokenizer.json`.
+        """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
         Args:
             special: special tokens by name, where they differ from `SPECIAL_NAMES`.
@@ -146,7 +143,8 @@ class Vocabulary:
             UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
         content, origin = read_file(source, "vocab.txt")
-        tokens = _json_tokens(origin) if origin.endswith(".json") else _lines(content, origin)
+        path = _json_path(source)
+        tokens = _lines(content, origin) if path is None else read_tokens(path)
         longest = max(map(len, tokens), default=0)
         if longest > LONGEST_TOKEN:
             raise UserError(
@@ -168,6 +166,12 @@ class Vocabulary:
         return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
 
 
+def _json_path(source: Source) -> Path | None:
+    if isinstance(source, bytes) or Path(source).suffix != ".json":
+        return None
+    return Path(source)
+
+
 def _lines(content: bytes, origin: str) -> tuple[str, ...]:
     try:
         text = content.decode("utf-8")
@@ -180,21 +184,6 @@ def _lines(content: bytes, origin: str) -> tuple[str, ...]:
     return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
-def _json_tokens(origin: str) -> tuple[str, ...]:
-    model = read_json(Path(origin)).get("model")
-    ids = model.get("vocab") if isinstance(model, dict) else None
-    if isinstance(ids, dict) and all(type(index) is int for index in ids.values()):
-        tokens = tuple(sorted(ids, key=ids.__getitem__))
-        whole = [ids[token] for token in tokens] == list(range(len(tokens)))
-        if whole and not _NOT_IN_LINES.search("".join(tokens)):
-            return tokens
-    raise UserError(
-        "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
-        f"Received: {origin}, which has none. Use the vocabulary file of the checkpoint."
-    )
-
-
-LONGEST_WORD: Final = 100  # Characters; transformers' `max_input_chars_per_word`.
 BYTES: Final = 4  # Size of a code in UTF-8.
 CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
 UNKNOWN: Final = chr(0x10FFFD)
@@ -296,9 +285,10 @@ class WordPieceTokenizer(BaseTokenizer):
     Args:
         vocab_file: path of `vocab.txt` (one token per line) or its bytes, or of a
             `tokenizer.json`.
-        do_lower_case: lower-case the text.
+        do_lower_case: lower-case the text. Default: True; for a `tokenizer.json`, what its
+            normalizer does, which also decides the defaults of the next two arguments.
         strip_accents: drop accents. Default: as `do_lower_case`.
-        tokenize_chinese_chars: make every Chinese character a word.
+        tokenize_chinese_chars: make every Chinese character a word. Default: True.
         model_max_length: as `AlbertTokenizer`'s.
         split_special_tokens: as `AlbertTokenizer`'s.
         padding_side: as `AlbertTokenizer`'s.
@@ -307,7 +297,8 @@ class WordPieceTokenizer(BaseTokenizer):
             `mask_token` (default: `[PAD]`, `[UNK]` and so on); other arguments of transformers'
             class, with their default values.
     Raises:
-        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token.
+        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token; or a step
+            of a `tokenizer.json` isn't BERT's.
     """
 
     vocab_name = "vocab.txt"
@@ -324,9 +315,9 @@ class WordPieceTokenizer(BaseTokenizer):
     def __init__(
         self,
         vocab_file: Source,
-        do_lower_case: bool = True,
+        do_lower_case: bool | None = None,
         strip_accents: bool | None = None,
-        tokenize_chinese_chars: bool = True,
+        tokenize_chinese_chars: bool | None = None,
         model_max_length: int = 512,
         split_special_tokens: bool = False,
         padding_side: Side = "right",
@@ -335,11 +326,20 @@ class WordPieceTokenizer(BaseTokenizer):
     ):
         special = own_arguments(options, WORDPIECE_ARGUMENTS, self.SETTINGS)
         self.vocab_file = path_of(vocab_file)
-        self.do_lower_case, self.strip_accents = do_lower_case, strip_accents
-        self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.keep_accents = not (do_lower_case if strip_accents is None else strip_accents)
-        self._rules = Rules(do_lower_case, not self.keep_accents, tokenize_chinese_chars)
         self._vocabulary = Vocabulary.read(vocab_file, special)
+        lower_case, accents, chinese = True, None, True
+        if do_lower_case is None and (path := _json_path(vocab_file)):
+            _, unknown, begin, end, _ = self._vocabulary.special.tokens
+            lower_case, accents, chinese = read_normalizer(path, begin, end, unknown)
+        self.do_lower_case = lower_case if do_lower_case is None else do_lower_case
+        self.strip_accents = accents if strip_accents is None else strip_accents
+        self.tokenize_chinese_chars = (
+            chinese if tokenize_chinese_chars is None else tokenize_chinese_chars
+        )
+        self.keep_accents = not (
+            self.do_lower_case if self.strip_accents is None else self.strip_accents
+        )
+        self._rules = Rules(self.do_lower_case, not self.keep_accents, self.tokenize_chinese_chars)
         tokens = self._vocabulary.tokens
         self._ids_by_token = {token: index for index, token in enumerate(tokens)}
         self._starts_word = np.array([not token.startswith(CONTINUATION) for token in tokens])

@@ -14,6 +14,8 @@ from tests.fuzz.conftest import JSON_VALUES, mutated
 
 TEXT = "A quiet delight: ﬁ, é, 漢 and 20,000 [MASK]\u200b\U0010ffff"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "ab", "漢", ",", "é"]
+NORMALIZER = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True}
+NORMALIZER |= {"strip_accents": None, "lowercase": True}
 NAMES = st.sampled_from([*AlbertTokenizer.SETTINGS, *WordPieceTokenizer.SETTINGS, "other"])
 CONFIGS = st.dictionaries(NAMES, JSON_VALUES, max_size=4)
 
@@ -78,7 +80,8 @@ def test_tokenizer_json(data, tmp_path):
     vocab = {piece: index for index, piece in enumerate(PIECES)}
     vocab.update(data.draw(st.dictionaries(st.text(max_size=4), JSON_VALUES, max_size=2)))
     model = data.draw(st.one_of(JSON_VALUES, st.just({"type": "WordPiece", "vocab": vocab})))
-    content = json.dumps({"model": model}).encode()
+    steps = {"normalizer": NORMALIZER, "pre_tokenizer": {"type": "BertPreTokenizer"}}
+    content = json.dumps({**steps, "model": model}).encode()
     (tmp_path / "tokenizer.json").write_bytes(
         data.draw(st.one_of(st.just(content), mutated(content)))
     )

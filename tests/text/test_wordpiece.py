@@ -189,25 +189,6 @@ def test_line_separators_that_are_pieces_and_pieces_that_repeat():
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        '{"model": {"vocab": {"[PAD]": 1}}}',
-        '{"model": {"vocab": {"a\\nb": 0}}}',
-        '{"model": {"vocab": {"\\ud800": 0}}}',
-        '{"model": {"vocab": [["a", -1.5]]}}',
-        '{"model": {"vocab": 5}}',
-        '{"model": []}',
-        "{}",
-    ],
-)
-def test_other_tokenizer_json(tmp_path, content):
-    path = tmp_path / "tokenizer.json"
-    path.write_text(content)
-    with pytest.raises(UserError, match="vocabulary with ids from 0. Received: .*json"):
-        Vocabulary.read(path, {})
-
-
-@pytest.mark.parametrize(
     ("added", "special", "message"),
     [
         ("a" * 1_000_000, {}, "at most 64 characters.*Received: .*a token of 1,000,000"),
