@@ -146,8 +146,9 @@ class ExportedSimilarity(ExportedModel):
 
     def __init__(self, path: str | os.PathLike[str]):
         super().__init__(path)
-        pooling = "mean" if self._embedding is None else self._embedding.pooling
-        self._vectors = SentenceEmbedding(pooling, normalize=True)
+        embedding = self._embedding or SentenceEmbedding("mean")
+        embedding.require_cosine(self.path)
+        self._vectors = SentenceEmbedding(embedding.pooling, normalize=True)
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the unit vectors of the texts, `embeddings` `[B, C, D]`.

@@ -24,6 +24,16 @@ SETTINGS: Final = ("sentence_bert_config.json", "sentence_albert_config.json")
 _CONFIG: Final = "config.json"
 # Names of files that `SentenceEmbedding.files` returns.
 FILE_NAMES: Final = re.compile(rf"{MODULES}|{PROMPTS}|{SETTINGS[0]}|1_Pooling/{_CONFIG}")
+COSINE: Final = "cosine"
+# Names in sentence-transformers of the functions that compare two vectors, and their older forms.
+_SIMILARITIES: Final = {
+    COSINE: COSINE,
+    None: COSINE,
+    "dot": "dot",
+    "dot_product": "dot",
+    "euclidean": "euclidean",
+    "manhattan": "manhattan",
+}
 _TYPES: Final = "sentence_transformers."  # before a module's class
 FOLDER: Final = "folder"  # the pooling that the model's folder says; none of other folders
 _EPSILON: Final = 1e-12  # torch.nn.functional.normalize
@@ -55,11 +65,14 @@ class SentenceEmbedding:
         pooling: a key of `POOLINGS`.
         normalize: scale vectors to unit length.
         max_length: maximum number of tokens of a text; None for the tokenizer's.
+        similarity: "cosine", "dot", "euclidean" or "manhattan", by which sentence-transformers
+            compares the vectors. It changes no vector.
     """
 
     pooling: str
     normalize: bool = False
     max_length: int | None = None
+    similarity: str = COSINE
 
     def __call__(self, states: Any, mask: Any, ops: Any = np) -> Any:
         """Returns the vectors of texts, float32 `[B, H]`.
@@ -74,6 +87,19 @@ class SentenceEmbedding:
             squares = ops.sum(vectors * vectors, axis=-1, keepdims=True)
             vectors = vectors / ops.sqrt(ops.maximum(squares, _EPSILON**2))
         return vectors
+
+    def require_cosine(self, origin: Any) -> None:
+        """Checks that vectors are compared by their cosines.
+
+        Raises:
+            UserError: they are compared by another function.
+        """
+        if self.similarity != COSINE and not (self.similarity == "dot" and self.normalize):
+            raise UserError(
+                "Vectors are compared by their cosines here. Received: similarity_fn_name "
+                f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors of the "
+                "pipeline feature-extraction yourself, or change it to 'cosine' and fine-tune."
+            )
 
     def files(self, hidden_size: int) -> dict[str, bytes]:
         """Returns the content of the folder's files by their paths, without the model's.
@@ -91,7 +117,11 @@ class SentenceEmbedding:
                 for number, (name, path) in enumerate(modules)
             ],
             SETTINGS[0]: {"max_seq_length": self.max_length, "do_lower_case": False},
-            PROMPTS: {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+            PROMPTS: {
+                "prompts": {},
+                "default_prompt_name": None,
+                "similarity_fn_name": self.similarity,
+            },
         }
         return {name: as_json(content).encode() for name, content in contents.items()}
 
@@ -172,10 +202,13 @@ def read(folder: Path) -> SentenceEmbedding | None:
         rule = "a Transformer, a Pooling and at most a Normalize"
         raise _unlike(root / MODULES, rule, listed(names))
     settings = _settings(root / modules[0].path)
-    _check_prompts(root / PROMPTS)
+    similarity = _similarity(root / PROMPTS)
     pooling = next(module.path for module in modules if module.name == "Pooling")
     return SentenceEmbedding(
-        _pooling(root / pooling / _CONFIG), len(names) > 2, settings.get("max_seq_length")
+        _pooling(root / pooling / _CONFIG),
+        len(names) > 2,
+        settings.get("max_seq_length"),
+        similarity,
     )
 
 
@@ -242,8 +275,12 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     return settings
 
 
-def _check_prompts(path: Path) -> None:
-    """Refuses a folder whose vectors are those of texts with a prompt, or are cut."""
+def _similarity(path: Path) -> str:
+    """Returns the similarity function, after checking that vectors need no prompt and aren't cut.
+
+    Raises:
+        UserError: the file has a setting that has no equal here; the message names it.
+    """
     about = read_json(path) if path.is_file() else {}
     kind = about.get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
@@ -255,6 +292,11 @@ def _check_prompts(path: Path) -> None:
         raise _unlike(path, "no prompts", received)
     if about.get("truncate_dim") is not None:
         raise _unlike(path, "no truncate_dim", short_repr(about["truncate_dim"]))
+    name = about.get("similarity_fn_name")
+    if not isinstance(name, str | None) or name not in _SIMILARITIES:
+        known = ", ".join(sorted({*_SIMILARITIES.values()}))
+        raise _unlike(path, f"a similarity_fn_name of {known}", short_repr(name))
+    return _SIMILARITIES[name]
 
 
 def _pooling(path: Path) -> str:

@@ -79,12 +79,14 @@ class AlbertForSimilarity(TaskModel):
         """Returns a model of a checkpoint in memory, with the pooling of its folder.
 
         Raises:
-            UserError: the folder has modules of sentence-transformers that have no equal here.
+            UserError: the folder has modules of sentence-transformers that have no equal here, or
+                compares vectors by another function than the cosine.
         """
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
         if modules is not None:
+            modules.require_cosine(folder)
             model.pooling = modules.pooling
         return model
 

@@ -17,7 +17,7 @@ from albert_tf.checkpoints.sentence_transformers import (
     chosen,
 )
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.models import AlbertForSequenceClassification, AlbertForSimilarity, AlbertModel
 from tests.checkpoints.tensors import draw
 
 # B, T, H = 2, 5, 3; the second text has 3 tokens.
@@ -59,9 +59,9 @@ def test_padding_alone_and_zeros_are_finite(name):
 
 
 @pytest.mark.parametrize("name", POOLINGS)
-@pytest.mark.parametrize("normalize", [False, True])
-def test_what_is_written_is_read(plain, name, normalize):
-    whole = SentenceEmbedding(name, normalize, max_length=9)
+@pytest.mark.parametrize(("normalize", "similarity"), [(False, "dot"), (True, "cosine")])
+def test_what_is_written_is_read(plain, name, normalize, similarity):
+    whole = SentenceEmbedding(name, normalize, max_length=9, similarity=similarity)
     sentence_transformers.write(plain, whole, 20)
     assert sentence_transformers.read(plain) == whole
     for file in whole.files(20):
@@ -139,6 +139,12 @@ def edit(path, **changes):
         (POOLING, {"pooling_mode_weightedmean_tokens": True}, "'pooling_mode_weightedmean_tok"),
         (POOLING, {"pooling_mode_mean_tokens": False}, r"Received: \[\]"),
         (PROMPTS, {"model_type": "SparseEncoder"}, "model_type SentenceTransformer. Received: 'Sp"),
+        (
+            PROMPTS,
+            {"similarity_fn_name": "maxsim"},
+            "fn_name of cosine, dot, .* Received: 'maxsim'",
+        ),
+        (PROMPTS, {"similarity_fn_name": ["dot"]}, r"similarity_fn_name .* Received: \['dot'\]"),
         (PROMPTS, {"truncate_dim": 128}, "no truncate_dim. Received: 128"),
         (PROMPTS, {"prompts": {"query": "Q: "}}, "no prompts. Received: {'query': 'Q: '}"),
         (PROMPTS, {"prompts": ["Q: "]}, r"no prompts. Received: \['Q: '\]"),
@@ -164,6 +170,30 @@ def test_prompts_that_are_empty(folder):
     """sentence-transformers 5 names two that are."""
     edit(folder / PROMPTS, prompts={"query": "", "document": ""}, default_prompt_name="query")
     assert sentence_transformers.read(folder).pooling == "mean"
+
+
+@pytest.mark.parametrize(
+    ("name", "normalize", "is_cosine"),
+    [
+        (None, False, True),
+        ("dot", True, True),  # of vectors of length 1
+        ("dot_product", False, False),
+        ("euclidean", True, False),
+        ("manhattan", False, False),
+    ],
+)
+def test_other_similarities(plain, name, normalize, is_cosine):
+    """An encoder keeps the name; AlbertForSimilarity, which computes cosines, rejects it."""
+    sentence_transformers.write(plain, SentenceEmbedding("mean", normalize), 20)
+    edit(plain / PROMPTS, similarity_fn_name=name)
+    AlbertModel.from_pretrained(plain).save_pretrained(plain.parent / "saved")
+    again = json.loads((plain.parent / "saved" / PROMPTS).read_text())["similarity_fn_name"]
+    assert again == {None: "cosine", "dot_product": "dot"}.get(name, name)
+    if is_cosine:
+        AlbertForSimilarity.from_pretrained(plain)
+    else:
+        with pytest.raises(UserError, match=f"cosines here. Received: .*'{again}' in .*{plain}"):
+            AlbertForSimilarity.from_pretrained(plain)
 
 
 @pytest.mark.parametrize(

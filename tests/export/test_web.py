@@ -186,10 +186,13 @@ def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classi
     encoder = make_model("encoder")
     by_maximum = make_model("encoder")
     by_maximum.sentence_embedding = functools.partial(SentenceEmbedding, "max")
+    by_dot = make_model("encoder")
+    by_dot.sentence_embedding = functools.partial(SentenceEmbedding, "mean", similarity="dot")
     for model, vocabulary, message in (
         (make_model("token-classification"), tokenizer, "one of AlbertModel, .*TokenClassificati"),
         (AlbertForSimilarity(encoder.config), tokenizer, "Received: AlbertForSimilarity"),
         (by_maximum, tokenizer, "one of mean, cls. Received: max"),
+        (by_dot, tokenizer, "cosines here. Received: similarity_fn_name 'dot'"),
         (classifier, object(), "reads SentencePiece vocabularies. Received: object"),
     ):
         with pytest.raises(UserError, match=message):

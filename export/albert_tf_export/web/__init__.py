@@ -195,6 +195,8 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     elif config.problem_type == "multi_label_classification":
         scores = "sigmoid"
     vectors = model.sentence_embedding()
+    if vectors is not None:
+        vectors.require_cosine("the model's folder")
     pooling = "mean" if vectors is None else vectors.pooling
     if pooling not in POOLINGS:
         raise UserError(
