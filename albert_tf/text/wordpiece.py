@@ -329,8 +329,8 @@ class WordPieceTokenizer(BaseTokenizer):
         self._vocabulary = Vocabulary.read(vocab_file, special)
         lower_case, accents, chinese = True, None, True
         if do_lower_case is None and (path := _json_path(vocab_file)):
-            _, unknown, begin, end, _ = self._vocabulary.special.tokens
-            lower_case, accents, chinese = read_normalizer(path, begin, end, unknown)
+            _, unknown_token, begin, end, _ = self._vocabulary.special.tokens
+            lower_case, accents, chinese = read_normalizer(path, begin, end, unknown_token)
         self.do_lower_case = lower_case if do_lower_case is None else do_lower_case
         self.strip_accents = accents if strip_accents is None else strip_accents
         self.tokenize_chinese_chars = (

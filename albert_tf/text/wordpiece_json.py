@@ -70,7 +70,7 @@ def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalize
     """
     content = read_json(path)
     normalizer = _step(content.get("normalizer"), "normalizers")
-    values = [normalizer.get(name) for name in Normalizer._fields]
+    values: list[Any] = [normalizer.get(name) for name in Normalizer._fields]
     if (
         normalizer.get("type") != "BertNormalizer"
         or normalizer.get("clean_text") is not True
