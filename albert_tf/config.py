@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import as_json, read_json, write_json
+from albert_tf.files import as_json, read_json, user_path, write_json
 from albert_tf.options import RATE, Range, without_foreign, without_methods
 
 logger = logging.getLogger(__name__)
@@ -477,7 +477,7 @@ class AlbertConfig:
             UserError: the file isn't a JSON object, or doesn't describe an ALBERT.
             FileNotFoundError: there is no such file.
         """
-        values = read_json(Path(json_file))
+        values = read_json(user_path(json_file))
         try:
             return cls.from_dict(values)
         except UserError as error:
@@ -513,7 +513,7 @@ class AlbertConfig:
             UserError: `push_to_hub` is True. Push the model instead.
         """
         without_foreign({"push_to_hub": push_to_hub}, _SAVING)
-        path = Path(save_directory).expanduser() / "config.json"
+        path = user_path(save_directory) / "config.json"
         values = self.to_dict()
         old = read_json(path) if path.is_file() else {}
         if old.get("model_type") == self.model_type and "architectures" in old:

@@ -33,6 +33,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, config_json
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
+from albert_tf.files import fault, user_path
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import Arrays, RuntimeSignature
@@ -65,7 +66,7 @@ class ExportedModel:
     jit_compile = False
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = Path(path)
+        self.path = user_path(path)
         with _directory(self.path) as folder:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
@@ -188,8 +189,9 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
     Raises:
         UserError: there is no such file, or it carries no model's files.
     """
-    with _directory(Path(path)) as folder:
-        return _facts(Path(path), folder)
+    path = user_path(path)
+    with _directory(path) as folder:
+        return _facts(path, folder)
 
 
 def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
@@ -237,7 +239,7 @@ def _fits(found: Sequence[int], sizes: Sequence[int | None], least: int) -> bool
 def _directory(path: Path) -> Iterator[Path]:
     """Yields a temporary directory with the files that an export carries."""
     if not path.is_file():
-        raise UserError(f"The model must be a file. Received: {path}, which isn't there.")
+        raise UserError(f"The model must be a file. Received: {path}, which {fault(path)}.")
     with tempfile.TemporaryDirectory(prefix="albert_tf-") as name:
         for file, content in _archived(path).items():
             (Path(name) / file).parent.mkdir(exist_ok=True)

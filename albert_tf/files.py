@@ -1,14 +1,15 @@
-"""Reads files whole, within bounds; writes files and folders atomically; locks a run's folder."""
+"""Reads whole files, within bounds; writes files and folders atomically; locks a run's folder."""
 
 import contextlib
 import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from albert_tf.errors import UserError
@@ -17,26 +18,47 @@ from albert_tf.errors import UserError
 LONGEST: Final = 2**26
 
 
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the path that a user means: `~` and `~user` become a home folder.
+
+    Raises:
+        UserError: there is no such user.
+    """
+    expanded = os.path.expanduser(path)
+    if expanded.startswith("~"):
+        raise UserError(
+            f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path, or "
+            f"write ./{expanded} if the name begins with ~."
+        )
+    result = Path(expanded)
+    # Path drops "./", and the next call must not expand the rest.
+    return result.absolute() if result.parts[:1] and result.parts[0][0] == "~" else result
+
+
 @contextlib.contextmanager
 def written_atomically(
-    path: str | os.PathLike[str], *, force: bool = False, nowait: bool = False
+    path: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    nowait: bool = False,
+    own: Sequence[str] = (),
 ) -> Iterator[Path]:
     """Yields a temporary path, which is renamed to `path` at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
     Ctrl-C), it is removed, and `path` stays as it was. The next call removes what a killed process
-    left beside `path`, and puts back an older folder that it had set aside.
+    left next to `path`, and restores an older folder that it had moved away.
 
     Args:
-        path: file or folder to write. Missing parent folders are made.
+        path: file or folder to write. Missing parent folders are created.
         force: replace an existing `path`.
-        nowait: refuse to write while another process writes `path`, instead of waiting for it.
+        nowait: raise an error while another process writes `path`, instead of waiting for it.
+        own: for a folder, the patterns of its files in `outputs.py`.
     Raises:
-        UserError: `path` exists (an empty folder doesn't count) and `force` is False, or a file
-            would replace a folder, or another process writes `path`.
+        UserError: another process writes `path`, or `check_free` rejects it.
         OSError: it can't be written; the message names `path`, not the temporary one.
     """
-    path = Path(path)
+    path = user_path(path)
     workshop = path.parent / f".{path.name}.partial"
     new, old = workshop / path.name, workshop / f".{path.name}.replaced"
 
@@ -51,13 +73,11 @@ def written_atomically(
 
     with locked(workshop, output=path, wait=not nowait):
         clear()
-        check_free(path, force)
+        check_free(path, force, own)
         try:
             with _blame_final_path(path, new):
                 yield new
                 if new.is_file():
-                    if path.is_dir() and any(path.iterdir()):
-                        raise UserError(f"{path} is a directory; --force replaces files only.")
                     shutil.copymode(workshop / LOCK, new)  # safetensors' are the owner's alone
                 if path.is_dir() or (new.is_dir() and path.exists()):
                     os.replace(path, old)
@@ -66,14 +86,65 @@ def written_atomically(
             clear()
 
 
-def check_free(path: Path, force: bool) -> None:
-    """Refuses an output that exists, unless it is an empty folder or `force` replaces it."""
-    is_empty = path.is_dir() and not any(path.iterdir())
-    if path.exists() and not is_empty and not force:
+def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
+    """Rejects an output that exists, unless it is an empty folder or `force` may replace it.
+
+    Args:
+        own: for a folder, the patterns of its files in `outputs.py`.
+    Raises:
+        UserError: `path` exists and `force` is False; a file would replace a folder, or a folder a
+            file; or the folder contains a file that isn't part of an output of this kind.
+    """
+    is_folder = path.is_dir()
+    if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
+        return
+    if is_folder and not own:
+        raise UserError(f"{path} is a directory; force=True only replaces files.")
+    if own and not is_folder:
+        raise UserError(f"The output must be a folder. Received: {path}, a file.")
+    if not force:
         raise UserError(
             f"The output must not exist yet. Received: {path}. "
-            "Choose another path, or replace it with force=True (--force on the command line)."
+            "Choose another path, or replace it with force=True."
         )
+    if is_folder:
+        check_own(path, own)
+
+
+def check_own(folder: Path, own: Sequence[str]) -> None:
+    """Rejects a folder that isn't an earlier output, finished or interrupted.
+
+    Args:
+        own: the patterns of its files in `outputs.py`.
+    Raises:
+        UserError: a file matches no pattern, or none matches the first one, or there is a symbolic
+            link; the message names the first such file.
+        OSError: a folder can't be read.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    def matches(name: str, patterns: Sequence[str]) -> bool:
+        return any(PurePosixPath("/", name).match(f"/{pattern}") for pattern in patterns)
+
+    found = {}
+    for root, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = sorted(name for name in folders if not _LEFT.fullmatch(name))
+        for path in (Path(root, name) for name in [*sorted(files), *folders]):
+            if path.name != LOCK and (path.is_symlink() or not path.is_dir()):
+                found[path.relative_to(folder).as_posix()] = path.is_symlink()
+    foreign = [name for name, is_link in found.items() if is_link or not matches(name, own)]
+    if not any(matches(name, own[:1]) for name in found):
+        foreign = foreign or list(found)
+    if foreign:
+        raise UserError(
+            f"{folder} contains {foreign[0]}, which is not part of an earlier output of the same "
+            "kind. Only such an output is replaced. Move the file, or choose another folder."
+        )
+
+
+_LEFT: Final = re.compile(r"\..+\.(partial|removed)")  # folders that a killed process leaves
 
 
 def write_json(path: str | os.PathLike[str], content: Any, **options: Any) -> None:
@@ -93,7 +164,8 @@ def as_json(content: Any, **options: Any) -> str:
 
 def is_exported(model: str | os.PathLike[str]) -> bool:
     """Returns whether a model's name is that of an exported file."""
-    return Path(model).suffix in (".tflite", ".onnx") and not Path(model).is_dir()
+    path = user_path(model)
+    return path.suffix in (".tflite", ".onnx") and not path.is_dir()
 
 
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
@@ -113,9 +185,8 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
-            kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
             raise UserError(
-                f"A file to read must be a regular one. Received: {path}, which is {kind}. "
+                f"A file to read must be a regular one. Received: {path}, which {fault(path)}. "
                 "Put a file there."
             )
         content = b""
@@ -124,6 +195,22 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
     if len(content) > LONGEST:
         raise UserError(f"{path} must have {LONGEST:,} bytes at most. Received more.")
     return content
+
+
+def fault(path: str | os.PathLike[str]) -> str:
+    """Returns why a path is not a regular file, for a message: "is a pipe", "doesn't exist"."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except OSError:
+        return "doesn't exist"
+    return _FAULTS.get(kind, "is a device")
+
+
+_FAULTS: Final = {
+    stat.S_IFDIR: "is a folder",
+    stat.S_IFIFO: "is a pipe",
+    stat.S_IFSOCK: "is a socket",
+}
 
 
 def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
@@ -215,7 +302,7 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
         raise UserError(
             f"{output} holds an interrupted run with other settings: "
             f"{'; '.join(different[:_SHOWN])}{more}. Resume with the same settings, choose "
-            "another output, or start again with --force."
+            "another output, or start again with force=True."
         )
 
 

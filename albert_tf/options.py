@@ -26,7 +26,7 @@ from typing import (
 )
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import written_atomically
+from albert_tf.files import user_path, written_atomically
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
@@ -98,6 +98,7 @@ class Option(NamedTuple):
     is_optional: bool = False
     choices: tuple[str, ...] = ()
     range: Range | None = None
+    is_path: bool = False
     original: tuple[str, ...] = ()
     group: str | None = None
     metavar: str | None = None
@@ -147,6 +148,10 @@ class Option(NamedTuple):
     def _one(self, value: Any) -> Any:
         try:
             result = _convert(self.kind, value)
+            if self.is_path and result.startswith("~"):
+                result = str(user_path(result))
+        except UserError:
+            raise
         except (TypeError, ValueError, KeyError, OverflowError):
             words = " or ".join(filter(None, (_NAMES[self.kind], self.none)))
             raise self._refusal(words, value) from None
@@ -175,7 +180,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
         default: required if left out; None if it is computed later.
         help: an imperative or a noun phrase; the default is appended.
         **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
-            the help leaves out; `group`, a title in the help; `metavar`, with which a boolean's
+            the help leaves out; `is_path`, for text that may be a path, whose `~` becomes the home
+            folder; `group`, a title in the help; `metavar`, with which a boolean's
             flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
             flag that takes one value each time; `may_be_empty`, for texts; `none`, the word for
             None on a command line; `decisive=False`, for paths, whose content is compared,
@@ -400,7 +406,7 @@ def _convert(kind: Any, value: Any) -> Any:
         return operator.index(value)
     if kind is str:
         return os.fspath(value)
-    return kind(value)
+    return user_path(value) if kind is Path else kind(value)
 
 
 def _plain(value: Any) -> Any:

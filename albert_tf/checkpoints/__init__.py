@@ -5,11 +5,13 @@ Here are the options of `convert`, and the poolings that options choose from.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from albert_tf.options import Checked, option
+from albert_tf.outputs import GOOGLE_CHECKPOINT, MODEL
 
 Pooling = Literal["mean", "cls", "max"]
+OUTPUTS: Final = {"hf": MODEL, "tf1": GOOGLE_CHECKPOINT}  # by the format of `convert`
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,11 @@ class ConversionOptions(Checked):
         help="checkpoint as from_pretrained takes it, or name on the hub",
         metavar="IN",
         positional=True,
+        is_path=True,
     )
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
     dtype: Literal["float32", "float16"] | None = option(
         None, help="dtype of the weights; default: float32", only={"format": ("hf",)}
     )
-    force: bool = option(False, help="replace an existing folder")
+    force: bool = option(False, help="replace an earlier output of the same format")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.checkpoints import (
+    OUTPUTS,
     ConversionOptions,
     finder,
     google,
@@ -57,8 +58,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         True
     """
     location = finder.find(options.input, tokenizer=True)
-    output = options.output.expanduser()
-    check_apart(location.weights or location.folder, output)
+    check_apart(location.weights or location.folder, options.output)
     checkpoint = location.read()
     config, tensors = checkpoint.config, checkpoint.tensors
     wanted = names.shapes(config)
@@ -72,7 +72,8 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         for name, file in find_tokenizer_files(location).items()
     }
     embedding = sentence_transformers.read(location.folder)
-    with written_atomically(output, force=options.force, nowait=True) as folder:
+    own = OUTPUTS[options.format]
+    with written_atomically(options.output, force=options.force, nowait=True, own=own) as folder:
         for file, name in copies.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, folder / name)
@@ -101,7 +102,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         ]
     return {
         "input": checkpoint.origin,
-        "output": str(output),
+        "output": str(options.output),
         "tensors": len(tensors),
         "parameters": sum(tensor.size for tensor in tensors.values()),
         "files": sorted(copies.values()),

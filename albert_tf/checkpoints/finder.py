@@ -21,7 +21,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIG
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
-from albert_tf.files import read_json
+from albert_tf.files import fault, read_json, user_path
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # Files of a tokenizer. The first name that exists is used for each vocabulary type: Hugging
@@ -141,7 +141,7 @@ def find(
     """
     if not str(name_or_path):
         raise UserError("The model name is empty. Give a directory or a name on the hub.")
-    path = Path(name_or_path).expanduser() / (hub_options.get("subfolder") or "")
+    path = user_path(name_or_path) / (hub_options.get("subfolder") or "")
     location = CheckpointLocation(sentence_transformers.encoder_folder(path))
     if not path.is_dir():
         if prefix := tf_checkpoint.find_prefix(path):
@@ -216,6 +216,8 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
 
 
 def _repository_name(name: str, path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise UserError(f"A model is a directory. Received: {path}, which {fault(path)}.")
     if path.exists():
         raise UserError(
             f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}. Name "

@@ -35,7 +35,7 @@ class OPTIONS(AnswerOptions):
     """The options of `albert-tf answer`."""
 
     input: str | None = option(
-        None, help="file of questions as JSONL; - for standard input", metavar="FILE"
+        None, help="file of questions as JSONL; - for standard input", metavar="FILE", is_path=True
     )
     question: tuple[str, ...] = option(
         (),

@@ -74,12 +74,11 @@ def run(options: OPTIONS) -> int:
     from albert_tf.files import check_apart, written_atomically
     from albert_tf.text.vocabulary import train_vocabulary
 
-    output = options.output.expanduser()
-    with written_atomically(output, force=options.force) as path:
+    with written_atomically(options.output, force=options.force) as path:
         files = options.files()
         for file in files:
             if not is_remote(file.path):
-                check_apart(file.path, output)
+                check_apart(file.path, options.output)
         drawn = _sample(files, options)
         model = train_vocabulary(
             _sentences(drawn, options),
@@ -91,7 +90,7 @@ def run(options: OPTIONS) -> int:
             max_sentences=0,
         )
         path.write_bytes(model)
-    print(_made(output, model))
+    print(_made(options.output, model))
     return 0
 
 

@@ -1,6 +1,6 @@
 """`albert-tf convert`"""
 
-from albert_tf.checkpoints import ConversionOptions
+from albert_tf.checkpoints import OUTPUTS, ConversionOptions
 from albert_tf.files import check_free
 
 SUMMARY = "turn a checkpoint of any format into another format"
@@ -22,7 +22,7 @@ def check(options: ConversionOptions) -> None:
     from albert_tf.checkpoints import finder
 
     finder.find(options.input)
-    check_free(options.output, options.force)
+    check_free(options.output, options.force, OUTPUTS[options.format])
 
 
 def run(options: ConversionOptions) -> int:

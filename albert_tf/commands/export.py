@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from albert_tf_export.options import (
     OnnxOptions,
@@ -14,12 +14,9 @@ from albert_tf_export.options import (
 
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, check_free
-from albert_tf.options import (
-    Checked,
-    option,
-    part,
-)
+from albert_tf.files import check_apart, check_free, fault
+from albert_tf.options import Checked, option, part
+from albert_tf.outputs import SAVED_MODEL, WEB_PAGE
 from albert_tf.tasks import TASKS
 
 SUMMARY = "write a model for serving, for phones or for browsers"
@@ -47,7 +44,9 @@ Before it is published, a fresh process loads it and compares it with Keras.
 class Options(Checked):
     """The options of every format, beside those of its function."""
 
-    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    model: str = option(
+        help="model directory, name on the hub, or small", metavar="NAME", is_path=True
+    )
     output: Path = option(help="folder or file to write")
     task: str | None = option(
         None,
@@ -85,6 +84,7 @@ class Web(WebOptions, Options):
     format: Literal["web"] = option("web", help="format of the export")
 
 
+FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # the others are files
 OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web}
 
 
@@ -95,9 +95,11 @@ def check(options: Any) -> None:
 
     warmup = getattr(options, "warmup", None)
     if warmup is not None and not warmup.is_file():
-        raise UserError(f"warmup must be a file of requests. Received: {warmup}.")
-    check_free(options.output, options.force)
-    source = Path(options.model).expanduser()
+        raise UserError(
+            f"warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
+        )
+    check_free(options.output, options.force, FOLDERS.get(options.format, ()))
+    source = Path(options.model)
     if source.exists() or tf_checkpoint.find_prefix(source):  # not a name on the hub
         check_apart(source, options.output)
     config = check_model(options.model)

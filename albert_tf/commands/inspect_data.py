@@ -40,11 +40,13 @@ class OPTIONS(Checked):
         help="folder of build-data, or the original's file of records",
         metavar="DIR_OR_FILE",
         positional=True,
+        is_path=True,
     )
     vocab: str | None = option(
         None,
         help="vocabulary, or a model's folder; default: the one beside the records",
         metavar="FILE",
+        is_path=True,
     )
     examples: int = option(3, help="number of examples to show", range=NOT_NEGATIVE)
 

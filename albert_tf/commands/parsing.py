@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import read_text
+from albert_tf.files import read_text, user_path
 from albert_tf.options import FILE, Option, Options, Range, declared, flag, rule
 
 _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
@@ -67,7 +67,7 @@ def add_options(
         actions[option.name] = option, _add(groups[option.group], option)
     if config:
         about = f"options as YAML, such as an earlier run's {FILE}"
-        parser.add_argument("--config", type=Path, metavar="FILE", help=about)
+        parser.add_argument("--config", metavar="FILE", help=about)
     needed = [_usage(option) for option in options if option.is_required or option.positional]
     parser.usage = " ".join([parser.prog, *needed, "[options]"])
     return actions
@@ -79,7 +79,7 @@ def parsed_options(
     """Returns the options of a command line, which override those of its `--config` file."""
     options = declared(cls)
     config = getattr(given, "config", None)
-    values = {} if config is None else read_options(cls, config)
+    values = {} if config is None else read_options(cls, user_path(config))
     values |= {name: value for name, value in vars(given).items() if name in options}
     missing = [each for name, each in options.items() if each.is_required and name not in values]
     if missing:

@@ -36,7 +36,9 @@ class OPTIONS(Checked):
     """The options of `albert-tf sizes`."""
 
     model: str | None = option(
-        None, help="model directory, configuration file, hub name or size; default: all sizes"
+        None,
+        help="model directory, configuration file, hub name or size; default: all sizes",
+        is_path=True,
     )
 
 
@@ -58,7 +60,7 @@ def _config(name: str) -> AlbertConfig:
     """Reads the configuration of a size, a JSON file, a directory or a hub name."""
     from albert_tf.checkpoints import finder
 
-    path = Path(name).expanduser()
+    path = Path(name)
     if name in SIZES:
         return AlbertConfig.from_size(name)
     if path.suffix == ".json" and path.is_file():

@@ -39,9 +39,10 @@ class AnswerOptions(Checked):
         help="model directory, name on the hub, small, or an exported .tflite or .onnx file, which "
         "starts without TensorFlow",
         metavar="NAME",
+        is_path=True,
     )
     input: str | None = option(
-        None, help="file with a text a line; - for standard input", metavar="FILE"
+        None, help="file with a text a line; - for standard input", metavar="FILE", is_path=True
     )
     json: bool = option(False, help="print a JSON object a line")
     batch_size: int = option(32, help="texts computed at once", range=COUNT)

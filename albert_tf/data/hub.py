@@ -39,8 +39,6 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
         )
     if is_hub(path):
         return _split_rows(path)
-    if not path.is_file():
-        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
     return _parquet_rows(path)
 
 

@@ -122,7 +122,9 @@ class LabelledData(TaskData):
 class EvaluationOptions(TaskData):
     """The options of `evaluate`."""
 
-    model: str = option(help="model directory, name on the hub, or small", metavar="NAME")
+    model: str = option(
+        help="model directory, name on the hub, or small", metavar="NAME", is_path=True
+    )
     batch_size: int = option(64, help="examples predicted at once", range=COUNT)
     predictions: Path | None = option(
         None, help="folder for the predictions, as the task's official scorer or site takes them"

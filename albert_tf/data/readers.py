@@ -21,6 +21,7 @@ from typing import IO, Any, Final, NamedTuple, TypeVar
 from albert_tf.data import hub
 from albert_tf.data.corpus.reading import LONGEST_LINE, bounded_lines
 from albert_tf.errors import UserError, escaped, listed, short_repr
+from albert_tf.files import fault
 
 _PLAIN: Final = (".tsv", ".csv", ".jsonl", ".json")
 TEXT_FORMATS: Final = (*_PLAIN, *(f"{ending}.gz" for ending in _PLAIN))
@@ -228,7 +229,7 @@ def read_rows(
     if rows is None:
         placed = rows_of(path, columns, encoding)
     else:
-        _require_file(path)
+        require_file(path)
         placed = _placed(path, rows)
 
     def checked(row: Row) -> Made:
@@ -244,7 +245,7 @@ def rows_of(
     """Yields the rows of a file, which is read as needed; see `read_rows` for all else."""
     if hub.is_hub(path):
         return _numbered(hub.rows(path, encoding))
-    _require_file(path)
+    require_file(path)
     check_ending(path, FORMATS)
     if path.suffix == hub.PARQUET:
         return _numbered(hub.rows(path, encoding))
@@ -280,9 +281,12 @@ def check_ending(path: Path, formats: Sequence[str], content: str = "examples") 
         )
 
 
-def _require_file(path: Path) -> None:
+def require_file(path: Path) -> None:
+    """Rejects a path that is not a regular file: reading a pipe could wait forever."""
     if not path.is_file():
-        raise UserError(f"Examples must be in a file. Received: {path}, which isn't one.")
+        raise UserError(
+            f"Examples must be in a regular file. Received: {path}, which {fault(path)}."
+        )
 
 
 def made(

@@ -22,7 +22,7 @@ from albert_tf.checkpoints.hub import CARD, model_card
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import read_text
+from albert_tf.files import read_text, user_path
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import checked_ids
 from albert_tf.models import losses
@@ -409,7 +409,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
             )
         tensors, name = weights.extract(self), self.saved_class
-        path = Path(save_directory).expanduser()
+        path = user_path(save_directory)
         tokenizer = self._tokenizer_for(path)
         hugging_face.write(path, self.config, tensors, name)
         if tokenizer is not None:

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
-from albert_tf.files import as_json, read_json, replace_files
+from albert_tf.files import as_json, read_json, replace_files, user_path
 from albert_tf.text.added_tokens import text_and_options
 from albert_tf.text.wordpiece_json import is_wordpiece
 
@@ -55,7 +55,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
         UserError: there is no such name, no vocabulary or several, or a damaged
             `tokenizer_config.json`.
     """
-    path = Path(name_or_path).expanduser()
+    path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
         return Stored(path)
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
@@ -115,8 +115,9 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Writes a tokenizer's files, and returns their paths."""
     writers = {name: partial(_write_bytes, content) for name, content in files.items()}
-    replace_files(Path(folder), writers)
-    return tuple(os.path.join(folder, name) for name in files)
+    path = user_path(folder)
+    replace_files(path, writers)
+    return tuple(str(path / name) for name in files)
 
 
 def json_files(settings: Mapping[str, Any], special: Mapping[str, Any]) -> dict[str, bytes]:

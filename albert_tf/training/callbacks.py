@@ -19,6 +19,8 @@ import keras
 from tqdm import tqdm
 
 from albert_tf.errors import Interrupted, UserError
+from albert_tf.files import check_free, user_path
+from albert_tf.outputs import MODEL
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import (
     load_state,
@@ -126,7 +128,7 @@ class Resume(StepCallback):
         host: tuple[int, int] = (0, 1),
     ):
         super().__init__()
-        self.folder, self.save_steps, self.keep = Path(folder), save_steps, keep
+        self.folder, self.save_steps, self.keep = user_path(folder), save_steps, keep
         self.settings, self.others, self.host = settings or {}, others, host
         self.epoch, self.seconds = 0, 0.0
         self._tensors: Any = None
@@ -244,7 +246,8 @@ class KeepBest(StepCallback):
     Args:
         score: returns the scores by name, the first of which decides. In mid-epoch `model.evaluate`
             would put its metrics in the place of those that `fit` shows; `predict` doesn't.
-        folder: the model directory to write; None to save none.
+        folder: the model directory to write, which replaces one with the same files; None to save
+            none.
         steps: training steps from one score to the next; None for an epoch. The end of `fit` has
             one, too.
         patience: scores without a better one before the run ends.
@@ -277,7 +280,7 @@ class KeepBest(StepCallback):
     ):
         super().__init__()
         self.score, self.steps = score, steps
-        self.folder = None if folder is None else Path(folder)
+        self.folder = None if folder is None else user_path(folder)
         self.patience, self.on_score = patience, on_score
         self.state = {"scores": [], "best": None}
 
@@ -288,6 +291,10 @@ class KeepBest(StepCallback):
     @property
     def best(self) -> dict[str, float] | None:
         return self.state["best"]
+
+    def on_train_begin(self, logs: Scores | None = None) -> None:
+        if self.folder is not None and self.best is None:
+            check_free(self.folder, True, MODEL)
 
     @property
     def is_late(self) -> bool:

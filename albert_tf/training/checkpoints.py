@@ -30,12 +30,11 @@ from albert_tf.files import (
 )
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.optimizers import inner
-from albert_tf.training.options import CHECKPOINTS, REMOVED, check_output
+from albert_tf.outputs import BEST, CHECKPOINTS, LOGS, STEP, VERSION
+from albert_tf.training.options import check_output
 
-LOGS: Final = "logs"
 REPORT: Final = "report.json"
 STATE: Final = "state.safetensors"
-BEST: Final = "best"
 _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
@@ -58,7 +57,7 @@ def publish(output: Path, report: Mapping[str, Any]) -> None:
 
 def steps_in(folder: Path) -> list[Path]:
     """Returns the checkpoints in a folder, oldest first."""
-    return sorted(folder.glob("step-*"))
+    return sorted(folder.glob(STEP))
 
 
 @contextlib.contextmanager
@@ -75,24 +74,24 @@ def silent_about_new_weights(output: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_output(output: Path, force: bool) -> Iterator[None]:
-    """Locks an output that is new or has an interrupted run; `force` restarts that.
+    """Locks an output that is new or contains an interrupted run; `force` starts it again.
 
     Raises:
-        UserError: it is a file, another run writes to it, or it holds something else.
+        UserError: another run writes to it, or `check_output` rejects it.
     """
     with locked(output):
+        check_output(output, force)
         shutil.rmtree(_trash_path(output / CHECKPOINTS), ignore_errors=True)
         if force:
             remove_folder(output / CHECKPOINTS)
             shutil.rmtree(output / LOGS, ignore_errors=True)
-        check_output(output, force)
         yield
 
 
 @contextlib.contextmanager
 def written_through(folder: Path) -> Iterator[Path]:
-    """Gives a new folder that replaces `folder` at the end; a power failure can't cut it short."""
-    with written_atomically(folder, force=True) as new:
+    """Yields a new folder, which replaces a version of the same run even after a power failure."""
+    with written_atomically(folder, force=True, own=VERSION) as new:
         yield new
         for path in new.rglob("*"):
             if path.is_file():
@@ -109,8 +108,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def _trash_path(folder: Path) -> Path:
-    """Returns where a folder lies while it is removed."""
-    return folder.with_name(REMOVED.format(folder.name))
+    """Returns the temporary path that a folder is moved to before it is deleted."""
+    return folder.with_name(f".{folder.name}.removed")
 
 
 def versions() -> dict[str, Any]:
@@ -162,7 +161,7 @@ def read_state(
     except UserError as error:
         raise UserError(
             f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
-            "Start again with --force."
+            f"Start again with force=True, or remove {folder}."
         ) from error
     require_same(folder, json.loads(saved[_SETTINGS]), settings)
     return tensors, json.loads(saved[_PROGRESS])
@@ -177,12 +176,13 @@ def load_state(folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.nd
     variables = _variables(model)
     if variables.keys() != tensors.keys():
         raise UserError(
-            f"{folder / STATE} belongs to another model or Keras version. Start again with --force."
+            f"{folder / STATE} belongs to another model or Keras version. Start again with "
+            f"force=True, or remove {folder}."
         )
     try:
         stored = finder.find(folder).read()
     except UserError as error:
-        raise UserError(f"{error} Or start again with --force.") from error
+        raise UserError(f"{error} Or start again with force=True.") from error
     weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])

@@ -24,6 +24,7 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.task import TaskModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.options import accepts_keywords, decisive
+from albert_tf.outputs import BEST, CHECKPOINTS, LOGS
 from albert_tf.recipes import DROPOUT_RATES, Recipe, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -31,8 +32,6 @@ from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training import distribution, reports
 from albert_tf.training.callbacks import Curve, KeepBest
 from albert_tf.training.checkpoints import (
-    BEST,
-    LOGS,
     digest,
     publish,
     silent_about_new_weights,
@@ -42,7 +41,6 @@ from albert_tf.training.checkpoints import (
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.options import (
     BALANCED,
-    CHECKPOINTS,
     FinetuningOptions,
     check_frozen,
     weights_by_label,
@@ -236,7 +234,7 @@ def _tokenizer_of_new_model(
         if not options.vocab.exists():
             raise UserError(
                 "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
-                f"Received: {options.vocab}, which is not there."
+                f"Received: {options.vocab}, which doesn't exist."
             )
         return AlbertTokenizer.from_pretrained(options.vocab)
     texts = [text for example in train for text in task.texts(example)]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from albert_tf.config import SIZES, is_size
 from albert_tf.data.options import CLASSES, TEXT_CLASSES, LabelledData
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.files import LOCK
+from albert_tf.files import check_own
 from albert_tf.options import (
     COUNT,
+    FILE,
     NOT_NEGATIVE,
     POSITIVE,
     RATE,
@@ -21,15 +22,14 @@ from albert_tf.options import (
     Range,
     option,
 )
+from albert_tf.outputs import CHECKPOINTS, RUN
 
 if TYPE_CHECKING:
     from albert_tf.data.tasks.registry import TrainingData
     from albert_tf.recipes import Recipe
 
-CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
 EMBEDDINGS: Final = "embeddings"  # value of --freeze
 BALANCED: Final = "balanced"  # value of --class-weights
-REMOVED: Final = ".{}.removed"  # a folder while it is removed
 
 Strategy = Literal["auto", "none", "mirrored", "multi-worker", "tpu"]
 
@@ -81,6 +81,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         help="model directory, name on the hub, or small, which is part of the package; for random "
         f"weights a configuration file or one of {', '.join(SIZES)}",
         metavar="NAME",
+        is_path=True,
     )
     output: Path = option(help="model directory to write", decisive=False)
     force: bool = option(
@@ -225,6 +226,7 @@ class PretrainingOptions(DeviceOptions):
         metavar="DIR",
         original=("input_file",),
         decisive=False,
+        is_path=True,
     )
     output: Path = option(
         help="model directory to write",
@@ -238,6 +240,7 @@ class PretrainingOptions(DeviceOptions):
         group=_MODEL,
         original=("albert_config_file",),
         decisive=False,
+        is_path=True,
     )
     init_checkpoint: str | None = option(
         None,
@@ -246,6 +249,7 @@ class PretrainingOptions(DeviceOptions):
         group=_MODEL,
         metavar="NAME",
         instead_of="size",
+        is_path=True,
     )
     vocab: str | None = option(
         None,
@@ -253,6 +257,7 @@ class PretrainingOptions(DeviceOptions):
         group=_MODEL,
         metavar="FILE",
         decisive=False,
+        is_path=True,
     )
     dropout: float | None = option(
         None,
@@ -319,6 +324,7 @@ class PretrainingOptions(DeviceOptions):
         group=_OUTPUTS,
         metavar="DIR",
         decisive=False,
+        is_path=True,
     )
     eval_steps: int | None = option(
         None,
@@ -384,18 +390,18 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Refuses a file, and a folder that is neither empty nor an interrupted run's.
+    """Rejects a file, a folder that contains files of other origin, and a finished run.
 
     Args:
-        force: allow any folder.
+        force: allow a finished run.
     """
     if output.exists() and not output.is_dir():
         raise UserError(f"The output must be a folder. Received: {output}, a file.")
-    names = {path.name for path in output.iterdir()} if output.is_dir() else set()
-    names -= {LOCK, REMOVED.format(CHECKPOINTS)}
-    if names and CHECKPOINTS not in names and not force:
+    if not output.is_dir():
+        return
+    check_own(output, RUN)
+    if not force and (output / FILE).exists() and not (output / CHECKPOINTS).is_dir():
         raise UserError(
-            "The output must be new, or hold an interrupted run. Received: "
-            f"{output}, which holds something else. Choose another folder, or give --force to "
-            "replace its model."
+            f"{output} contains a finished run. Choose another folder, or replace the run with "
+            "force=True."
         )

@@ -21,14 +21,13 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.options import accepts_keywords, decisive
+from albert_tf.outputs import BEST, LOGS
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import distribution, reports
 from albert_tf.training.callbacks import Curve, KeepBest
 from albert_tf.training.checkpoints import (
-    BEST,
-    LOGS,
     digest,
     publish,
     silent_about_new_weights,

@@ -9,9 +9,10 @@ import keras
 from albert_tf.errors import UserError
 from albert_tf.models.task import TaskModel
 from albert_tf.options import save_options
+from albert_tf.outputs import CHECKPOINTS
 from albert_tf.training import distribution
 from albert_tf.training.callbacks import Curve, Diverged, KeepBest, ProgressLine, Resume
-from albert_tf.training.options import CHECKPOINTS, FinetuningOptions, PretrainingOptions
+from albert_tf.training.options import FinetuningOptions, PretrainingOptions
 
 
 def train(
@@ -71,5 +72,5 @@ def train(
             )
     except Diverged as error:
         good = "".join(f" The last good checkpoint is {path}." for path in resume.found()[-1:])
-        raise UserError(f"{error}{good} Give a new --output or --force, too.") from error
+        raise UserError(f"{error}{good} Choose another output, or add force=True.") from error
     return resume

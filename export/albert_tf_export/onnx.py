@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.exported import model_files, with_checksum
+from albert_tf.files import user_path
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.text.base_tokenizer import BaseTokenizer
@@ -69,13 +70,14 @@ def export_onnx(
         ParityError: the outputs differ from those of Keras; the file is removed.
         OSError: it can't be written.
     """
+    path = user_path(path)
     predictions = options.predictions
     max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     pairs = check_model(model, tokenizer, max_length, None)
     check_counts(model, None, predictions)
     labels = classes(model)
     metadata = {"labels": label_lines(labels)} if labels else {}
-    with written_with_companions(Path(path), options.force, labels) as (file, report_file):
+    with written_with_companions(path, options.force, labels) as (file, report_file):
         model = in_precision(model, "float32")
         signature = (
             masked_signature(model, unroll="last", predictions=predictions)
@@ -92,7 +94,7 @@ def export_onnx(
             cases = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)
             samples = {signature.name: numeric(cases[signature.name])}
             differences = checks.compare("onnx", file, samples, options.quantize)
-        report = Report.of(Path(path), file, differences)
+        report = Report.of(path, file, differences)
         report.write(report_file, PACKAGES)
         return report
 

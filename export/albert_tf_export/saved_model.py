@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.files import written_atomically
+from albert_tf.files import user_path, written_atomically
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.outputs import SAVED_MODEL
 from albert_tf.runtimes import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer, as_text
 from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -87,9 +88,12 @@ def export_saved_model(
         >>> signature(text=tf.constant(["A quiet film."]))["embedding"].shape  # [B, H]
         TensorShape([1, 384])
     """
+    path = user_path(path)
     plan = _plan(model, tokenizer, path, options)
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(written_atomically(path, force=options.force, nowait=True))
+        folder = stack.enter_context(
+            written_atomically(path, force=options.force, nowait=True, own=SAVED_MODEL)
+        )
         if options.check:
             if not options.ids_only:
                 check_tokens(tokenizer)
@@ -114,7 +118,7 @@ def export_saved_model(
                 batch=min(options.max_batch or BATCH, BATCH),
                 processes=dict.fromkeys(names, process),
             )
-        return Report.of(Path(path), folder, differences)
+        return Report.of(path, folder, differences)
 
 
 class _SavedModelPlan(NamedTuple):
@@ -136,7 +140,7 @@ class _SavedModelPlan(NamedTuple):
 def _plan(
     model: PreTrainedModel,
     tokenizer: BaseTokenizer,
-    path: str | os.PathLike[str],
+    path: Path,
     options: SavedModelOptions,
 ) -> _SavedModelPlan:
     """Refuses arguments that don't fit together."""
@@ -156,7 +160,7 @@ def _plan(
     if options.warmup is not None:
         names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
         requests = read_requests(options.warmup, names, model.task.has_choices)
-    if set("*?[\\") & set(Path(path).resolve().as_posix()):
+    if set("*?[\\") & set(path.resolve().as_posix()):
         raise UserError(
             "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. "
             f"Received: {path}."

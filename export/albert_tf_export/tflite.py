@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.exported import model_files, with_checksum
-from albert_tf.files import written_atomically
+from albert_tf.files import user_path, written_atomically
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
@@ -104,10 +104,11 @@ def export_tflite(
         >>> report.path.name
         'small.tflite'
     """
+    path = user_path(path)
     plan = _plan(model, tokenizer, options)
     with contextlib.ExitStack() as stack:
         file, report_file = stack.enter_context(
-            written_with_companions(Path(path), options.force, classes(model))
+            written_with_companions(path, options.force, classes(model))
         )
         processes = {}
         if options.check and plan.has_text:
@@ -123,7 +124,7 @@ def export_tflite(
             differences = checks.compare(
                 "tflite", file, samples, options.quantize, processes=processes
             )
-        report = Report.of(Path(path), file, differences)
+        report = Report.of(path, file, differences)
         report.write(report_file)
         return report
 

@@ -94,6 +94,7 @@ class CorpusInput(CorpusOptions):
         help="files, folders or globs of text in UTF-8 (.jsonl, .ndjson and .json have an object a "
         "line; anything else is plain text; each also .gz), here or at gs://, s3://, hdfs://",
         metavar="GLOB",
+        is_path=True,
     )
     sentence_splitter: str = option(
         SENTENCEX,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, NamedTuple, cast
 
 from albert_tf.errors import UserError
+from albert_tf.files import fault
 
 GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
 _JSON_LINES: Final = (".jsonl", ".ndjson", ".json")
@@ -129,8 +130,12 @@ def _local(pattern: str) -> Iterator[tuple[str, int]]:
     matches = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
     for match in matches:
         for path in _walk(match) if os.path.isdir(match) else [match]:
-            if os.path.isfile(path):
-                yield os.path.abspath(path).replace(os.sep, "/"), os.path.getsize(path)
+            if not os.path.isfile(path):
+                raise UserError(
+                    f"An input must be a regular file. Received: {path}, which {fault(path)}. "
+                    "Remove it, or choose the files with a glob."
+                )
+            yield os.path.abspath(path).replace(os.sep, "/"), os.path.getsize(path)
 
 
 def _walk(folder: str) -> Iterator[str]:

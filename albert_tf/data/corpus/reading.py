@@ -22,6 +22,7 @@ from albert_tf.data.corpus.files import (
     open_bytes,
 )
 from albert_tf.errors import UserError
+from albert_tf.files import fault
 
 LONGEST_LINE: Final = 16 << 20  # bytes, or characters: 16 kB of gzip may hold so many
 BLOCK: Final = 1 << 20  # bytes; a quarter or four times as much is no faster
@@ -73,14 +74,12 @@ def text_lines(path: str) -> Iterator[bytes]:
     if path == "-":
         return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
     check_packing(path)
-    here = os.path.expanduser(path)
-    if not is_remote(path) and not (os.path.exists(here) and not os.path.isdir(here)):
-        fault = "is a folder" if os.path.isdir(here) else "doesn't exist"
-        raise UserError(f"An input must be a file. Received: {path}, which {fault}.")
     if is_remote(path):
         stream = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, open_bytes(path))))
+    elif os.path.exists(path) and not os.path.isdir(path):
+        stream = open_bytes(path)
     else:
-        stream = open_bytes(here)
+        raise UserError(f"An input must be a file. Received: {path}, which {fault(path)}.")
     return _checked_lines(stream, InputFile(path, path, 0))
 
 

@@ -131,9 +131,11 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
     --nodo_whole_word_mask.
     """
 
-    output: str = option(help="folder to write, or its URL", metavar="DIR")
+    output: str = option(help="folder to write, or its URL", metavar="DIR", is_path=True)
     vocab: str = option(
-        help="vocabulary file (spiece.model), model folder, or name on the hub", metavar="FILE"
+        help="vocabulary file (spiece.model), model folder, or name on the hub",
+        metavar="FILE",
+        is_path=True,
     )
     shard_bytes: int | None = option(
         None,

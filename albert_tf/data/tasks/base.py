@@ -17,6 +17,7 @@ from albert_tf.data.options import TaskData
 from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
+from albert_tf.files import fault
 
 # An example is a NamedTuple whose last field is its `location` in a file, for errors.
 Example = TypeVar("Example", bound=tuple[Any, ...])
@@ -265,10 +266,10 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
     """
     if not data.is_dir():
         raise UserError(
-            f"The data must be a folder or a file. Received: {data}, which doesn't exist."
+            f"The data must be a folder or a file. Received: {data}, which {fault(data)}."
         )
     paths = [path for path in sorted(data.iterdir()) if path.name == name]
-    paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").is_file()]
+    paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").exists()]
     if len(paths) != 1:
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
         raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")

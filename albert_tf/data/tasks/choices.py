@@ -12,7 +12,15 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import BAD_ROW, Row, check_row, json_rows, made, read_rows
+from albert_tf.data.readers import (
+    BAD_ROW,
+    Row,
+    check_row,
+    json_rows,
+    made,
+    read_rows,
+    require_file,
+)
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
@@ -196,6 +204,7 @@ def _articles(folder: Path) -> Iterator[Row]:
         )
     for part, paths in files.items():
         for path in paths:
+            require_file(path)
             for line, fields in json_rows(path):
                 row = Row(f"{path}, line {line}", fields)
                 if BAD_ROW in fields:

@@ -14,10 +14,11 @@ from typing import Any, Final
 from zlib import crc32
 
 from albert_tf.errors import UserError
-from albert_tf.files import check_free, write_json, written_atomically
+from albert_tf.files import check_free, user_path, write_json, written_atomically
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.outputs import WEB_PAGE
 from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -127,6 +128,7 @@ def export_web(
         ParityError: the outputs differ from those of Keras.
         OSError: the folder can't be written.
     """
+    path = user_path(path)
     task = page_task(model)
     if not isinstance(tokenizer, AlbertTokenizer):
         raise UserError(
@@ -140,13 +142,13 @@ def export_web(
             f"{type(model).__name__}. Leave pairs out."
         )
     settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
-    check_free(Path(path), options.force)
+    check_free(path, options.force, WEB_PAGE)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     longest = min(limit, LONGEST)
     lengths = options.lengths or [*(length for length in LENGTHS if length < longest), longest]
     with (
         _installed(options.node_modules) as packages,
-        written_atomically(path, force=options.force, nowait=True) as folder,
+        written_atomically(path, force=options.force, nowait=True, own=WEB_PAGE) as folder,
     ):
         shutil.copytree(PAGE, folder, ignore=shutil.ignore_patterns("package*.json"))
         _copy_packages(packages, folder / "vendor")
@@ -170,7 +172,7 @@ def export_web(
             for file in files
         }
         write_json(folder / "model" / "settings.json", settings)
-    return replace(report, path=Path(path))
+    return replace(report, path=path)
 
 
 def page_task(model: PreTrainedModel) -> str:

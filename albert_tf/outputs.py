@@ -1,0 +1,68 @@
+"""The files of each kind of output folder, as patterns: no folder with other files is replaced.
+
+A pattern is a path within the folder; `*` matches any characters except `/`. Every finished folder
+of a kind contains a file that matches the first pattern.
+"""
+
+from typing import Final
+
+_TOKENIZER: Final = (
+    "spiece.model",
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+_SENTENCE_TRANSFORMERS: Final = (
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "[0-9]_*/config.json",
+)
+MODEL: Final = ("config.json", "model.safetensors", *_TOKENIZER, *_SENTENCE_TRANSFORMERS)
+GOOGLE_CHECKPOINT: Final = (
+    "model.ckpt.index",
+    "model.ckpt.data-*-of-*",
+    "checkpoint",
+    "albert_config.json",
+    "30k-clean.model",
+    *_TOKENIZER,
+)
+CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
+BEST: Final = "best"  # folder of the best version within it
+LOGS: Final = "logs"
+STEP: Final = "step-" + 8 * "[0-9]"  # folder of a checkpoint within it
+_REPORTS: Final = ("README.md", "report.json", "mistakes.md", "curves.png", "confusion.png")
+VERSION: Final = (*MODEL, *_REPORTS, "state.safetensors")  # a checkpoint, or the best version
+RUN: Final = (  # of finetune and pretrain
+    "options.yaml",
+    *MODEL,
+    *_REPORTS,
+    f"{LOGS}/events.out.tfevents.*",
+    *(f"{CHECKPOINTS}/{folder}/{name}" for folder in (BEST, STEP) for name in VERSION),
+)
+SAVED_MODEL: Final = (
+    "saved_model.pb",
+    "fingerprint.pb",
+    "variables/variables.index",
+    "variables/variables.data-*-of-*",
+    "assets.extra/tf_serving_warmup_requests",
+)
+WEB_PAGE: Final = (
+    "index.html",
+    "style.css",
+    *(f"{name}.js" for name in ("app", "files", "model", "tasks", "tokenizer")),
+    "model/model.tflite",
+    "model/model.tflite.export.json",
+    "model/model.tflite.labels.txt",
+    "model/settings.json",
+    "model/spiece.model",
+    "vendor/LICENSE",
+    "vendor/README.md",
+    "vendor/sentencepiece.js",
+    "vendor/litert/index.js",
+    "vendor/litert/wasm-utils.js",
+    "vendor/litert/wasm/litert_wasm*_internal.js",
+    "vendor/litert/wasm/litert_wasm*_internal.wasm",
+)
