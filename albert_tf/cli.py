@@ -6,6 +6,7 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from albert_tf.commands import (
 )
 from albert_tf.commands.parsing import Help, add_options, parsed_options
 from albert_tf.errors import Interrupted, UserError, one_line
+from albert_tf.options import declared, flag
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 
@@ -73,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    options = None
     try:
         command, options = _parsed(arguments)
         set_level()  # For child processes too.
@@ -84,7 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         with heartbeat(command):
             return int(command.run(options) if found is None else command.run(options, found))
     except UserError as error:
-        return _fail(str(error))
+        return _fail(_with_flags(str(error), options))
     except Interrupted as interrupted:
         again = "The same command without --force" if options.force else "The same command"
         print(f"\n{interrupted} {again} resumes there.")
@@ -110,6 +113,16 @@ def _fail(message: str) -> int:
     """Prints an error, and returns the exit status of a user's mistake."""
     print(f"albert-tf: error: {one_line(message)}", file=sys.stderr)
     return 2
+
+
+def _with_flags(message: str, options: Any) -> str:
+    """Replaces switches as Python spells them (`force=True`) with the command's own flags."""
+    names = declared(type(options)) if options else {}
+
+    def spelled(match: re.Match[str]) -> str:
+        return flag(match[1]) if match[1] in names else match[0]
+
+    return re.sub(r"\b(\w+)=True\b", spelled, message)
 
 
 def _explain_os_error(error: OSError) -> str:

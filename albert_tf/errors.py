@@ -46,7 +46,7 @@ def check_extra(extra: str, purpose: str) -> None:
 def check_tensorflow_text(
     purpose: str = "Text in a graph",
     way_out: str = "Make the ids outside the graph, with AlbertTokenizer, and export with "
-    "ids_only=True (--ids-only); or use Linux or macOS.",
+    "ids_only=True; or use Linux or macOS.",
 ) -> None:
     """Raises UserError where tensorflow-text isn't installed, as on Windows; loads nothing."""
     if importlib.util.find_spec("tensorflow_text") is None:

@@ -203,7 +203,7 @@ def refuse_left(tokenizer: "BaseTokenizer", what: str) -> None:
         raise UserError(
             f"{what} must have texts that are truncated on the right. Received: a tokenizer with "
             "truncation_side='left'. Set tokenizer.truncation_side = 'right' (also in "
-            "tokenizer_config.json), or export with ids_only=True (--ids-only)."
+            "tokenizer_config.json), or export with ids_only=True."
         )
 
 

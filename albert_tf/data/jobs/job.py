@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import tempfile
 import uuid
 from collections import Counter
@@ -43,6 +44,7 @@ from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 WORK: Final = ".build-data"  # folder of an unfinished run: its settings and its reports
 SETTINGS: Final = f"{WORK}/settings.json"
 ERROR: Final = f"{WORK}/error.json"
+SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # names that `make_part` writes
 _AT_ONCE: Final = 16
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

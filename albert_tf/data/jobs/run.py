@@ -14,6 +14,7 @@ from albert_tf.data.jobs.job import (
     ERROR,
     REPORTS,
     SETTINGS,
+    SHARD,
     WORK,
     Job,
     Output,
@@ -124,11 +125,11 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    shards = {name for name in names if name.endswith(".tfrecord")}
+    shards = {name for name in names if SHARD.fullmatch(name)}
     own = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
     others = sorted(names.keys() - own)
     if names and not manifest and WORK not in names and (others or not force):
-        way_out = "Choose another folder" if others else "Start anew with --force"
+        way_out = "Choose another folder" if others else "Start again with force=True"
         raise UserError(
             "The output must be a new or an empty folder, or one of an earlier build-data. "
             f"Received: {job.output}, which contains {[*others, *names][0]} and no whole "
@@ -161,7 +162,7 @@ def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, An
 
 
 def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartReport]:
-    """Returns the reports of finished parts; removes all other shards of an unfinished output."""
+    """Returns the reports of finished parts; removes other shards of an unfinished output."""
     if manifest:
         shards = defaultdict(list)
         for shard in manifest.shards:
@@ -169,8 +170,8 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
         return [PartReport(part, tuple(reports), {}) for part, reports in shards.items()]
     reports = PartReport.read(output, sorted(output.sizes(REPORTS)))
     claimed = {shard.file for report in reports for shard in report.shards}
-    others = [name for name in output.sizes() if name.endswith(".tfrecord")]
-    output.remove(*(name for name in others if name not in claimed))
+    shards = [name for name in output.sizes() if SHARD.fullmatch(name)]
+    output.remove(*(name for name in shards if name not in claimed))
     return reports
 
 
@@ -217,5 +218,5 @@ def _require_equal(job: Job, manifest: Manifest, made: Iterable[PartReport]) -> 
         raise UserError(
             f"The text of the corpus must be the same as when {job.output} was made. Received: a "
             f"different text, since {different[0].file} comes out differently. "
-            "Start anew with --force."
+            "Start again with force=True."
         )
