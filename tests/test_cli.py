@@ -44,6 +44,8 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "classifier").mkdir()
     (tmp_path / "classifier" / "model.safetensors").touch()
     (tmp_path / "classifier" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "options.yaml").touch()
     rte = "sentence1\tsentence2\tlabel\na\tb\t"
     (tmp_path / "train.tsv").write_text(f"{rte}entailment\n")
     (tmp_path / "dev.tsv").write_text(f"{rte}perhaps\n")
@@ -80,7 +82,9 @@ def files(tmp_path, monkeypatch):
         (f"{GLUE} --task rte --dev-fraction 0.2", "--dev-fraction divides a single file"),
         (f"{GLUE} --task stsb --class-weights balanced", "--class-weights needs --task cola, "),
         (f"{FINETUNE} --data alike.csv", "all with the label"),
-        (f"{FINETUNE} --output folder", "must be new"),
+        (f"{FINETUNE} --output folder", "folder contains a.txt, which is not part"),
+        (f"{FINETUNE} --output folder --force", "folder contains a.txt, which is not part"),
+        (f"{FINETUNE} --output run", "run contains a finished run. Choose another folder, or rep"),
         (f"{FINETUNE} --model none", "Received: none"),
         (f"{FINETUNE} --vocab none", "Received: none"),
         (f"{FINETUNE} --baseline --multi-label", "--baseline excludes --multi-label."),
@@ -102,13 +106,18 @@ def files(tmp_path, monkeypatch):
         (f"{TINY} --strategy horovod", "strategy must be auto, none, mirrored, multi-"),
         (f"{TINY} --init-checkpoint x", "--init-checkpoint excludes --size"),
         ("export tflite --model none --output o", "Received: none"),
-        ("export tflite --model small --output folder", "must not exist yet. Received: folder"),
+        ("export tflite --model small --output folder", "folder is a directory; --force only"),
+        ("export tflite --model small --output binary", "binary. Choose another path, or replace "),
+        ("export saved-model --model small --output folder --force", "folder contains a.txt"),
+        ("export web --model small --output folder --force", "folder contains a.txt"),
         (f"{EXPORT} --max-length 9999", "max_length=9999, max_position_embeddings=256."),
         (f"{EXPORT} --lengths 16 --max-length 9", "--lengths excludes --max-length."),
         (f"{EXPORT} --lengths 8,8", "lengths must be different whole"),
         ("export saved-model --model small --output o --normalize", "normalize needs a pooling."),
         ("convert none o --format hf", "Received: none"),
-        ("convert small folder --format hf", "must not exist yet. Received: folder"),
+        ("convert small folder --format hf", "another path, or replace it with --force."),
+        ("convert small folder --format hf --force", "folder contains a.txt"),
+        ("convert small classifier --format tf1 --force", "classifier contains config.json"),
         ("convert small o --format tf1 --dtype float16", "--dtype needs --format hf."),
     ],
 )

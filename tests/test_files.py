@@ -1,6 +1,8 @@
 import ast
+import contextlib
 import errno
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -12,15 +14,28 @@ from albert_tf.errors import UserError
 from albert_tf.files import (
     LOCK,
     check_apart,
+    check_own,
     locked,
     read_bytes,
     read_json,
     read_text,
     replace_files,
     require_same,
+    user_path,
     write_json,
     written_atomically,
 )
+
+
+def write_files(folder, names):
+    """Makes a folder with files, and with empty folders whose names end in a slash."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            (folder / name).mkdir()
+        else:
+            (folder / name).write_text("old")
+    return folder
 
 
 def test_a_file_and_a_folder_take_their_places(tmp_path):
@@ -28,7 +43,7 @@ def test_a_file_and_a_folder_take_their_places(tmp_path):
         path.write_text("a")
         assert not (tmp_path / "new" / "a.txt").exists()
     (tmp_path / "new" / "folder").mkdir()  # empty
-    with written_atomically(tmp_path / "new" / "folder") as path:
+    with written_atomically(tmp_path / "new" / "folder", own=("b.txt",)) as path:
         path.mkdir()
         (path / "b.txt").write_text("b")
     assert sorted(os.listdir(tmp_path / "new")) == ["a.txt", "folder"]
@@ -55,33 +70,78 @@ def test_an_interruption_leaves_the_earlier_output(tmp_path, interruption):
     assert target.read_text() == "old"
 
 
-@pytest.mark.parametrize("old", ["a file", "a folder"])
-def test_a_folder_replaces_what_is_there(tmp_path, old):
-    target = tmp_path / "a"
-    if old == "a folder":
-        target.mkdir()
-        (target / "old.txt").write_text("old")
-    else:
-        target.write_text("old")
-    refused = pytest.raises(UserError, match="must not exist yet. Received: .*a.*--force")
-    with refused, written_atomically(target):
+OWN = ("main.bin", "*.txt", "logs/events.*", "step-[0-9]/a.txt")
+
+
+def test_a_folder_replaces_an_earlier_one(tmp_path):
+    target = write_files(tmp_path / "a", ["main.bin", "old.txt"])
+    refused = pytest.raises(UserError, match="must not exist yet. Received: .*a.*force=True")
+    with refused, written_atomically(target, own=OWN):
         raise AssertionError("the block must not run")
-    with written_atomically(target, force=True) as path:
+    with written_atomically(target, force=True, own=OWN) as path:
         path.mkdir()
         (path / "new.txt").write_text("new")
     assert os.listdir(target) == ["new.txt"]
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_file_never_replaces_a_folder(tmp_path):
-    target = tmp_path / "folder"
-    target.mkdir()
-    (target / "old.txt").write_text("old")
-    refused = pytest.raises(UserError, match="folder is a directory; --force replaces files only")
-    with refused, written_atomically(target, force=True) as path:
-        path.write_text("new")
-    assert os.listdir(target) == ["old.txt"]
-    assert os.listdir(tmp_path) == ["folder"]
+def test_files_and_folders_do_not_replace_each_other(tmp_path):
+    folder = write_files(tmp_path / "folder", ["old.txt"])
+    for target, own, message in (
+        (folder, (), "folder is a directory; force=True only replaces files"),
+        (folder / "old.txt", OWN, "must be a folder. Received: .*old.txt, a file"),
+    ):
+        for force in (False, True):
+            refused = pytest.raises(UserError, match=message)
+            with refused, written_atomically(target, force=force, own=own):
+                raise AssertionError("the block must not run")
+    assert (folder / "old.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("names", "foreign"),
+    [
+        (["main.bin", "a.txt", "logs/events.1", "step-1/a.txt"], None),
+        (["main.bin", ".lock", ".a.txt.partial/.lock", ".logs.removed/events.1"], None),
+        ([".main.bin.partial/main.bin", "empty/"], None),  # of a process that was killed
+        (["main.bin", "diary.md"], "diary.md"),
+        (["main.bin", ".DS_Store"], ".DS_Store"),
+        (["main.bin", "logs/events.1", "logs/diary.txt"], "logs/diary.txt"),
+        (["main.bin", "step-1/logs/events.1"], "step-1/logs/events.1"),
+        (["1/main.bin", "2/main.bin"], "1/main.bin"),  # the version was forgotten
+        (["a.txt"], "a.txt"),  # has a usual name, and nothing else speaks for it
+        (["a.txt", "diary.md"], "diary.md"),
+    ],
+)
+def test_only_an_earlier_output_of_the_same_kind_is_replaced(tmp_path, names, foreign):
+    folder = write_files(tmp_path / "out", names)
+    refused = pytest.raises(UserError, match=f"out contains {re.escape(str(foreign))}, which is")
+    with refused if foreign else contextlib.nullcontext():
+        check_own(folder, OWN)
+
+
+@pytest.mark.posix
+def test_links_are_foreign(tmp_path):
+    elsewhere = write_files(tmp_path / "elsewhere", ["diary.md"])
+    folder = write_files(tmp_path / "out", ["main.bin"])
+    (tmp_path / "link").symlink_to(folder)
+    check_own(tmp_path / "link", OWN)
+    for name, target in (("a.txt", elsewhere / "diary.md"), ("logs", elsewhere)):
+        (folder / name).symlink_to(target)
+        with pytest.raises(UserError, match=f"out contains {name}, which is not part"):
+            check_own(folder, OWN)
+        (folder / name).unlink()
+
+
+def test_home_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
+    assert user_path("~/a") == tmp_path / "a"
+    assert user_path("a/~b") == Path("a/~b")
+    monkeypatch.chdir(tmp_path)
+    assert user_path(user_path("./~b")) == tmp_path / "~b"
+    with pytest.raises(UserError, match="There is no user ~no-such-user. Received: .*/a"):
+        user_path("~no-such-user/a")
 
 
 @pytest.mark.posix
@@ -228,7 +288,7 @@ def killed(source, target):
     replace(source, target)
     if sys.argv[2] in str(target): os.kill(os.getpid(), signal.SIGKILL)
 os.replace = killed
-with written_atomically(sys.argv[1], force=True) as path:
+with written_atomically(sys.argv[1], force=True, own=("*.txt",)) as path:
     path.mkdir()
     path.joinpath("new.txt").write_text("new")
     if sys.argv[2] == "inside": os.kill(os.getpid(), signal.SIGKILL)
@@ -325,7 +385,7 @@ def test_the_next_writer_mends_what_a_killed_one_left(tmp_path, moment, then):
     assert (tmp_path / ".out.partial" / LOCK).exists()
     assert (tmp_path / "out").exists() == (moment != ".replaced")
     refused = pytest.raises(UserError, match="must not exist yet")
-    with refused, written_atomically(tmp_path / "out"):
+    with refused, written_atomically(tmp_path / "out", own=("*.txt",)):
         pass
     assert os.listdir(tmp_path) == ["out"]
     assert os.listdir(tmp_path / "out") == [f"{then}.txt"]

@@ -17,6 +17,7 @@ UNDRAWN = {
     "errors": set(),
     "files": {"errors"},
     "options": {"errors", "files"},
+    "outputs": set(),
     "probabilities": set(),
     "progress": {"errors"},
     "quiet": {"errors"},

@@ -98,10 +98,10 @@ def check(options: Any) -> None:
         raise UserError(
             f"warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
         )
-    check_free(options.output, options.force, FOLDERS.get(options.format, ()))
     source = Path(options.model)
     if source.exists() or tf_checkpoint.find_prefix(source):  # not a name on the hub
         check_apart(source, options.output)
+    check_free(options.output, options.force, FOLDERS.get(options.format, ()))
     config = check_model(options.model)
     lengths = (*getattr(options, "lengths", ()), getattr(options, "max_length", None))
     for length in filter(None, lengths):

@@ -6,12 +6,14 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.checkpoints.finder import find
+from albert_tf.files import check_own
 from albert_tf.models import (
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
     AlbertModel,
 )
+from albert_tf.outputs import GOOGLE_CHECKPOINT, MODEL
 from tests.checkpoints.presets import write_preset
 
 
@@ -49,6 +51,8 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
     folder, tf1, back = saved(cls, **options), tmp_path / "tf1", tmp_path / "back"
     assert convert(folder, tf1, "--format", "tf1")[0] == 0
     _, output, _ = convert(tf1, back, "--format", "hf")
+    check_own(tf1, GOOGLE_CHECKPOINT)
+    check_own(back, MODEL)
     names = ["model.safetensors", "spiece.model", "tokenizer.json", "tokenizer_config.json"]
     for name in names:
         assert (back / name).read_bytes() == (folder / name).read_bytes(), name

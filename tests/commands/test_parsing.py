@@ -147,3 +147,32 @@ def test_the_help_shows_each_option_once(command, capsys):
         if not each.positional and each.choices != (each.default,)
     ]
     assert sorted(flag for flag in shown if flag != "config") == sorted(flags)
+
+
+# Options of text that is no path.
+TEXTS = {
+    *("choices_columns", "class_weights", "context", "encoding", "engine_option", "freeze"),
+    *("label_column", "label_separator", "labels", "language", "name", "question"),
+    *("sentence_splitter", "target", "text", "text_column", "text_field", "text_pair_column"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_the_home_folder_in_each_path(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
+    for each in declared(cli._parser().parse_args(command).options).values():
+        if each.choices or each.kind not in (str, Path) or each.name in TEXTS:
+            assert not each.is_path
+            continue
+        expected = each.kind(tmp_path / "a")
+        assert each.converted("~/a") == ((expected,) if each.is_tuple else expected), each.name
+        with pytest.raises(UserError, match="no user ~no-such-user"):
+            each.converted("~no-such-user/a")
+
+
+def test_the_home_folder_of_a_config_file(parse, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "cake.yaml").write_text("cake: plum\noven: ~/kitchen\n")
+    assert parse("--config", "~/cake.yaml").oven == tmp_path / "kitchen"

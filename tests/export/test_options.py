@@ -1,8 +1,9 @@
 import inspect
 import sys
+from functools import partial
 
 import pytest
-from albert_tf_export import export_saved_model, export_tflite
+from albert_tf_export import export_onnx, export_saved_model, export_tflite, export_web
 from albert_tf_export.options import TFLiteOptions
 
 from albert_tf.errors import UserError
@@ -21,6 +22,17 @@ def test_options_of_texts(export, task, options, message, make_model, tokenizer,
     with pytest.raises(UserError, match=message):
         export(make_model(task), tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "export", [export_saved_model, partial(export_tflite, ids_only=True), export_onnx, export_web]
+)
+def test_the_home_folder(export, classifier, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
+    (tmp_path / "taken").touch()
+    with pytest.raises(UserError, match=f"Received: {tmp_path / 'taken'}"):
+        export(classifier, tokenizer, "~/taken")
 
 
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite])

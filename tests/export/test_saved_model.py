@@ -4,7 +4,9 @@ import tensorflow as tf
 from albert_tf_export import export_saved_model
 
 from albert_tf.errors import UserError
+from albert_tf.files import check_own
 from albert_tf.models import load_pretrained
+from albert_tf.outputs import SAVED_MODEL
 from tests.export.conftest import TEXTS
 
 LABELS = ["bad", "naïve", "good"]
@@ -54,6 +56,7 @@ def test_signatures_are_declared(exported):
 
 def test_layers_are_a_loop_and_each_weight_is_stored_once(written, classifier):
     folder = written(export_saved_model)
+    check_own(folder, SAVED_MODEL)
     assert b"while_body" in (folder / "saved_model.pb").read_bytes()
     stored = sum(file.stat().st_size for file in (folder / "variables").iterdir())
     weights = 4 * classifier.count_params()

@@ -7,6 +7,8 @@ import tensorflow as tf
 from albert_tf_export import export_saved_model, saved_model
 
 from albert_tf.errors import UserError
+from albert_tf.files import check_own
+from albert_tf.outputs import SAVED_MODEL
 
 
 def test_a_warm_up_and_a_limit_on_rows(checked, classifier, tmp_path):
@@ -15,6 +17,7 @@ def test_a_warm_up_and_a_limit_on_rows(checked, classifier, tmp_path):
     requests.write_text('a quiet boat\n{"text": "naïve"}\n', encoding="utf-8")
     report = checked(export_saved_model, classifier, warmup=requests, max_batch=2)
     assert set(report.differences) == {"text", "ids"}
+    check_own(report.path, SAVED_MODEL)
     served = tf.saved_model.load(report.path)
     texts = []
     for record in tf.data.TFRecordDataset(str(report.path / saved_model.WARMUP)):

@@ -16,7 +16,9 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.cli import main
 from albert_tf.errors import UserError
+from albert_tf.files import check_own
 from albert_tf.models import AlbertForSimilarity
+from albert_tf.outputs import WEB_PAGE
 from albert_tf.text.answers import INVISIBLE, trimmed
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -55,6 +57,7 @@ def test_the_page_finds_its_files(exported, classifier, tokenizer, node_modules,
     site = tmp_path / "site"
     found = web.export_web(classifier, tokenizer, site, name="stars", node_modules=node_modules)
     assert (found.path, found.size) == (site, 4)
+    check_own(site, WEB_PAGE)
     page = "".join(file.read_text() for file in [*site.glob("*.js"), site / "index.html"])
     named = re.findall(r'(?:href|src)="([^":]+)"|"\./([^"]+)"|(?:read|import)\("([^"]+)"', page)
     files = {next(filter(None, each)) for each in named}
@@ -198,7 +201,7 @@ def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classi
         with pytest.raises(UserError, match=message):
             web.export_web(model, vocabulary, tmp_path / "site")
     (tmp_path / "site").write_text("mine")
-    with pytest.raises(UserError, match="must not exist yet"):
+    with pytest.raises(UserError, match="must be a folder. Received: .*site, a file"):
         web.export_web(classifier, tokenizer, tmp_path / "site")
     with pytest.raises(UserError, match="pairs=True with AlbertForMaskedLM. Leave pairs out"):
         web.export_web(make_model("masked-lm"), tokenizer, tmp_path / "site", pairs=True)

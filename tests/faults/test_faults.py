@@ -18,6 +18,7 @@ TRIALS = int(os.environ.get("ALBERT_TF_TRIALS", "200"))
 # The others write all at once.
 RESUMED = ("build-data", "pretrain", "finetune", "similarity")
 ATOMIC = ("saved-model", "tflite", "convert")
+EARLIER = {"saved-model": "saved_model.pb", "convert": "config.json"}  # a file of each folder
 TRIED = [
     *(("build-data", kind) for kind in ("kill", "cut", "limit", "torn", "twice", "read-only")),
     *(("convert", kind) for kind in ("kill", "cut", "limit", "twice", "read-only")),
@@ -65,9 +66,9 @@ class Trial:
     def __call__(self, name, kind, draw):
         if name in ATOMIC:
             self.arguments = [*self.arguments, "--force"]
-            if name != "tflite" and draw.random() < 0.5:  # a file never replaces a folder
+            if name in EARLIER and draw.random() < 0.5:
                 (self.folder / OUTPUT).mkdir()
-                (self.folder / OUTPUT / "letter.txt").write_text("Dear all")
+                (self.folder / OUTPUT / EARLIER[name]).write_text("of an earlier output")
                 self.old = content(self.folder)
         getattr(self, f"_{kind.replace('-', '_')}")(name, draw)
         self.expect_end(damaged=kind == "torn")

@@ -8,12 +8,14 @@ import pytest
 from keras import ops
 
 from albert_tf.checkpoints import hugging_face, weights
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.models import (
     AlbertForMaskedLM,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.models.conftest import TASKS
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
@@ -232,6 +234,16 @@ def test_only_a_used_tokenizer_replaces_another_one(tiny_tokenizer, masked_lm, t
     assert again.tokenizer is not None
     again.save_pretrained(tmp_path / "other")
     assert vocabulary(tmp_path / "other") == tiny_tokenizer.model_bytes
+
+
+def test_the_home_folder(tiny_tokenizer, masked_lm, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
+    masked_lm.save_pretrained("~/model")
+    tiny_tokenizer.save_pretrained("~/model")
+    AlbertForMaskedLM.from_pretrained("~/model", AlbertConfig.from_json_file("~/model/config.json"))
+    AlbertTokenizer.from_pretrained("~/model")
+    AlbertTokenizer("~/model/spiece.model")
 
 
 def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, masked_lm, tmp_path):

@@ -44,7 +44,7 @@ class Scripted(keras.Model):
 
     def save_pretrained(self, folder):
         folder.mkdir()
-        (folder / "saved").write_text(str(int(self.optimizer.iterations)))
+        (folder / "config.json").write_text(str(int(self.optimizer.iterations)))
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_the_best_version_is_the_first_with_the_highest_first_score(tmp_path):
     fit(Scripted(), [1.0] * 14, keep)
     assert [row["step"] for row in keep.scores] == [4, 8, 12, 14] == [step for step, _ in said]
     assert keep.best == {"number": 2, "step": 8, "matthews": 0.7, "f1": 0.1}
-    assert (tmp_path / "best" / "saved").read_text() == "8"
+    assert (tmp_path / "best" / "config.json").read_text() == "8"
 
 
 def test_a_score_that_is_no_number_is_not_the_best(model):
@@ -154,7 +154,14 @@ def test_scores_after_epochs(model, tmp_path):
     keep = KeepBest(scored(0.1, 0.3, 0.2), tmp_path / "best")
     fit(model, [1.0] * 5, keep, epochs=3)
     assert [row["step"] for row in keep.scores] == [5, 10, 15]
-    assert keep.best["step"] == 10 and (tmp_path / "best" / "saved").exists()
+    assert keep.best["step"] == 10 and (tmp_path / "best" / "config.json").exists()
+
+
+def test_the_best_version_replaces_only_a_model_directory(model, tmp_path):
+    for name in ("config.json", "README.md"):
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(UserError, match=r"contains README.md, which is not part"):
+        fit(model, [1.0] * 5, KeepBest(scored(0.1), tmp_path))
 
 
 def test_patience_ends_a_run_and_counts_over_an_interruption(model):

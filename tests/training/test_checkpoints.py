@@ -77,7 +77,7 @@ def test_a_restored_model_resumes_exactly(tmp_path, dtype):
 
 def test_other_settings_are_listed(tmp_path):
     save(tmp_path, compiled(1))
-    with pytest.raises(UserError, match=r"rate was 0.001, is 0.1; seed was 1, is 2.*--force"):
+    with pytest.raises(UserError, match=r"rate was 0.001, is 0.1; seed was 1, is 2.*force=True"):
         read_state(tmp_path, {**SETTINGS, "seed": 2, "learning_rate": 0.1})
 
 
@@ -87,7 +87,7 @@ def test_files_cut_short(tmp_path, name, length):
     model, path = compiled(1), tmp_path / name
     save(tmp_path, model)
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(UserError, match=f"{name}.*tart again with --force"):
+    with pytest.raises(UserError, match=f"{name}.*tart again with force=True"):
         load(tmp_path, model)
 
 
@@ -99,7 +99,7 @@ def test_a_damaged_state(tmp_path, text):
     content = bytearray(path.read_bytes())
     content[content.index(text) if text else -1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match="must be a whole file. Received: .*checksum.*--force"):
+    with pytest.raises(UserError, match="must be a whole file. Received: .*checksum.*force=True"):
         load(tmp_path, model)
 
 

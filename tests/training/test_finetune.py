@@ -17,8 +17,10 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data import classification_dataset
 from albert_tf.errors import Interrupted, UserError
+from albert_tf.files import check_own
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
+from albert_tf.outputs import RUN
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.callbacks import Curve, KeepBest
@@ -121,6 +123,7 @@ def uninterrupted(data, tmp_path_factory):
 def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
     """An evaluation on the same data has the scores and the reports of the training."""
     report, output = uninterrupted
+    check_own(output, RUN)
     names = {"config.json", "model.safetensors", "options.yaml", "report.json", "logs", *REPORTS}
     names |= {"spiece.model", "tokenizer_config.json", "special_tokens_map.json"}
     assert {path.name for path in output.iterdir()} == names
@@ -283,16 +286,23 @@ def test_other_examples_are_refused(tmp_path):
 
 @pytest.mark.usefixtures("without_graphs")
 def test_force_and_patience(data, tmp_path):
-    """Replaces the files of an earlier run alone; ends after an epoch that is no better."""
+    """Only replaces an earlier run; ends after an epoch that is no better."""
     output = tmp_path / "out"
     output.mkdir()
-    (output / "notes.txt").write_text("mine")
+    (output / "options.yaml").touch()
     (output / "README.md").write_text("an earlier card")
-    with pytest.raises(UserError, match="must be new, or hold an interrupted run.*--force"):
+    with pytest.raises(UserError, match="out contains a finished run.*force=True"):
         finetune(options(data, output))
+    (output / "checkpoints").mkdir()
+    notes = [output / name for name in ("logs", "checkpoints/notes.txt", "notes.txt")]
+    for path in notes:
+        path.write_text("mine")
+        for force in (False, True):
+            with pytest.raises(UserError, match=f"out contains .*{path.name}, which is not part"):
+                finetune(options(data, output, force=force))
+        path.unlink()
     without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 16}
     report = finetune(options(data, output, force=True, **without_progress))
-    assert (output / "notes.txt").read_text() == "mine"
     assert "earlier" not in (output / "README.md").read_text()
     assert len(report["history"]) == report["best"]["epoch"] + 1 < 5
 

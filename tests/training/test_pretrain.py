@@ -17,8 +17,9 @@ from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.batches import evaluation_batches
 from albert_tf.errors import UserError
-from albert_tf.files import LOCK, locked
+from albert_tf.files import LOCK, check_own, locked
 from albert_tf.models import AlbertForPreTraining
+from albert_tf.outputs import RUN
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
@@ -85,6 +86,7 @@ def assert_equal(one, other):
 
 def test_the_output(uninterrupted, records):
     report, output = uninterrupted
+    check_own(output, RUN)
     names = {"config.json", "curves.png", "logs", "model.safetensors", "options.yaml"}
     names |= {"report.json", "special_tokens_map.json", "spiece.model", "tokenizer_config.json"}
     assert {path.name for path in output.iterdir()} == names
@@ -163,7 +165,8 @@ def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
     with pytest.raises(UserError, match="must be a number. Received: nan, at step") as error:
         training.pretrain(given)
     last = max((tmp_path / "model" / "checkpoints").glob("step-*"))
-    assert f"The last good checkpoint is {last}. Give a new --output or --force" in str(error.value)
+    good = f"The last good checkpoint is {last}. Choose another output, or add force=True"
+    assert good in str(error.value)
     AlbertForPreTraining.from_pretrained(last)
 
 

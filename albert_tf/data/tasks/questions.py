@@ -17,6 +17,7 @@ from albert_tf.data.readers import (
     made,
     opened,
     read_value,
+    require_file,
     rows_of,
 )
 from albert_tf.data.tasks.rows import IGNORED, Rows
@@ -189,8 +190,7 @@ def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
     """Yields a file's questions: rows, or the questions of SQuAD's articles."""
     is_hub = hub.is_hub(path)
     if not is_hub:
-        if not path.is_file():
-            raise UserError(f"Questions must be in a file. Received: {path}, which isn't one.")
+        require_file(path)
         check_ending(path, FORMATS, "questions")
     if is_hub or path.suffix == hub.PARQUET or _has_lines(path, encoding):
         yield from rows_of(path, (), encoding)

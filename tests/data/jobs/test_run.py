@@ -77,7 +77,7 @@ def test_mending_from_another_text_is_refused(make, finished, corpus, content, c
         path.unlink()
     job = make(copied, inputs=[moved])
     for _ in range(2):
-        with pytest.raises(UserError, match=r"same as when .* was made.*differently.*--force"):
+        with pytest.raises(UserError, match=r"same as when .* was made.*differently.*force=True"):
             run_local(job)
     shutil.copy(corpus / "a.txt", moved)
     run_local(job)
@@ -120,7 +120,7 @@ def test_force_removes_a_vocabulary_of_another_kind(make, copied, tmp_path):
 def test_only_force_replaces_the_remains_of_a_run(make, finished, content, copied):
     (copied / "spiece.model").unlink()
     os.truncate(copied / "manifest.json", 9)  # a power failure
-    with pytest.raises(UserError, match=r"contains .* and no whole manifest.json.*with --force"):
+    with pytest.raises(UserError, match=r"contains .* and no whole manifest.json.*with force=True"):
         run_local(make(copied))
     run_local(make(copied), force=True)
     assert content(copied) == content(finished)
