@@ -11,7 +11,7 @@ LONGEST: Final = 2000  # characters of a line
 SHORT: Final = 80  # characters of a value in a message
 # C0 and C1, which move a terminal's cursor; line ends; marks that reorder text; lone surrogates.
 _CONTROL: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 

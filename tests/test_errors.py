@@ -37,8 +37,10 @@ def test_a_value_is_shown_by_its_beginning():
 
 
 def test_a_line_has_no_control_codes():
-    text = "red \x1b[31m, bell \x07, C1 \x9b, leftwards \u202e, half \udce9, tab \t.\n  New\r\n"
-    shown = r"red \x1b[31m, bell \x07, C1 \x9b, leftwards \u202e, half \udce9, tab \t. New"
+    text = (
+        "red \x1b[31m, bell \x07, C1 \x9b, leftwards \u202e \u200f, half \udce9, tab \t.\n  New\r\n"
+    )
+    shown = r"red \x1b[31m, bell \x07, C1 \x9b, leftwards \u202e \u200f, half \udce9, tab \t. New"
     assert one_line(text) == shown
     assert escaped("one\ttwo\n\x1b[2J\u2028\u202eeno") == r"one\ttwo\n\x1b[2J\u2028\u202eeno"
     assert escaped(0.5) == "0.5"
@@ -55,7 +57,7 @@ def test_a_long_line_is_cut_in_the_middle():
 
 def test_a_python_without_tensorflow_text(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    with pytest.raises(UserError, match=r"no wheel for Windows. Received: .*--ids-only"):
+    with pytest.raises(UserError, match=r"no wheel for Windows. Received: .*ids_only=True"):
         check_tensorflow_text()
     with pytest.raises(UserError, match="^A vocab.txt needs .* without it. Use another.$"):
         check_tensorflow_text("A vocab.txt", "Use another.")

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, escaped
 from albert_tf.tasks import BY_MODEL
 
 OPTIONS: Final = (
@@ -173,7 +173,7 @@ def model_card(
     about: str = _NO_ABOUT,
     **metadata: Any,
 ) -> str:
-    """Returns the content of `README.md`.
+    """Returns the content of `README.md`, with control characters of labels and names escaped.
 
     Args:
         name: directory or name on the hub, as `from_pretrained` takes it.
@@ -189,7 +189,7 @@ def model_card(
         **metadata,
     )
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
-    return f"""---
+    card = f"""---
 {data.to_yaml()}
 ---
 
@@ -212,9 +212,10 @@ tokenizer = AlbertTokenizer.from_pretrained("{name}")
 | labels | {", ".join(map(in_cell, config.labels))} |
 
 {about}"""
+    return "\n".join(map(escaped, card.split("\n")))
 
 
 def in_cell(text: str) -> str:
-    """Returns text for a cell of a Markdown table: on one line, with nothing but text in it."""
-    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    """Returns plain text for a cell of a Markdown table, on one line."""
+    line = escaped(re.sub(r"\s", " ", text))
     return re.sub(r"([\\`*_\[\]<>|~$&])", r"\\\1", line)

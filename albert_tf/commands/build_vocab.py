@@ -90,7 +90,7 @@ def run(options: OPTIONS) -> int:
             max_sentences=0,
         )
         path.write_bytes(model)
-    print(_made(options.output, model))
+    _print_result(options, model)
     return 0
 
 
@@ -158,14 +158,20 @@ def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
         yield from sentences(drawn.pop(), corpus, split)
 
 
-def _made(output: Path, model: bytes) -> str:
+def _print_result(options: OPTIONS, model: bytes) -> None:
+    """Prints the size of the vocabulary, and whether the text was too small for more pieces."""
     import hashlib
 
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
     digest = hashlib.sha256(model).hexdigest()
-    return f"made     {output}, {pieces:,} pieces, sha256 {digest[:12]}"
+    print(f"made     {options.output}, {pieces:,} pieces, sha256 {digest[:12]}")
+    if pieces < options.vocab_size:
+        print(
+            f"note     the text supports only {pieces:,} of the {options.vocab_size:,} pieces; add "
+            "more text for a larger vocabulary"
+        )
 
 
 def _number(count: int, what: str) -> str:

@@ -56,6 +56,16 @@ def test_a_vocabulary(run, corpus, tmp_path):
     assert case == "case     lower-cased, which changes 25.00% of the words and merges 0.00%"
 
 
+def test_a_text_with_fewer_pieces(run, tmp_path):
+    (tmp_path / "a.txt").write_text("The café was open on a cold and rainy morning.\n" * 50)
+    words = ("--input", tmp_path / "a.txt", "--output", tmp_path / "spiece.model")
+    status, printed, _ = run(*words, "--vocab-size", 2000)
+    made, note = printed.splitlines()[-2:]
+    pieces = AlbertTokenizer(tmp_path / "spiece.model").vocab_size
+    assert status == 0 and f", {pieces} pieces, " in made
+    assert f"only {pieces} of the 2,000 pieces" in note
+
+
 @pytest.mark.parametrize(
     ("language", "shares"),
     [

@@ -48,7 +48,10 @@ def test_texts_stay_texts_in_markdown():
     row = reports.mistakes([wrong(text, predicted="x|y")]).splitlines()[-1]
     cells = row.replace("\\|", "").split(" | ")
     assert len(cells) == 4 and cells[2] == "xy"
-    for part in (r"\<b\>a\|b\</b\> \`x\` \*y\* \[z\](u)  \$1\$<br>second part<br>long ", "…"):
+    for part in (
+        r"\<b\>a\|b\</b\> \`x\` \*y\* \[z\](u)\\u202e\\x07\$1\$<br>second part<br>long ",
+        "…",
+    ):
         assert part in row
 
 
@@ -189,6 +192,17 @@ def test_a_card_names_a_dataset_of_the_hub(report, model):
     data = huggingface_hub.ModelCard(reports.card("my-model", report, model)).data
     assert data.datasets == ["nyu-mll/glue"] and data.get("base_model") is None
     assert {each.dataset_type for each in data.eval_results} == {"nyu-mll/glue"}
+
+
+def test_a_card_shows_control_characters(report, model):
+    """Of the names of the output, the data, the labels and the scores, also in the metadata."""
+    hostile = "hub:owner/data\u202e\x1b[31m"
+    report["settings"] |= {"data": hostile, "model": hostile, "labels": [hostile]}
+    report["metrics"].append(hostile)
+    report["best"][hostile] = 0.5
+    text = reports.card(hostile, report, model)
+    assert text.replace("\n", "").isprintable() and text.count(r"\u202e") > 9
+    assert huggingface_hub.ModelCard(text).data.datasets == [hostile.removeprefix("hub:")]
 
 
 def test_reports_replace_an_earlier_runs(tmp_path, report, model):

@@ -133,7 +133,7 @@ def _local(pattern: str) -> Iterator[tuple[str, int]]:
             if not os.path.isfile(path):
                 raise UserError(
                     f"An input must be a regular file. Received: {path}, which {fault(path)}. "
-                    "Remove it, or choose the files with a glob."
+                    "Copy its text to a file, or leave it out."
                 )
             yield os.path.abspath(path).replace(os.sep, "/"), os.path.getsize(path)
 
