@@ -328,8 +328,31 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(error.filename or path).replace(str(stand_in), str(path))
+            name = error.filename2 or error.filename or path  # the second one is the copy
+            error.filename, error.filename2 = str(name).replace(str(stand_in), str(path)), None
         raise
+
+
+# The system's errors behind those of TensorFlow, when a file can't be written.
+_OF_TENSORFLOW: Final = {
+    "ResourceExhaustedError": errno.ENOSPC,
+    "OutOfRangeError": errno.EFBIG,
+    "PermissionDeniedError": errno.EACCES,
+    "NotFoundError": errno.ENOENT,
+}
+
+
+@contextlib.contextmanager
+def tensorflow_errors(path: Path) -> Iterator[None]:
+    """Turns TensorFlow's file errors into the OSError that Python would raise."""
+    import tensorflow as tf  # on demand: most commands write their files without it
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        number = _OF_TENSORFLOW.get(type(error).__name__, 0)
+        reason = re.sub(r"\{\{.*\}\} | \[Op:.*\]", "", error.message)
+        raise OSError(number, os.strerror(number) if number else reason, str(path)) from error
 
 
 LOCK: Final = ".lock"  # name of the file within the locked folder

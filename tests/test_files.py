@@ -161,6 +161,9 @@ def test_errors_name_the_given_path(tmp_path):
     with pytest.raises(OSError, match="No space left") as full, written_atomically(target):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert full.value.filename == str(target)
+    with pytest.raises(OSError, match="No space") as full, written_atomically(target) as path:
+        raise OSError(errno.ENOSPC, "No space left on device", "source", None, str(path / "copy"))
+    assert full.value.filename == str(target / "copy")
     with (
         pytest.raises(UserError, match=f"^{target} is damaged$"),
         written_atomically(target) as path,

@@ -3,15 +3,13 @@
 They count steps, so that their work may be due in mid-epoch: an epoch of `fit` can be a whole run.
 """
 
-import contextlib
-import errno
 import math
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -19,7 +17,7 @@ import keras
 from tqdm import tqdm
 
 from albert_tf.errors import Interrupted, UserError
-from albert_tf.files import check_free, user_path
+from albert_tf.files import check_free, tensorflow_errors, user_path
 from albert_tf.outputs import MODEL
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import (
@@ -31,13 +29,6 @@ from albert_tf.training.checkpoints import (
     written_through,
 )
 
-# The system's errors behind those of TensorFlow, when a file can't be written.
-_ERRNO: Final = {
-    "ResourceExhaustedError": errno.ENOSPC,
-    "OutOfRangeError": errno.EFBIG,
-    "PermissionDeniedError": errno.EACCES,
-    "NotFoundError": errno.ENOENT,
-}
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
 WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
 DIVERGED: Final = 2.0  # nats above the lowest such mean
@@ -413,7 +404,7 @@ class Curve(StepCallback):
             return
         import tensorflow as tf  # on other backends too: it reads the examples anyway
 
-        with _disk_errors(self.folder):
+        with tensorflow_errors(self.folder):
             self._writer = self._writer or tf.summary.create_file_writer(str(self.folder))
             with self._writer.as_default(step=step):
                 for name, value in values.items():
@@ -488,16 +479,3 @@ def _add(sums: dict[str, float], means: Scores, steps: int) -> None:
 
 def _mean(sums: Mapping[str, float]) -> dict[str, float]:
     return {name: value / sums["steps"] for name, value in sums.items() if name != "steps"}
-
-
-@contextlib.contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    """Turns TensorFlow's file errors into the OSError that Python would raise."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except tf.errors.OpError as error:
-        number = _ERRNO.get(type(error).__name__, 0)
-        text = os.strerror(number) if number else error.message
-        raise OSError(number, text, str(path)) from error

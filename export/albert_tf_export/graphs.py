@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import hashlib
-import re
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from tensorflow.core.protobuf import fingerprint_pb2
 
+from albert_tf.files import tensorflow_errors
 from albert_tf.layers.embedding import lookup, rows_at, word_lookup
 from albert_tf.quiet import hidden_stderr
 from albert_tf_export.metadata import packed
@@ -42,12 +42,9 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name]}
     served |= graphs
-    try:
+    with tensorflow_errors(folder):
         tf.saved_model.save(root, str(folder), signatures=served)
         _make_fingerprint_stable(folder)
-    except tf.errors.OpError as error:  # TensorFlow's writers raise it on a full disk.
-        reason = re.sub(r"\{\{.*\}\} | \[Op:.*\]", "", error.message)
-        raise OSError(f"The SavedModel could not be written. {reason}") from error
 
 
 def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
