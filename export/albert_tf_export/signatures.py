@@ -141,6 +141,9 @@ def text_signature(
 ) -> Signature:
     """Takes `text`, and with `pairs` `text_pair`, string `[B]`; for multiple choice `[B, C]`.
 
+    A single text is a batch of one. TensorFlow removes checks of the rank from the graph, so that a
+    scalar fails with "slice index 0 of dimension 0 out of bounds".
+
     Reads at most `max_bytes` of a text; a character that is cut in two is an unknown one.
 
     A special token that is written out in a text is plain text. Where outputs belong to pieces,

@@ -3,7 +3,7 @@ import sys
 from functools import partial
 
 import pytest
-from albert_tf_export import export_onnx, export_saved_model, export_tflite, export_web
+from albert_tf_export import export_saved_model, export_tflite, export_web
 from albert_tf_export.options import TFLiteOptions
 
 from albert_tf.errors import UserError
@@ -25,7 +25,7 @@ def test_options_of_texts(export, task, options, message, make_model, tokenizer,
 
 
 @pytest.mark.parametrize(
-    "export", [export_saved_model, partial(export_tflite, ids_only=True), export_onnx, export_web]
+    "export", [export_saved_model, partial(export_tflite, ids_only=True), export_web]
 )
 def test_the_home_folder(export, classifier, tokenizer, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))

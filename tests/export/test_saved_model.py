@@ -29,6 +29,11 @@ def test_strings_in(exported, logits):
     np.testing.assert_array_equal(default["logits"], answer["logits"])
 
 
+def test_a_string_is_not_a_batch(exported):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="slice index 0 of dimension 0 out of"):
+        exported.signatures["text"](text=tf.constant(TEXTS[0]))
+
+
 @pytest.mark.parametrize(("batch", "length"), [(1, 3), (2, 24), (5, 17), (4, 40)])
 def test_ids_in_for_any_batch_and_length(exported, classifier, tokenizer, batch, length):
     served = exported.signatures

@@ -241,7 +241,8 @@ def test_the_home_folder(tiny_tokenizer, masked_lm, tmp_path, monkeypatch):
     monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
     masked_lm.save_pretrained("~/model")
     tiny_tokenizer.save_pretrained("~/model")
-    AlbertForMaskedLM.from_pretrained("~/model", AlbertConfig.from_json_file("~/model/config.json"))
+    config = AlbertConfig.from_json_file("~/model/config.json")
+    AlbertForMaskedLM.from_pretrained("~/model", config=config)
     AlbertTokenizer.from_pretrained("~/model")
     AlbertTokenizer("~/model/spiece.model")
 
