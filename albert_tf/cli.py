@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = None
+    options: Any = None
     try:
         command, options = _parsed(arguments)
         set_level()  # For child processes too.

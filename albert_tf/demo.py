@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from albert_tf.assets import reviews
+from albert_tf.files import user_path
 
 # Answers the lines of a file with a SavedModel, without this package.
 ASK = """\
@@ -65,7 +66,7 @@ class ProcessRun(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo; returns 1 if the three disagree."""
     parser = argparse.ArgumentParser(prog="albert_tf.demo", description=__doc__.split("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("demo-output"))
+    parser.add_argument("--output", type=user_path, default=Path("demo-output"))
     output = parser.parse_args(arguments).output
     started = time.monotonic()
     model, served, phone = output / "model", output / "saved_model" / "1", output / "model.tflite"

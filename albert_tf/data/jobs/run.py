@@ -170,8 +170,8 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
         return [PartReport(part, tuple(reports), {}) for part, reports in shards.items()]
     reports = PartReport.read(output, sorted(output.sizes(REPORTS)))
     claimed = {shard.file for report in reports for shard in report.shards}
-    shards = [name for name in output.sizes() if SHARD.fullmatch(name)]
-    output.remove(*(name for name in shards if name not in claimed))
+    names = [name for name in output.sizes() if SHARD.fullmatch(name)]
+    output.remove(*(name for name in names if name not in claimed))
     return reports
 
 

@@ -54,6 +54,18 @@ def test_a_name_that_looks_like_a_glob(folder):
         assert stream.read() == b"colons"
 
 
+@pytest.mark.posix
+def test_only_regular_files_are_text(folder):
+    """Nothing in a folder is skipped silently; reading a pipe could wait forever."""
+    os.mkfifo(folder / "deep" / "pipe.txt")
+    with pytest.raises(UserError, match=r"deep/pipe\.txt, which is a pipe"):
+        find_inputs([folder])
+    (folder / "deep" / "pipe.txt").unlink()
+    (folder / "link.txt").symlink_to("none.txt")
+    with pytest.raises(UserError, match=r"link\.txt, which doesn't exist"):
+        find_inputs([folder])
+
+
 def test_a_link_beside_its_file_is_left_out(folder):
     (folder / "a link.txt").symlink_to(folder / "b.txt")
     (folder / "deep" / "one.txt").symlink_to(folder / ".git" / "no.txt")

@@ -113,7 +113,9 @@ def test_other_settings_are_refused_and_force_starts_anew(
 def test_force_removes_a_vocabulary_of_another_kind(make, copied, tmp_path):
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+    (copied / "mine.tfrecord").touch()
     run_local(make(copied, vocab=vocabulary), force=True)
+    assert (copied / "mine.tfrecord").exists()
     assert (copied / "vocab.txt").exists() and not (copied / "spiece.model").exists()
 
 

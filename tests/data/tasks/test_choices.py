@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,13 @@ def test_race(race):
     assert len(task(race, "race").read(race / "dev")) == 2
     (race / "dev" / "middle" / "1.txt").unlink()
     with pytest.raises(UserError, match=r"\.txt files in middle or high.* Received: .*dev,"):
+        task(race, "race").read(race / "dev")
+
+
+@pytest.mark.posix
+def test_a_pipe_among_articles(race):
+    os.mkfifo(race / "dev" / "middle" / "0.txt")
+    with pytest.raises(UserError, match=r"middle/0\.txt, which is a pipe"):
         task(race, "race").read(race / "dev")
 
 

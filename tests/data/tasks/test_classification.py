@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +187,15 @@ def test_files_of_a_folder(tmp_path):
         find_file(tmp_path, "train")
     with pytest.raises(UserError, match="must be a folder or a file"):
         find_file(tmp_path / "missing", "train")
+
+
+@pytest.mark.posix
+def test_a_pipe_in_the_place_of_examples(tmp_path):
+    os.mkfifo(tmp_path / "train.tsv")
+    with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
+        task("classify", tmp_path).examples("train")
+    with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
+        task("classify", tmp_path / "train.tsv").examples("train")
 
 
 MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
