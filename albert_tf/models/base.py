@@ -406,7 +406,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         if hub_options and not push_to_hub:
             raise TypeError(
                 "save_pretrained's options are push_to_hub and, with it, those of push_to_hub. "
-                f"Received: {', '.join(hub_options)}. It writes model.safetensors alone."
+                f"Received: {', '.join(hub_options)}. It only writes model.safetensors."
             )
         tensors, name = weights.extract(self), self.saved_class
         path = user_path(save_directory)

@@ -297,5 +297,5 @@ def test_an_upload_that_is_refused(api, tiny_tokenizer):
 
 
 def test_options_of_an_upload_need_one(small_config, tmp_path):
-    with pytest.raises(TypeError, match="Received: saved_model. It writes model.safetensors alone"):
-        AlbertModel(small_config).save_pretrained(tmp_path, saved_model=True)
+    with pytest.raises(TypeError, match="Received: private"):
+        AlbertModel(small_config).save_pretrained(tmp_path, private=True)
