@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from albert_tf.config import SIZES, is_size
 from albert_tf.data.options import CLASSES, TEXT_CLASSES, LabelledData
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.files import check_own
+from albert_tf.files import check_free
 from albert_tf.options import (
     COUNT,
     FILE,
@@ -395,11 +395,7 @@ def check_output(output: Path, force: bool) -> None:
     Args:
         force: allow a finished run.
     """
-    if output.exists() and not output.is_dir():
-        raise UserError(f"The output must be a folder. Received: {output}, a file.")
-    if not output.is_dir():
-        return
-    check_own(output, RUN)
+    check_free(output, force=True, own=RUN)
     if not force and (output / FILE).exists() and not (output / CHECKPOINTS).is_dir():
         raise UserError(
             f"{output} contains a finished run. Choose another folder, or replace the run with "
