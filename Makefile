@@ -84,7 +84,7 @@ HEAVY := tests/models tests/pipelines tests/export tests/text
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
 MODELS := base calls compiling gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/test_optimizers.py \
-  tests/training/test_steps.py tests/training/test_finetune_parts.py \
+  tests/training/test_resume.py tests/training/test_steps.py tests/training/test_finetune_parts.py \
   tests/benchmarks/test_distill_small.py $(MODELS:%=tests/models/test_%.py)
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)

@@ -281,12 +281,18 @@ def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) 
         )
 
 
-def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses to resume a job with other settings than it began with.
+def require_same(
+    output: Any,
+    then: Mapping[str, Any],
+    now: Mapping[str, Any],
+    way_out: str = "Choose another output, or start again with force=True.",
+) -> None:
+    """Rejects resuming a job with settings different from those it was started with.
 
     Args:
-        output: the job's.
+        output: the job's output.
         then, now: settings; nested dicts are compared by their items.
+        way_out: what else to do, for the message.
     Raises:
         UserError: settings differ; each is named with both values, up to `_SHOWN`.
     """
@@ -300,9 +306,8 @@ def require_same(output: Any, then: Mapping[str, Any], now: Mapping[str, Any]) -
     if different:
         more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
         raise UserError(
-            f"{output} holds an interrupted run with other settings: "
-            f"{'; '.join(different[:_SHOWN])}{more}. Resume with the same settings, choose "
-            "another output, or start again with force=True."
+            f"{output} contains a run with different settings: "
+            f"{'; '.join(different[:_SHOWN])}{more}. Resume with the same settings. {way_out}"
         )
 
 

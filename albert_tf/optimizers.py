@@ -5,13 +5,22 @@ They run on every backend. Fine-tuning, pretraining and `compile` without an opt
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any, Final, get_args
 
 import keras
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.options import DecayForm
+from albert_tf.options import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    RATE,
+    DecayForm,
+    check_number,
+    checks_numbers,
+)
 
 EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert, optimization.py
 
@@ -29,7 +38,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         bias_correction: divides the moments by their bias, as Adam's authors (arXiv 1412.6980,
             algorithm 1) and torch do; Keras adds epsilon before it divides.
         exclude: parts of the paths of weights without decay.
-        global_clipnorm: largest norm of all gradients together; None turns clipping off.
+        global_clipnorm: largest norm of all gradients together; None turns clipping off, and so do
+            `clipnorm` and `clipvalue`, which replace the default.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
@@ -43,6 +53,13 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     # Without bias correction separate operations remain: the original's to the last bits.
     fused = keras.backend.backend() == "tensorflow"
 
+    @checks_numbers(
+        weight_decay=NOT_NEGATIVE,
+        beta_1=RATE,
+        beta_2=RATE,
+        epsilon=NOT_NEGATIVE,
+        global_clipnorm=POSITIVE,
+    )
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -55,7 +72,15 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         global_clipnorm: float | None = 1.0,
         **kwargs: Any,
     ):
-        # Keras' own decay comes before the update, outside LAMB's ratio.
+        names = ("clipnorm", "clipvalue")
+        clipping = {name: kwargs[name] for name in names if kwargs.get(name) is not None}
+        for name, value in clipping.items():
+            check_number(name, value, POSITIVE, Real)
+        if isinstance(learning_rate, Real):
+            check_number("learning_rate", learning_rate, NOT_NEGATIVE, Real)
+        if clipping and global_clipnorm == 1.0:
+            global_clipnorm = None
+        # Keras's own decay comes before the update, outside LAMB's ratio.
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
@@ -195,6 +220,13 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         step after its increment; here step 0 is the first, as in its formula.
     """
 
+    @checks_numbers(
+        peak=NOT_NEGATIVE,
+        warmup_steps=NOT_NEGATIVE,
+        total_steps=COUNT,
+        power=NOT_NEGATIVE,
+        start_warmup_step=NOT_NEGATIVE,
+    )
     def __init__(
         self,
         peak: float,
@@ -205,6 +237,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         start_warmup_step: int = 0,
     ):
         super().__init__()
+        if warmup_steps > 1:
+            check_number("warmup_steps", warmup_steps, COUNT)
         if form not in get_args(DecayForm):
             raise ValueError(
                 f"form must be one of {', '.join(get_args(DecayForm))}. Received: {form}."

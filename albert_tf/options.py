@@ -11,6 +11,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
+from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType, NoneType
 from typing import (
@@ -335,6 +336,48 @@ def accepts_keywords(
         return call
 
     return decorate
+
+
+def checks_numbers(
+    **ranges: Range,
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Declares the ranges of a function's numbers, which each call then checks.
+
+    A number is whole unless the parameter is annotated as a float, and may be None if it is
+    annotated so.
+
+    Raises:
+        UserError: a number has another type, or is out of its range.
+    """
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        signature = inspect.signature(function)
+        kinds = {
+            name: Real if "float" in str(signature.parameters[name].annotation) else Integral
+            for name in ranges
+        }
+        optional = {name for name in ranges if "None" in str(signature.parameters[name].annotation)}
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **values: Any) -> Result:
+            given = signature.bind(*arguments, **values).arguments
+            for name in ranges.keys() & given.keys():
+                if given[name] is not None or name not in optional:
+                    check_number(name, given[name], ranges[name], kinds[name])
+            return function(*arguments, **values)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]  # Keras reads it
+        return call
+
+    return decorate
+
+
+def check_number(name: str, value: Any, allowed: Range, kind: type = Integral) -> None:
+    """Raises UserError unless the value is a number of this kind in the range."""
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_number or not allowed.allows(value):
+        number = "a number" if kind is Real else "a whole number"
+        raise UserError(f"{name} must be {number}, {allowed}. Received: {short_repr(value)}.")
 
 
 def without_foreign(

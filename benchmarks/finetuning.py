@@ -77,7 +77,7 @@ def theirs(options):
         }
 
     def batch(items):
-        features, labels = rows.batch(np.array([item["row"] for item in items]))
+        features, labels, _ = rows.batch(np.array([item["row"] for item in items]))
         return tensors({**features, **labels})
 
     def score():

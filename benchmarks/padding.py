@@ -66,7 +66,7 @@ def finetuning(way, seed, *, data, task, vocab, size, batch_size, max_length, st
     else:
         shuffled = np.random.default_rng(seed).permutation(len(encoded))
         order = np.array_split(shuffled[: count * batch_size], count)
-    batches = [encoded.batch(rows) for rows in order]
+    batches = [encoded.batch(rows)[:2] for rows in order]
     if way == "maximum":
         batches = [
             (

@@ -201,7 +201,7 @@ def test_settings_that_differ_are_listed_with_both_values():
         "examples ngram was 3, is 2; inputs a was 5, is 7; inputs b was 6, is nothing; "
         "inputs c was nothing, is None; seed was 1, is 2. Resume with the same"
     )
-    with pytest.raises(UserError, match=f"^out holds an .* settings: {message}"):
+    with pytest.raises(UserError, match=f"^out contains .* settings: {message}"):
         require_same("out", then, now)
     require_same("out", then, then)
     many = {str(number): number for number in range(9)}

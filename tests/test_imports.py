@@ -26,7 +26,12 @@ UNDRAWN = {
 }
 UNDRAWN["exported"] = {"checkpoints", "config", "text", *UNDRAWN}
 # The same for the folders of albert_tf.data.
-DATA = {"corpus": set(), "pretraining": {"corpus"}, "jobs": {"corpus", "pretraining"}}
+DATA = {
+    "corpus": set(),
+    "tasks": {"conll", "hub", "options", "readers"},
+    "pretraining": {"corpus", "tasks"},
+    "jobs": {"corpus", "pretraining"},
+}
 # Where an import inside a function goes against the arrows: `AlbertConfig.from_pretrained`.
 AGAINST = {"config": {"checkpoints"}}
 TENSORFLOW_FREE = {*UNDRAWN, "config", "layers", "models", "checkpoints", "optimizers", "recipes"}

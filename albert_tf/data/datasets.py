@@ -1,4 +1,4 @@
-"""Datasets for `fit`: raw columns in, padded batches out."""
+"""Examples in memory: columns of texts in; encoded rows out, or a dataset of padded batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,16 +7,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.pipeline import batches, steps_per_epoch
+from albert_tf.data.pipeline import Batches
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.questions import encode_questions, question_of, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError, short_repr
+from albert_tf.options import COUNT, NOT_NEGATIVE, SEED, checks_numbers
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
+_numbers = checks_numbers(max_length=COUNT, batch_size=COUNT, seed=SEED, initial_epoch=NOT_NEGATIVE)
 
+
+@_numbers
 def classification_dataset(
     tokenizer: BaseTokenizer,
     texts: Sequence[str],
@@ -43,7 +47,7 @@ def classification_dataset(
         max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         shuffle: whether the order changes; otherwise it is that of the texts.
         seed: of the order.
-        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
+        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
     Raises:
         UserError: the columns have other lengths than `texts`, or labels aren't numbers.
 
@@ -56,22 +60,38 @@ def classification_dataset(
         >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
+    rows = text_rows(tokenizer, texts, labels, text_pairs, sample_weight, max_length=max_length)
+    return _epochs(rows, batch_size, seed, initial_epoch, shuffle)
+
+
+def text_rows(
+    tokenizer: BaseTokenizer,
+    texts: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    text_pairs: Sequence[str] | None = None,
+    sample_weight: Sequence[float] | None = None,
+    *,
+    max_length: int | None = None,
+) -> Rows:
+    """Returns the rows of `classification_dataset`."""
     texts, labels, text_pairs, sample_weight = columns(
         texts=texts, labels=labels, text_pairs=text_pairs, sample_weight=sample_weight
     )
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
-            "labels must be numbers: classes, scores, or 0 and 1 for several labels. Received: "
-            f"{short_repr(labels[0])}. config.label2id has the number of each label."
+            "labels must be numbers: class ids, scores, or 0 and 1 for several labels. Received: "
+            f"{short_repr(labels[0])}. config.label2id maps label names to class ids."
         )
     if labels is None and sample_weight is not None:
-        raise UserError("sample_weight weighs the loss of labels. Received: no labels.")
+        raise UserError("sample_weight weights the loss of labels, so it requires labels.")
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
-    return _epochs(rows, batch_size, seed, initial_epoch, shuffle, sample_weight)
+    rows.weights = weights_of(sample_weight)
+    return rows
 
 
+@_numbers
 def question_answering_dataset(
     tokenizer: BaseTokenizer,
     questions: Sequence[str],
@@ -92,12 +112,13 @@ def question_answering_dataset(
 
     Args:
         tokenizer: the model's.
-        answers: for each question `{"text": […], "answer_start": […]}`, as in the data sets of
-            Hugging Face; empty lists for a question without an answer.
+        answers: for each question `{"text": […], "answer_start": […]}`, as in Hugging Face's
+            datasets, with empty lists for an unanswerable question; or one `(text, start)`, or
+            None.
         answerability: the model's, whose `start_positions` are then among the features, too.
         max_length: maximum tokens of a window; the tokenizer's `model_max_length` if None.
         seed: of the order.
-        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
+        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
     Raises:
         UserError: the columns have other lengths than `questions`, or no answer is in its context.
 
@@ -111,21 +132,41 @@ def question_answering_dataset(
         >>> model.compile(metrics=[ExactMatch()])
         >>> history = model.fit(dataset, verbose=0)
     """
-    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
-    given = [
-        question_of(
-            question, contexts[row], None if answers is None else answers[row], f"number {row}"
-        )
-        for row, question in enumerate(questions)
-    ]
-    length = max_length or tokenizer.model_max_length
-    given = given if answers is None else trainable(given)
-    rows = encode_questions(given, tokenizer, length, answerability)
+    rows = question_rows(
+        *(tokenizer, questions, contexts, answers),
+        answerability=answerability,
+        max_length=max_length,
+    )
     if answers is None:
         rows.lengths[:] = rows.lengths.max()
     return _epochs(rows, batch_size, seed, initial_epoch)
 
 
+def question_rows(
+    tokenizer: BaseTokenizer,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    answers: Sequence[Any] | None = None,
+    *,
+    answerability: bool = False,
+    max_length: int | None = None,
+) -> Rows:
+    """Returns the rows of `question_answering_dataset`."""
+    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
+    examples = [
+        question_of(
+            *(question, contexts[row]),
+            None if answers is None else _answers(answers[row], row),
+            f"number {row}",
+        )
+        for row, question in enumerate(questions)
+    ]
+    examples = examples if answers is None else trainable(examples)
+    length = max_length or tokenizer.model_max_length
+    return encode_questions(examples, tokenizer, length, answerability)
+
+
+@_numbers
 def token_classification_dataset(
     tokenizer: BaseTokenizer,
     words: Sequence[Sequence[str]],
@@ -148,7 +189,7 @@ def token_classification_dataset(
         tags: a class for each word of each sentence.
         max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
         seed: of the order.
-        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
+        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
     Raises:
         UserError: the columns have other lengths than `words`, or tags aren't numbers.
 
@@ -161,26 +202,38 @@ def token_classification_dataset(
         >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
+    rows = word_rows(tokenizer, words, tags, max_length=max_length)
+    if tags is None:
+        rows.lengths[:] = rows.lengths.max()
+    return _epochs(rows, batch_size, seed, initial_epoch)
+
+
+def word_rows(
+    tokenizer: BaseTokenizer,
+    words: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[int]] | None = None,
+    *,
+    max_length: int | None = None,
+) -> Rows:
+    """Returns the rows of `token_classification_dataset`."""
     words, tags = columns(words=words, tags=tags)
     for sentence, given in zip(words, words if tags is None else tags, strict=True):
         if isinstance(sentence, str) or len(sentence) != len(given):
             raise UserError(
-                "Each sentence must be a list of words, with a tag for each. Received: "
+                "Each sentence must be a list of words, with a tag for each word. Received: "
                 f"{short_repr(sentence)} and {short_repr(given)}."
             )
     if tags is not None and any(
         len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags
     ):
         raise UserError(
-            f"tags must be numbers of classes. Received: {short_repr(tags[0])}. "
-            "config.label2id has the number of each label."
+            f"tags must be class ids. Received: {short_repr(tags[0])}. "
+            "config.label2id maps label names to class ids."
         )
-    rows = encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
-    if tags is None:
-        rows.lengths[:] = rows.lengths.max()
-    return _epochs(rows, batch_size, seed, initial_epoch)
+    return encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
 
 
+@_numbers
 def multiple_choice_dataset(
     tokenizer: BaseTokenizer,
     contexts: Sequence[str],
@@ -206,7 +259,7 @@ def multiple_choice_dataset(
         max_length: maximum tokens of a sequence; the tokenizer's `model_max_length` if None.
         batch_size: examples of a batch.
         seed: of the order.
-        initial_epoch: number of the first iteration's order, for a run that `Resume` continues.
+        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
     Raises:
         UserError: the columns have unlike lengths, an example has fewer than two choices, or a
             label isn't the number of one.
@@ -222,6 +275,24 @@ def multiple_choice_dataset(
         >>> model.compile()
         >>> history = model.fit(dataset, verbose=0)
     """
+    rows = choice_rows_of(tokenizer, contexts, choices, labels, questions, max_length=max_length)
+    if labels is None:  # `predict` joins its batches
+        most = max(len(ids) for ids in rows.arrays["input_ids"])
+        for values in rows.arrays.values():
+            values[:] = [np.pad(array, ((0, most - len(array)), (0, 0))) for array in values]
+    return _epochs(rows, batch_size, seed, initial_epoch)
+
+
+def choice_rows_of(
+    tokenizer: BaseTokenizer,
+    contexts: Sequence[str],
+    choices: Sequence[Sequence[str]],
+    labels: Sequence[int] | None = None,
+    questions: Sequence[str] | None = None,
+    *,
+    max_length: int | None = None,
+) -> Rows:
+    """Returns the rows of `multiple_choice_dataset`."""
     contexts, choices, labels, questions = columns(
         contexts=contexts, choices=choices, labels=labels, questions=questions
     )
@@ -230,37 +301,39 @@ def multiple_choice_dataset(
         has_label = label is None or 0 <= label < len(texts)
         if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
-                "Every example must have two choices or more, and the number of one as its label. "
+                "Every example must have at least two choices, and the index of one as its label. "
                 f"Received: example {number} with {short_repr(texts)} and the label {label}."
             )
-    asked = questions or [""] * len(contexts)
-    pairs = list(map(segments, contexts, asked, choices))
-    length = max_length or tokenizer.model_max_length
-    rows = choice_rows(pairs, labels, tokenizer, length)
-    if labels is None:  # `predict` joins its batches
-        most = max(map(len, choices))
-        for values in rows.arrays.values():
-            values[:] = [np.pad(array, ((0, most - len(array)), (0, 0))) for array in values]
-    return _epochs(rows, batch_size, seed, initial_epoch)
+    pairs = list(map(segments, contexts, questions or [""] * len(contexts), choices))
+    return choice_rows(pairs, labels, tokenizer, max_length or tokenizer.model_max_length)
 
 
 def _epochs(
-    rows: Rows,
-    batch_size: int,
-    seed: int,
-    initial_epoch: int,
-    shuffle: bool = True,
-    sample_weight: Sequence[float] | None = None,
+    rows: Rows, batch_size: int, seed: int, initial_epoch: int, shuffle: bool = True
 ) -> tf.data.Dataset:
-    return batches(
-        rows,
-        batch_size,
-        seed,
-        start=initial_epoch * steps_per_epoch(len(rows), batch_size),
-        shuffle=shuffle,
-        sample_weight=sample_weight,
-        jit_compile=keras.Model().jit_compile,  # what Keras chooses for a model
+    jit_compile = keras.Model().jit_compile  # what Keras chooses for a model
+    batches = Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=jit_compile)
+    batches.next_epoch = initial_epoch
+    return batches.epochs()
+
+
+def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
+    """Returns the columns of a question's answers, which may be one (text, start) or None."""
+    if answer is None:
+        return {"text": [], "answer_start": []}
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], str):
+        return {"text": [answer[0]], "answer_start": [answer[1]]}
+    if isinstance(answer, Mapping) and {"text", "answer_start"} <= answer.keys():
+        return answer
+    raise UserError(
+        "An answer must be (text, start), None for an unanswerable question, or "
+        f"{{'text': [...], 'answer_start': [...]}}. Received: {short_repr(answer)} in row {row}."
     )
+
+
+def weights_of(sample_weight: Sequence[float] | None) -> Sequence[Any] | None:
+    """Returns `Rows.weights` of one weight per row."""
+    return None if sample_weight is None else [np.float32(weight) for weight in sample_weight]
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:

@@ -1,9 +1,8 @@
-"""Padded batches of similar lengths, in an order that is a pure function of seed and epoch."""
+"""The batches of a run: each is a pure function of its number and a seed."""
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +12,135 @@ from albert_tf.data.tasks.rows import IGNORED, Rows
 WINDOW: Final = 50  # batches whose examples are sorted together by length
 
 
+class Share(NamedTuple):
+    """How replicas, micro-batches, and hosts divide each batch.
+
+    Attributes:
+        parts: number of replicas times micro-batches.
+        host: 0-based rank of this host.
+        hosts: number of hosts.
+    """
+
+    parts: int = 1
+    host: int = 0
+    hosts: int = 1
+
+    def size(self, batch_size: int) -> int:
+        """Returns the number of rows in a batch that equal parts share."""
+        return -(-batch_size // self.parts) * self.parts
+
+
+WHOLE: Final = Share()
+
+
+class Batches:
+    """Padded batches of rows with similar lengths.
+
+    A batch is what `fit` takes: features, labels (an array, or a dict if there are other targets
+    than `labels`), and weights if there are any. Where replicas or micro-batches share a batch,
+    each one has the same number of rows; see `without_padding`.
+
+    Args:
+        rows: the encoded examples.
+        batch_size: number of rows in a batch; an epoch's last batch may be smaller.
+        seed: seed of the order.
+        shuffle: whether labeled rows are in the order of `batch_order`; others keep their order.
+        share: how devices divide a batch.
+        jit_compile: whether XLA compiles the step; see `Rows.batch`.
+    Attributes:
+        next_epoch: number of the epoch that the next iteration over `epochs()` yields.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        batch_size: int,
+        seed: int = 0,
+        *,
+        shuffle: bool = True,
+        share: Share = WHOLE,
+        jit_compile: bool = False,
+    ):
+        self.rows, self.batch_size, self.seed = rows, batch_size, seed
+        self.shuffle, self.share, self.jit_compile = shuffle, share, jit_compile
+        self.next_epoch = 0
+        self._order = lru_cache(maxsize=1)(self._order_of)
+
+    def __len__(self) -> int:
+        """Returns the number of batches in an epoch, including a smaller one."""
+        return steps_per_epoch(len(self.rows), self.batch_size)
+
+    def __getitem__(self, number: int) -> Any:
+        """Returns a batch of the endless run: number `epoch * len(self) + position`."""
+        epoch, position = divmod(number, len(self))
+        batch = self.of(self._order(epoch, self.seed)[position], epoch)
+        if self.share.hosts == 1:
+            return batch
+        # Hosts divide a batch after padding, because they need equal lengths.
+        return tf.nest.map_structure(
+            lambda array: np.split(array, self.share.hosts)[self.share.host], batch
+        )
+
+    def of(self, chosen: np.ndarray, epoch: int = 0) -> Any:
+        """Returns the batch with these rows, padded to the longest of them."""
+        size = len(chosen) if self.share.parts == 1 else self.share.size(self.batch_size)
+        rows = self.rows.in_epoch(epoch, self.seed)
+        features, labels, weights = rows.batch(np.resize(chosen, size), self.jit_compile)
+        if not labels:
+            return features
+        if self.share.parts > 1:
+            labels, weights = without_padding(labels, weights, len(chosen))
+        targets = labels["labels"] if labels.keys() == {"labels"} else labels
+        return (features, targets) if weights is None else (features, targets, weights)
+
+    def endless(self, start: int = 0) -> tf.data.Dataset:
+        """Returns all batches from number `start` on, without end."""
+        return self._dataset(tf.data.Dataset.counter(start))
+
+    def epochs(self) -> tf.data.Dataset:
+        """Returns a dataset whose iterations are epochs, from `next_epoch` on.
+
+        Its attribute `batches` is this object.
+        """
+
+        def first_number() -> int:
+            first = self.next_epoch * len(self)
+            self.next_epoch += 1
+            return first
+
+        def numbers(_: tf.Tensor) -> tf.data.Dataset:
+            first = tf.numpy_function(first_number, [], tf.int64)
+            return tf.data.Dataset.range(first, first + len(self))
+
+        each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
+        # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
+        known = tf.data.experimental.assert_cardinality(len(self))
+        dataset = self._dataset(each_epoch).apply(known)
+        dataset.batches = self
+        return dataset
+
+    def _order_of(self, epoch: int, seed: int) -> list[np.ndarray]:
+        if self.rows.labels and self.shuffle:
+            return batch_order(self.rows.lengths, self.batch_size, seed, epoch)
+        return in_batches(np.arange(len(self.rows)), self.batch_size)
+
+    def _dataset(self, numbers: tf.data.Dataset) -> tf.data.Dataset:
+        def free(array: np.ndarray) -> tf.TensorSpec:
+            return tf.TensorSpec([None] * array.ndim, array.dtype)
+
+        def fixed(array: np.ndarray) -> tf.TensorSpec:
+            return tf.TensorSpec([None, *array.shape[1:]], array.dtype)
+
+        example = self.of(np.array([0]))
+        specs = tf.nest.map_structure(free, example)
+        if isinstance(example, tuple) and not self.rows.has_tags:
+            # Metrics such as F1Score need the number of classes.
+            specs = (specs[0], *tf.nest.map_structure(fixed, example[1:]))
+        return mapped_batches(numbers, self.__getitem__, specs)
+
+
 def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """The rows of each batch of an epoch.
+    """Returns the rows of each batch of an epoch.
 
     Shuffles the rows, sorts windows of `WINDOW` batches by length, cuts them into batches, and
     shuffles the batches. One batch may be smaller.
@@ -24,117 +150,68 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
     batches: list[np.ndarray] = []
     for start in range(0, len(order), WINDOW * batch_size):
         window = order[start : start + WINDOW * batch_size]
-        window = window[np.argsort(lengths[window], kind="stable")]
-        batches += np.split(window, range(batch_size, len(window), batch_size))
+        batches += evaluation_order(lengths[window], batch_size, window)
     return [batches[number] for number in generator.permutation(len(batches))]
 
 
-def batches(
-    rows: Rows,
-    batch_size: int,
-    seed: int,
-    *,
-    start: int = 0,
-    endless: bool = False,
-    shuffle: bool = True,
-    sample_weight: Sequence[float] | None = None,
-    class_weight: Sequence[float] | None = None,
-    parts: int = 1,
-    part: tuple[int, int] = (0, 1),
-    jit_compile: bool = False,
-) -> tf.data.Dataset:
-    """Returns the batches of an epoch, another one at each iteration; or all of them, without end.
-
-    A batch is what `fit` takes: features, labels (an array, or a dict of other targets than
-    `labels`) and weights where there are some. Which rows it has is a pure function of the seed and
-    its number.
-
-    Where replicas or micro-batches share a batch, each one has the same number of rows:
-    `filled_size`. Rows that fill it up repeat its own and don't count in the loss: their classes
-    are `IGNORED`; beside labels that aren't classes their weight is 0, and that of the others makes
-    up for them in the mean.
+def evaluation_order(
+    lengths: np.ndarray, batch_size: int, rows: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Returns the rows of each batch of an evaluation: every row once, sorted by length.
 
     Args:
-        start: number of the first batch.
-        shuffle: whether labelled rows are in the order of `batch_order`; others keep their order.
-        sample_weight: of each row.
-        class_weight: of each class's labels.
-        parts: number of replicas times micro-batches.
-        part: number of this host, from 0, and of all hosts; each yields its part of every batch.
-        jit_compile: whether XLA compiles the step; see `Rows.batch`.
+        lengths: int `[N]`, the length of each row.
+        rows: int `[N]`, the rows; default: 0 to N.
     """
-    size, count = filled_size(batch_size, parts), steps_per_epoch(len(rows), batch_size)
-    given = None if sample_weight is None else np.asarray(sample_weight, "float32")
-    of_class = None if class_weight is None else np.asarray(class_weight, "float32")
+    order = np.argsort(lengths, kind="stable")
+    return in_batches(order if rows is None else rows[order], batch_size)
 
-    @lru_cache(maxsize=1)
-    def order(epoch: int) -> list[np.ndarray]:
-        if rows.labels and shuffle:
-            return batch_order(rows.lengths, batch_size, seed, epoch)
-        return np.split(np.arange(len(rows)), range(batch_size, len(rows), batch_size))
 
-    def batch(chosen: np.ndarray) -> Any:
-        filled = chosen if parts == 1 else np.resize(chosen, size)
-        features, labels = rows.batch(filled, jit_compile)
-        if not labels:
-            return features
-        weights = None if given is None else given[filled]
-        if of_class is not None:
-            (classes,) = labels.values()
-            weights = of_class[np.maximum(classes, 0)]
-        if parts > 1:
-            is_filling = np.arange(size) >= len(chosen)
-            if all(label.dtype.kind == "i" for label in labels.values()):
-                for label in labels.values():
-                    label[is_filling] = IGNORED
-            else:
-                scale = np.where(is_filling, 0, size / len(chosen)).astype("float32")
-                weights = scale if weights is None else scale * weights
-        targets = labels["labels"] if labels.keys() == {"labels"} else labels
-        return (features, targets) if weights is None else (features, targets, weights)
+def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Splits rows into batches; the last one may be smaller."""
+    return np.split(rows, range(batch_size, len(rows), batch_size))
 
-    def batch_at(number: int) -> Any:
-        epoch, position = divmod(number, count)
-        arrays = batch(order(epoch)[position])
-        return arrays if part[1] == 1 else tf.nest.map_structure(own, arrays)
 
-    def own(array: np.ndarray) -> np.ndarray:
-        return np.split(array, part[1])[part[0]]  # after padding: hosts need equal lengths
+def without_padding(
+    labels: dict[str, np.ndarray], weights: np.ndarray | None, count: int
+) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+    """Returns labels and weights by which all but the first `count` rows don't count in the loss.
 
-    example = batch(np.array([0]))
-    if endless:
-        return mapped_batches(tf.data.Dataset.counter(start), batch_at, example)
-    begun = itertools.count(start, count)
-
-    def numbers(_: tf.Tensor) -> tf.data.Dataset:
-        first = tf.numpy_function(lambda: next(begun), [], tf.int64)
-        return tf.data.Dataset.range(first, first + count)
-
-    each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
-    # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
-    known = tf.data.experimental.assert_cardinality(count)
-    return mapped_batches(each_epoch, batch_at, example).apply(known)
+    The others fill up a batch and repeat its rows. Class labels become `IGNORED`. For labels of
+    another kind the weight becomes 0, and that of the first rows makes up for it in the mean.
+    """
+    size = len(next(iter(labels.values())))
+    is_padding = np.arange(size) >= count
+    if all(label.dtype.kind == "i" for label in labels.values()):
+        for label in labels.values():
+            label[is_padding] = IGNORED
+        return labels, weights
+    scale = np.where(is_padding, 0, size / count).astype("float32")
+    return labels, scale if weights is None else scale * weights
 
 
 def mapped_batches(
-    numbers: tf.data.Dataset, batch_at: Callable[[int], Any], example: Any
+    numbers: tf.data.Dataset, batch_at: Callable[[int], Any], specs: Any
 ) -> tf.data.Dataset:
-    """Returns the batches of these numbers, which are as `example` but of any shape.
+    """Returns the batches with these numbers.
 
     `Dataset.from_generator` would make freed memory return to the system at once, for the rest of
     the process (TensorFlow's generator_dataset_op.cc), and slow down steps on short texts.
+
+    Args:
+        batch_at: returns the batch with a number.
+        specs: the `tf.TensorSpec`s of a batch, in its structure.
     """
-    arrays = tf.nest.flatten(example)
 
     def batch(number: tf.Tensor) -> Any:
         tensors = tf.numpy_function(
             lambda number: tf.nest.flatten(batch_at(int(number))),
             [number],
-            [array.dtype for array in arrays],
+            [spec.dtype for spec in tf.nest.flatten(specs)],
         )
-        for tensor, array in zip(tensors, arrays, strict=True):
-            tensor.set_shape([None] * array.ndim)
-        return tf.nest.pack_sequence_as(example, tensors)
+        for tensor, spec in zip(tensors, tf.nest.flatten(specs), strict=True):
+            tensor.set_shape(spec.shape)
+        return tf.nest.pack_sequence_as(specs, tensors)
 
     options = tf.data.Options()
     # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
@@ -142,17 +219,6 @@ def mapped_batches(
     return numbers.map(batch).prefetch(8).with_options(options)
 
 
-def filled_size(batch_size: int, parts: int) -> int:
-    """Returns the rows of a batch that equal parts share."""
-    return -(-batch_size // parts) * parts
-
-
-def evaluation_order(lengths: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """The rows of each batch of an evaluation: every row once, sorted by length."""
-    order = np.argsort(lengths, kind="stable")
-    return np.split(order, range(batch_size, len(order), batch_size))
-
-
 def steps_per_epoch(examples: int, batch_size: int) -> int:
-    """Batches in an epoch, including a smaller one."""
+    """Returns the number of batches in an epoch, including a smaller one."""
     return -(-examples // batch_size)

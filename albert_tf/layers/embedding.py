@@ -1,9 +1,9 @@
 """The factorized embedding: tables of width E, then one projection to H; and checks of its ids.
 
-A model checks ids once, in its outermost eager call, before they move to a device. A check inside
-a layer would copy ids back from the device at every lookup, and make torch wait for all work queued
-before it. In graphs, whose values aren't known while tracing, `rows_at` leaves it to the lookup
-itself.
+A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
+device. A check inside a layer would copy ids back from the device at every lookup, and torch would
+wait for all work queued before it. In graphs, where values are unknown during tracing, the lookup
+itself rejects them (`rows_at`).
 """
 
 import contextlib
@@ -32,7 +32,7 @@ LIMITS: Final = {
     "token_type_ids": "type_vocab_size",
     "position_ids": "max_position_embeddings",
 }
-_inside: ContextVar[bool] = ContextVar("inside a call whose ids are checked", default=False)
+_trusted: Final[ContextVar[bool]] = ContextVar("inputs have been checked", default=False)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -144,8 +144,9 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
         )
 
     def __call__(self, input_ids: Tensor, **kwargs: Any) -> Tensor:
-        with checked_ids(self.embedding.config, {"input_ids": input_ids}):
-            return super().__call__(input_ids, **kwargs)
+        if not is_trusted():
+            check_ids(self.embedding.config, {"input_ids": input_ids})
+        return super().__call__(input_ids, **kwargs)
 
     def call(self, input_ids: Tensor) -> Tensor:
         return lookup(self.weight, input_ids)
@@ -177,32 +178,38 @@ def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def checked_ids(
+def trusted() -> Iterator[None]:
+    """Within this context models and layers don't check their inputs again."""
+    token = _trusted.set(True)
+    try:
+        yield
+    finally:
+        _trusted.reset(token)
+
+
+def is_trusted() -> bool:
+    """Whether the current call is part of one whose inputs have been checked."""
+    return _trusted.get()
+
+
+def check_ids(
     config: AlbertConfig, inputs: Mapping[str, Tensor], length: int | None = None
-) -> Iterator[None]:
-    """Checks the ids among `inputs`; calls within this context don't check again.
+) -> None:
+    """Checks that ids are whole numbers in their ranges; None and symbolic tensors pass.
 
     Args:
         config: has the limits.
-        inputs: a call's inputs by name; None and symbolic tensors pass.
+        inputs: a call's inputs by name.
         length: number of tokens in a sequence, which `masked_lm_positions` stay below.
     Raises:
-        ValueError: an id lies outside its table.
+        ValueError: an id is out of range.
     """
-    if _inside.get():
-        yield
-        return
     for name, limit in LIMITS.items():
         hint = "Do the tokenizer and the model belong together?"
         _check_range(inputs.get(name), name, limit, getattr(config, limit), hint)
     _check_range(
         inputs.get("masked_lm_positions"), "masked_lm_positions", "length", length, "Pad with 0."
     )
-    token = _inside.set(True)
-    try:
-        yield
-    finally:
-        _inside.reset(token)
 
 
 def whole_numbers(values: Tensor) -> Tensor:

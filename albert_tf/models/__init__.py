@@ -7,9 +7,9 @@ from albert_tf.checkpoints import finder, hugging_face
 from albert_tf.errors import UserError
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel, require_config
-from albert_tf.models.calls import ModelOutput
 from albert_tf.models.masked_lm import AlbertForMaskedLM
 from albert_tf.models.multiple_choice import AlbertForMultipleChoice
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.pretraining import AlbertForPreTraining
 from albert_tf.models.question_answering import AlbertForQuestionAnswering
 from albert_tf.models.sequence_classification import AlbertForSequenceClassification

@@ -10,8 +10,9 @@ from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.calls import ENCODER_INPUTS, ModelOutput, check_shapes, named_inputs
+from albert_tf.models.batch import ENCODER_INPUTS, check_shapes, named_inputs
 from albert_tf.models.keras_hooks import in_predict
+from albert_tf.models.outputs import ModelOutput
 
 
 @keras.saving.register_keras_serializable("albert_tf")

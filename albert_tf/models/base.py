@@ -1,11 +1,13 @@
 """Base class of all models: configuration, calls with checked inputs, loading and saving."""
 
+import hashlib
 import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import keras
 
@@ -24,21 +26,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text, user_path
 from albert_tf.layers.common import ShapesFromCall
-from albert_tf.layers.embedding import checked_ids
-from albert_tf.models import losses
-from albert_tf.models.calls import (
-    CALL,
-    ENCODER_INPUTS,
-    LOADING,
-    METHODS,
-    SAVING,
-    WITHOUT_EFFECT,
-    as_arrays,
-    length_of,
-    refuse_lists,
-    refuse_ragged,
-    refuse_strings,
-)
+from albert_tf.layers.embedding import is_trusted, trusted
+from albert_tf.models.batch import ENCODER_INPUTS, Target, check_call
+from albert_tf.models.huggingface import LOADING, METHODS, SAVING, WITHOUT_EFFECT
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of
 from albert_tf.options import without_foreign, without_methods
@@ -49,12 +39,12 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 
 @without_methods(METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
-    """A Keras model with an `AlbertConfig` and a directory format; built by its constructor.
+    """A Keras model with an `AlbertConfig` and a directory format; its constructor builds it.
 
     Attributes:
         task: the facts of the model's task.
         form_options: arguments of the constructor that `from_pretrained` takes too.
-        targets: for each label, the output that it is compared with.
+        targets: for each label, what it is compared with; see `batch.Target`.
         task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
         keeps_labels: False for heads that always have two outputs; `id2label` is dropped, because
             transformers would size the head by it.
@@ -66,7 +56,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     task: TaskFacts
     form_options: tuple[str, ...] = ()
-    targets: Mapping[str, str] = {}
+    targets: Mapping[str, Target] = {}
     task_inputs: tuple[str, ...] = ()
     keeps_labels: bool = True
     takes_ids = True
@@ -87,37 +77,16 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             keras.saving.get_custom_objects()[cls.__name__] = cls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        kwargs = self._arrays(without_foreign(kwargs, CALL))
-        if args and isinstance(args[0], Mapping):
-            args = (self._arrays(args[0]), *args[1:])
-        given = {**dict(zip(ENCODER_INPUTS, args, strict=False)), **kwargs}
-        if isinstance(given.get("input_ids"), dict):
-            given |= given.pop("input_ids")
-        refuse_lists(given)
-        refuse_ragged(given)
-        refuse_strings({name: given[name] for name in self._known_inputs if name in given})
-        self._check_labels(given, given)
-        with checked_ids(self.config, given, length_of(given)):
+        if is_trusted():
+            return super().__call__(*args, **kwargs)
+        args, kwargs = check_call(self, args, kwargs)
+        with trusted():
             return super().__call__(*args, **kwargs)
 
     @property
-    def _known_inputs(self) -> tuple[str, ...]:
+    def known_inputs(self) -> tuple[str, ...]:
+        """Names of all inputs and labels of a call."""
         return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
-
-    def _arrays(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns a call's inputs, with labels that are lists as arrays."""
-        labels = {name: inputs[name] for name in self.targets if name in inputs}
-        return {**inputs, **as_arrays(labels)}
-
-    def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
-        """Refuses labels outside the classes, where their values are known."""
-        for name, count in self._class_counts(inputs).items():
-            by_token = self.task.outputs_by_token and name == "labels"
-            losses.check_classes(name, labels.get(name), count, rank=2 if by_token else 1)
-
-    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        """For each label that is the number of a class, the number of classes."""
-        return {}
 
     def make_train_function(self, force: bool = False) -> Any:
         # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
@@ -195,9 +164,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
-        """Adds the tokenizer to a `.keras` file, if it was set or used."""
-        if self._tokenizer is not None:
-            self._tokenizer.save_pretrained(dir_path)
+        """Adds the tokenizer to a `.keras` file, if the model has one."""
+        if self.tokenizer is not None:
+            self.tokenizer.save_pretrained(dir_path)
 
     def load_assets(self, dir_path: str | None) -> None:
         """Reads what `save_assets` wrote, from a folder that Keras removes; None without one."""
@@ -287,6 +256,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 for index, layer in enumerate(self._flatten_layers())
                 if layer.quantization_mode and layer.dtype_policy != self.dtype_policy
             },
+            "tokenizer": _remember(self.tokenizer),
         }
 
     @classmethod
@@ -299,7 +269,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         frozen, trainable = values.pop("frozen", ()), values.pop("trainable", True)
         checkpointing = values.pop("gradient_checkpointing", False)
         quantized = values.pop("quantized", {})
+        tokenizer = _tokenizers.get(values.pop("tokenizer", None) or "")
         model = cls(**values)
+        model._tokenizer = tokenizer
         model.build_added()
         layers = list(model._flatten_layers())
         for index, how in quantized.items():
@@ -462,6 +434,19 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             card=lambda name: card or model_card(name, *facts),
             **options,
         )
+
+
+# Tokenizers of this process, for copies made by `from_config`. A file contains the vocabulary.
+_tokenizers: Final[WeakValueDictionary[str, Any]] = WeakValueDictionary()
+
+
+def _remember(tokenizer: Any) -> str | None:
+    """Returns the name by which `from_config` finds a tokenizer: the SHA-256 of its vocabulary."""
+    if tokenizer is None:
+        return None
+    name = hashlib.sha256(tokenizer.model_bytes).hexdigest()
+    _tokenizers[name] = tokenizer
+    return name
 
 
 def require_config(cls: type, config: Any) -> None:

@@ -8,9 +8,8 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.models.calls import agree
-from albert_tf.models.losses import IGNORED, per_example
-from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay, inner
+from albert_tf.models.losses import IGNORED, agree, per_example
+from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
 
 _FROM_LOGITS: Final = (
@@ -87,50 +86,6 @@ def default_optimizer(model: Any) -> AlbertAdamW:
     return AlbertAdamW(schedule, bias_correction=True)
 
 
-def start_schedule(model: keras.Model, options: dict[str, Any]) -> None:
-    """Starts a schedule without `total_steps` for a `fit`: the optimizer begins as a new one.
-
-    Args:
-        model: the model, whose optimizer may have another rate, which stays.
-        options: those of `fit`; a callback is added. With an `initial_epoch` the optimizer's state
-            stays.
-    """
-    optimizer = inner(model.optimizer)
-    schedule = getattr(optimizer, "_learning_rate", None)
-    if not isinstance(schedule, WarmupPolynomialDecay) or schedule.total_steps is not None:
-        return
-    if not options.get("initial_epoch"):
-        for variable in optimizer.variables:
-            variable.assign(ops.zeros(variable.shape, variable.dtype))
-    callbacks, steps_of_fit = options.get("callbacks"), _StepsOfFit(schedule)
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        steps_of_fit.set_model(model)
-        steps_of_fit.set_params(callbacks.params)
-        callbacks.callbacks.append(steps_of_fit)
-    else:
-        others = keras.tree.flatten(callbacks) if callbacks else []
-        options["callbacks"] = [steps_of_fit, *others]
-
-
-class _StepsOfFit(keras.callbacks.Callback):
-    """Gives a schedule the number of steps, which Keras knows when it begins to train."""
-
-    def __init__(self, schedule: WarmupPolynomialDecay):
-        super().__init__()
-        self.schedule = schedule
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        steps = self.params.get("steps")
-        if steps is None:
-            raise UserError(
-                "The learning rate of compile() needs the number of steps. Received: data of "
-                "unknown length. Give steps_per_epoch to fit, or an optimizer to compile."
-            )
-        if self.schedule.steps != steps * self.params["epochs"]:
-            self.schedule.steps = steps * self.params["epochs"]
-            self.model.make_train_function(force=True)  # a traced step has the old rates
-
-
 def loss_of_logits(loss: Any, function: str | None) -> Any:
     """Returns a loss given to `compile` as one that reads logits.
 
@@ -145,13 +100,14 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
     """
     if loss is None:
         return None
+    is_object = isinstance(loss, keras.losses.Loss)
+    loss = loss() if isinstance(loss, type) else loss  # a class means its defaults
     if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
         raise UserError(
             "The kind of cross-entropy must be named: 'sparse_categorical_crossentropy' for "
             "numbers of classes, 'categorical_crossentropy' for one-hot labels, "
             f"'binary_crossentropy' for several labels. Received: {loss!r}."
         )
-    is_object = isinstance(loss, keras.losses.Loss)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
     if not isinstance(found, keras.losses.Loss) and callable(found) and found in _CLASSES:
         found = _CLASSES[found]()
@@ -176,6 +132,8 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
         return metric
     if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
         return LogitsAccuracy(function == "sigmoid", name=metric)
+    is_object = isinstance(metric, keras.metrics.Metric)
+    metric = metric() if isinstance(metric, type) else metric  # a class means its defaults
     if metric is keras.metrics.binary_accuracy:  # the name means the class, with a sigmoid
         metric = "binary_accuracy"
     found = keras.metrics.get(metric) if isinstance(metric, str) else metric
@@ -195,7 +153,7 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
                 f"receive those. Received: {threshold}. A logit of 0 is a probability of 0.5."
             )
         return OfProbabilities(found, function)
-    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
+    return _from_logits(found, is_object, "metrics", function)
 
 
 def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:
@@ -243,6 +201,7 @@ class LogitsAccuracy(keras.metrics.Mean):
     def __init__(self, is_binary: bool = False, name: str = "accuracy", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         self.is_binary = is_binary
+        self._direction = "up"  # by which Keras's callbacks tell whether a higher score is better
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         labels = ops.convert_to_tensor(y_true)
@@ -280,6 +239,8 @@ class OfProbabilities(keras.metrics.Metric):
     def __init__(self, metric: Any, function: str, name: str | None = None, dtype: Any = None):
         super().__init__(name=name or metric.name, dtype=dtype)
         self.metric, self.function = metric, function
+        if hasattr(metric, "_direction"):
+            self._direction = metric._direction
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if self.function == "softmax" and not agree(y_true.shape, y_pred.shape):

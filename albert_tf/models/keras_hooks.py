@@ -9,8 +9,17 @@ import keras
 import numpy as np
 from keras import ops
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models.calls import ENCODER_INPUTS, as_arrays, has_no_rows
+from albert_tf.layers.embedding import check_ids, trusted
+from albert_tf.models.batch import (
+    ENCODER_INPUTS,
+    holds_rows,
+    input_arrays,
+    is_empty,
+    refuse_ragged,
+    refuse_strings,
+)
 from albert_tf.tasks import TaskFacts
 
 # Whether a call is part of Keras' `predict`, which needs no gradients. Every thread has its own.
@@ -21,6 +30,7 @@ class KerasHooks(keras.Model):
     """Base of `PreTrainedModel`: exports with declared inputs, predictions without gradients."""
 
     task: TaskFacts
+    config: AlbertConfig
 
     def export(
         self,
@@ -86,9 +96,16 @@ class KerasHooks(keras.Model):
             for name in ENCODER_INPUTS[:3]
         }
 
+    def _checked(self, x: Any) -> Any:
+        """Returns the inputs of a prediction with lists as arrays; rejects ids out of range."""
+        x = input_arrays(x)
+        if holds_rows(x):
+            check_ids(self.config, x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x})
+        return x
+
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        x = as_arrays(x, "x")
-        if has_no_rows(x):  # Keras has no outputs without a batch
+        x = self._checked(x)
+        if is_empty(x):  # Keras has no outputs without a batch
             if not isinstance(x, Mapping):
                 specs = self._input_specs()
                 x = {
@@ -99,7 +116,7 @@ class KerasHooks(keras.Model):
         return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        x = as_arrays(x, "x")
+        x = self._checked(x)
         if self.predict_function is None:
             self.make_predict_function()
             if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
@@ -107,10 +124,15 @@ class KerasHooks(keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Calls Keras' `predict_step`; without gradients the layers may run as a graph loop."""
+        """Calls Keras's `predict_step`; without gradients the layers may run as a graph loop."""
+        x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
+        inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
+        refuse_strings(inputs)
+        refuse_ragged(inputs)
         token = in_predict.set(True)
         try:
-            return super().predict_step(*args)
+            with trusted():
+                return super().predict_step(*args)
         finally:
             in_predict.reset(token)
 

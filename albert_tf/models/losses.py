@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.layers.embedding import known_values, whole_numbers
+from albert_tf.layers.embedding import whole_numbers
 
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
 SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
@@ -57,6 +57,14 @@ def per_example(weights: Any, values: Any) -> Any:
     return ops.reshape(factor, shape)
 
 
+def per_label(weight: Any, labels: Any) -> Any:
+    """Returns weights of examples `[B]` as weights of labels `[B, …]`; others are unchanged."""
+    if len(labels.shape) <= len(getattr(weight, "shape", ())):
+        return weight
+    ones = ops.ones_like(labels)
+    return per_example(weight, ones) * ones
+
+
 def is_class(labels: Any) -> bool:
     """Whether labels are numbers of classes: integers."""
     return "int" in keras.backend.standardize_dtype(labels.dtype)
@@ -75,19 +83,59 @@ def count(labels: Any, by_token: bool = False) -> Any:
     return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
 
 
-def check_classes(name: str, labels: Any, count: int, rank: int) -> None:
-    """Refuses labels that aren't numbers or probabilities of `count` classes, if they are known.
+def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
+    """Whether two shapes may be equal; a size that isn't a number is unknown."""
+    return len(shape) == len(expected) and all(
+        size == other or not (isinstance(size, int) and isinstance(other, int))
+        for size, other in zip(shape, expected, strict=True)
+    )
 
-    In a graph, such a number gives an error on TensorFlow's CPU kernel, and otherwise a loss of
-    NaN.
+
+def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
+    """Rejects labels that aren't finite, or that have another shape than the outputs.
 
     Args:
-        rank: axes of numbers; probabilities have one more.
+        count: number of labels per example; None allows any.
+        several: whether they must lie between 0 and 1.
     """
-    known = known_values(labels)
-    if known is None:
-        return
-    if known.dtype.kind == "f" and known.ndim == rank + 1 and known.shape[-1] == count:
+    columns = labels.shape[-1] if labels.ndim == 2 else 1
+    if count is not None and (labels.ndim > 2 or columns != count):
+        shape = "[batch]" if count == 1 else f"[batch, {count}]"
+        raise ValueError(f"{name} must have shape {shape}. Received shape {labels.shape}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        received = labels[~np.isfinite(labels)][0]
+        raise ValueError(
+            f"{name} must be finite numbers. Received: {received} among {labels.size}."
+        )
+    outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
+    if outside.size:
+        raise ValueError(
+            f"With several labels per example, {name} must lie between 0 and 1. Received: "
+            f"{outside[0]}, the first of {outside.size} outside."
+        )
+
+
+def count_positions(labels: Any, length: Any) -> Any:
+    """Returns how many positions count: those in `[0, length)`, or all probabilities `[B, T]`."""
+    if len(labels.shape) > 1 and labels.shape[-1] != 1:
+        return count(labels)
+    return ops.sum(ops.cast(are_inside(labels, length), "float32"))
+
+
+def check_classes(
+    name: str, known: np.ndarray, count: int, rank: int, ids_only: bool = False
+) -> None:
+    """Rejects labels that are neither ids nor probabilities of `count` classes.
+
+    In a graph, such an id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
+
+    Args:
+        rank: rank of class ids; probabilities have one axis more.
+        ids_only: whether the loss reads no probabilities.
+    """
+    if known.ndim == rank + 1 and known.shape[-1] == count > 1:
+        if ids_only or known.dtype.kind != "f":
+            raise _not_ids(known.shape)
         _check_probabilities(name, known)
         return
     inside = (known >= 0) & (known < count) & (known == np.floor(known))
@@ -148,17 +196,25 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
     """
     if _are_probabilities(labels, logits):
         return soft_cross_entropy(labels, logits, weight)
+    refuse_one_hot(labels, logits)
     if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
-        if labels.shape[-1] not in (1, None):
-            raise ValueError(
-                "labels must be the numbers of classes, without an axis of classes. "
-                f"Received: labels of shape {tuple(labels.shape)} for logits of shape "
-                f"{tuple(logits.shape)}. Give labels.argmax(axis=-1) for one-hot labels, or "
-                "probabilities as floats."
-            )
         labels = labels[..., 0]
     numbers = whole_numbers(labels)
     return _counted(numbers, logits, ops.not_equal(numbers, IGNORED), weight)
+
+
+def refuse_one_hot(labels: Any, logits: Any) -> None:
+    """Rejects labels `[B, …, C]` where class ids `[B, …]` or `[B, …, 1]` are expected."""
+    if len(labels.shape) == len(logits.shape) and labels.shape[-1] not in (1, None):
+        raise _not_ids(labels.shape)
+
+
+def _not_ids(shape: Sequence[Any]) -> ValueError:
+    return ValueError(
+        "labels must be class ids, without an axis of classes. Received: labels of shape "
+        f"{tuple(shape)}. Pass labels.argmax(axis=-1) for one-hot labels. With the model's own "
+        "loss, labels may also be probabilities as floats."
+    )
 
 
 def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
@@ -180,16 +236,27 @@ def are_inside(positions: Any, length: Any) -> Any:
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:
-    """Returns the term of float `targets`, as many as `predictions`, with a mean per example."""
-    targets = ops.reshape(ops.cast(targets, predictions.dtype), ops.shape(predictions))
+    """Returns the term of float `targets` and `predictions` `[B, C]`, a mean per example."""
+    targets = _in_shape(targets, predictions)
     return unweighted(ops.mean(ops.square(predictions - targets), axis=-1))
 
 
 def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the term of 0s and 1s `[B, …]` and `logits` `[B, …]`, with a mean per example."""
-    targets = ops.reshape(ops.cast(targets, logits.dtype), ops.shape(logits))
+    """Returns the term of 0s and 1s and `logits`, both `[B, C]` or `[B]`, a mean per example."""
+    targets = _in_shape(targets, logits)
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
     return unweighted(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), weight)
+
+
+def _in_shape(targets: Any, outputs: Any) -> Any:
+    """Returns labels in the shape and dtype of outputs `[B, C]`, or `[B]` for one per example."""
+    shapes = [tuple(values.shape) for values in (targets, outputs)]
+    core = [shape[:-1] if len(shape) == 2 and shape[-1] == 1 else shape for shape in shapes]
+    if not agree(*core):
+        raise ValueError(
+            f"Labels must have the shape of the outputs, {shapes[1]}. Received: {shapes[0]}."
+        )
+    return ops.reshape(ops.cast(targets, outputs.dtype), ops.shape(outputs))
 
 
 def unweighted(values: Any, weight: float = 1.0) -> Term:

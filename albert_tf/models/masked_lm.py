@@ -1,14 +1,17 @@
 """ALBERT with a masked-language-modeling head."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers import MaskedLMHead
-from albert_tf.models.calls import ModelOutput
+from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
+from albert_tf.models.batch import Target, text_columns
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 
@@ -17,6 +20,9 @@ class AlbertForMaskedLM(TaskModel):
     """Predicts the tokens at masked positions.
 
     The loss is the mean cross-entropy of all labels but -100.
+
+    `fit` and `evaluate` also take a list of texts, without labels. Words are masked as in
+    pretraining, and masked anew in each epoch.
 
     Args:
         config: sizes and probabilities.
@@ -39,12 +45,36 @@ class AlbertForMaskedLM(TaskModel):
     """
 
     task = tasks.MASKED_LM
-    targets = {"labels": "logits"}
+    targets = {"labels": Target("logits", classes="vocab_size", by_token=True)}
     task_inputs = ("masked_lm_positions",)
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.predictions = self._add(MaskedLMHead, "predictions")
+
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        masked_lm_positions: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
+
+    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+        from albert_tf.data.pretraining.texts import MaskedTexts
+
+        if y is not None:
+            raise UserError("Texts are their own labels. Omit y, or pass ids with labels.")
+        (texts,) = text_columns(x, 1)
+        return MaskedTexts(self.tokenizer, texts, max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.predictions(
@@ -53,6 +83,3 @@ class AlbertForMaskedLM(TaskModel):
             inputs["masked_lm_positions"],
         )
         return {"logits": logits}
-
-    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        return {"labels": self.config.vocab_size}

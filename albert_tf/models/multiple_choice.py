@@ -1,6 +1,5 @@
 """ALBERT that chooses among several continuations, as in RACE and SWAG."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
@@ -9,7 +8,10 @@ from keras import ops
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.models.calls import ModelOutput
+from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
+from albert_tf.models.batch import Target, two_columns
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 # Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.
@@ -19,6 +21,9 @@ NO_CHOICE: Final = -1e4
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForMultipleChoice(TaskModel):
     """Scores C sequences of an example; the loss is the cross-entropy of the right choice.
+
+    `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
+    columns, where `choices` is a list of texts. Labels are the indices of the right choices.
 
     Args:
         config: sizes and probabilities.
@@ -42,12 +47,33 @@ class AlbertForMultipleChoice(TaskModel):
     """
 
     task = tasks.MULTIPLE_CHOICE
-    targets = {"labels": "logits"}
+    targets = {"labels": Target("logits", classes="choices")}
     pooled = pooled_only = True
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=1)
+
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
+
+    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+        from albert_tf.data.datasets import choice_rows_of
+
+        contexts, choices = two_columns(x, "(context, choices)")
+        return choice_rows_of(self.tokenizer, contexts, choices, y, max_length=max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         scores = self.classifier(encoded["pooler_output"], training=training)
@@ -59,7 +85,3 @@ class AlbertForMultipleChoice(TaskModel):
             attended = ops.max(ops.cast(mask, logits.dtype), axis=positions)
             logits = ops.where(attended > 0, logits, NO_CHOICE)
         return {"logits": logits}
-
-    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        given = inputs.get("input_ids", inputs.get("inputs_embeds"))
-        return {} if given is None else {"labels": given.shape[1]}

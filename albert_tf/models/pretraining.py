@@ -1,6 +1,5 @@
 """ALBERT with the two heads it is pretrained with."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,9 +8,11 @@ import keras
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import MaskedLMHead
-from albert_tf.layers.common import dense
+from albert_tf.layers.common import Tensor, dense
+from albert_tf.layers.encoder import Unroll
 from albert_tf.layers.heads import in_float32
-from albert_tf.models.calls import ModelOutput
+from albert_tf.models.batch import Target
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 
@@ -43,7 +44,10 @@ class AlbertForPreTraining(TaskModel):
     """
 
     task = tasks.PRETRAINING
-    targets = {"labels": "prediction_logits", "sentence_order_label": "sop_logits"}
+    targets = {
+        "labels": Target("prediction_logits", classes="vocab_size", by_token=True),
+        "sentence_order_label": Target("sop_logits", classes=2),
+    }
     task_inputs = ("masked_lm_positions",)
     pooled = True
     keeps_labels = False
@@ -55,6 +59,23 @@ class AlbertForPreTraining(TaskModel):
             partial(dense, 2), "sop_classifier", (None, config.hidden_size)
         )
 
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        masked_lm_positions: Tensor = None,
+        labels: Tensor = None,
+        sentence_order_label: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
+
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         return {
             "prediction_logits": self.predictions(
@@ -64,6 +85,3 @@ class AlbertForPreTraining(TaskModel):
             ),
             "sop_logits": in_float32(self.sop_classifier(encoded["pooler_output"])),
         }
-
-    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        return {"labels": self.config.vocab_size, "sentence_order_label": 2}

@@ -9,12 +9,12 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
-from albert_tf.layers.embedding import known_values, refuse_fractions
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.calls import ModelOutput
+from albert_tf.models.batch import Batch, Target, two_columns
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 
@@ -23,11 +23,16 @@ class AlbertForQuestionAnswering(TaskModel):
     """Scores where an answer starts and ends; with `answerability` also whether there is one.
 
     The loss is the mean of both positions' cross-entropies; `answerability` adds half the sigmoid
-    cross-entropy of `is_impossible`. It also scores the end given the true start, which training
-    needs among the features: `fit({**features, "start_positions": …}, labels)`.
+    cross-entropy of `is_impossible`. It also scores the end given the true start, which must be
+    among the features in training: `fit({**features, "start_positions": …}, labels)`.
 
     Metrics that `compile` receives as a list compare both positions at once, int `[B, 2]`, with
-    logits `[B, 2, T]`: `metrics=[ExactMatch()]`. A dict has each position's own, by output.
+    logits `[B, 2, T]`: `metrics=[ExactMatch()]`. The sample weight of the start weights them. A
+    dict contains metrics of each position, by output.
+
+    `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
+    columns. The answers are a list of `(text, start)`, or None for an unanswerable question, or
+    `{"text": [...], "answer_start": [...]}`. A long context becomes several windows.
 
     Args:
         config: sizes and probabilities; its labels are dropped.
@@ -57,9 +62,9 @@ class AlbertForQuestionAnswering(TaskModel):
 
     task = tasks.QUESTION_ANSWERING
     targets = {
-        "start_positions": "start_log_probs",
-        "end_positions": "end_log_probs",
-        "is_impossible": "cls_logits",
+        "start_positions": Target("start_log_probs", "position"),
+        "end_positions": Target("end_log_probs", "position"),
+        "is_impossible": Target("cls_logits", "multi_label"),
     }
     task_inputs: tuple[str, ...] = ("p_mask", "start_positions")
     keeps_labels = False
@@ -72,9 +77,30 @@ class AlbertForQuestionAnswering(TaskModel):
         if self.config.answerability:
             self.answer_spans = self._add(AnswerSpans, "answer_spans")
         else:
-            self.targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
+            self.targets = {
+                "start_positions": Target("start_logits", "position"),
+                "end_positions": Target("end_logits", "position"),
+            }
             self.task_inputs = ()
             self.qa_outputs = self._add(SpanHead, "qa_outputs")
+
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        p_mask: Tensor = None,
+        start_positions: Tensor = None,
+        end_positions: Tensor = None,
+        is_impossible: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         hidden = encoded["last_hidden_state"]
@@ -85,6 +111,16 @@ class AlbertForQuestionAnswering(TaskModel):
             return self.answer_spans(hidden, mask, starts, training=training)
         start_logits, end_logits = self.qa_outputs(hidden)
         return {"start_logits": start_logits, "end_logits": end_logits}
+
+    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+        from albert_tf.data.datasets import question_rows
+
+        questions, contexts = two_columns(x, "(question, context)")
+        return question_rows(
+            *(self.tokenizer, questions, contexts, y),
+            answerability=self.config.answerability,
+            max_length=max_length,
+        )
 
     def compile(
         self,
@@ -103,46 +139,15 @@ class AlbertForQuestionAnswering(TaskModel):
     def _metrics_by_output(self, metrics: Any) -> Any:
         return metrics if _is_flat(metrics) else super()._metrics_by_output(metrics)
 
-    def _check_labels(self, labels: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
-        for name in ("start_positions", "end_positions"):
-            known = known_values(labels.get(name))
-            if known is not None and known.ndim < 2:  # otherwise probabilities
-                refuse_fractions(name, known)
-
-    def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
-        """Returns how many labels count: positions in `[0, T)`, or all probabilities."""
-        given = x if isinstance(x, Mapping) else {"input_ids": x}
-        ids = given.get("input_ids", given.get("inputs_embeds"))
-        counts = {}
-        for name, label in self._labels(x, y).items():
-            are_positions = len(label.shape) < 2 or label.shape[-1] == 1
-            if name == "is_impossible" or not are_positions:
-                counts[name] = losses.count(label)
-            else:
-                inside = losses.are_inside(label, ops.shape(ids)[1])
-                counts[name] = ops.sum(ops.cast(inside, "float32"))
-        return counts
-
-    def _probability_function(self, output: str | None) -> str | None:
-        return "sigmoid" if output == "cls_logits" else "softmax"
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
+    def _batch_metrics(self, batch: Batch, outputs: Inputs) -> dict[str, Any]:
         if not self._both_at_once:
-            return super().compute_metrics(x, y, y_pred, sample_weight)
-        if isinstance(sample_weight, Mapping | tuple | list):
-            raise UserError(
-                "A list of metrics compares both positions at once, so that sample_weight must be "
-                "one array. Received: one for each label. Give metrics as a dict by output, or one "
-                "array."
-            )
+            return super()._batch_metrics(batch, outputs)
         names = ("start_positions", "end_positions")
-        labels = self._labels(x, y)
-        positions = [ops.reshape(ops.cast(labels[name], "int32"), (-1,)) for name in names]
-        logits = [y_pred[self.targets[name]] for name in names]
+        positions = [ops.reshape(ops.cast(batch.labels[name], "int32"), (-1,)) for name in names]
+        logits = [outputs[self.targets[name].output] for name in names]
         return keras.Model.compute_metrics(
-            self, x, ops.stack(positions, axis=1), ops.stack(logits, axis=1), sample_weight
+            *(self, batch.features, ops.stack(positions, axis=1), ops.stack(logits, axis=1)),
+            batch.weights.get("start_positions"),
         )
 
     def loss_terms(
@@ -153,12 +158,12 @@ class AlbertForQuestionAnswering(TaskModel):
     ) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
-                "With answerability the end is scored given the true start, so that must be among "
+                "With answerability the end is scored given the true start, which must be among "
                 "the features: fit({**features, 'start_positions': …}, {'start_positions': …, "
-                "'end_positions': …, 'is_impossible': …}). Received labels as `y` alone."
+                "'end_positions': …, 'is_impossible': …})."
             )
         terms = [
-            losses.span_cross_entropy(labels[name], outputs[self.targets[name]], weight=0.5)
+            losses.span_cross_entropy(labels[name], outputs[self.targets[name].output], weight=0.5)
             for name in ("start_positions", "end_positions")
             if name in labels
         ]

@@ -13,9 +13,11 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.calls import ModelOutput
+from albert_tf.models.batch import Target
 from albert_tf.models.multiple_choice import NO_CHOICE
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel, merged
 
 # Factor of the cosines in the loss of groups, as sentence-transformers has it.
@@ -57,7 +59,7 @@ class AlbertForSimilarity(TaskModel):
     """
 
     task = tasks.SIMILARITY
-    targets = {"labels": "similarity", "groups": "embeddings"}
+    targets = {"labels": Target("similarity", "number"), "groups": Target("embeddings", "number")}
     pooled = True
     saved_class = "AlbertModel"
 
@@ -95,6 +97,22 @@ class AlbertForSimilarity(TaskModel):
         length = None if self._tokenizer is None else self._tokenizer.model_max_length
         return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        groups: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
+
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         given = inputs["inputs_embeds" if inputs["input_ids"] is None else "input_ids"]
         batch, count, length = ops.shape(given)[:3]
@@ -110,9 +128,6 @@ class AlbertForSimilarity(TaskModel):
         similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
         return {"embeddings": embeddings, "similarity": similarity}
 
-    def _probability_function(self, output: str | None) -> str | None:
-        return None
-
     def loss_terms(
         self,
         labels: Mapping[str, Tensor],
@@ -121,7 +136,7 @@ class AlbertForSimilarity(TaskModel):
     ) -> list[losses.Term]:
         """Returns the squared error of labels, and the cross-entropy of groups."""
         return [
-            losses.squared_error(label, outputs["similarity"][:, :1])
+            losses.squared_error(label, ops.reshape(outputs["similarity"][:, 0], (-1, 1)))
             if name == "labels"
             else _partners(outputs["embeddings"], label, inputs.get("input_ids"))
             for name, label in labels.items()

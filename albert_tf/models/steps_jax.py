@@ -6,6 +6,7 @@ import jax
 import keras
 
 from albert_tf.errors import UserError
+from albert_tf.models.batch import batch_of
 
 
 class TrainingStep:
@@ -13,6 +14,8 @@ class TrainingStep:
 
     def train_step(self: Any, state: Any, data: Any) -> Any:
         """Updates the weights once, by the gradients of all micro-batches."""
+        batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
+        data = batch.for_keras(self.targets)
         if self.micro_batches == 1:
             return super().train_step(state, data)  # type: ignore[misc]
         weights, others, optimizer_state, metrics = state
@@ -27,14 +30,13 @@ class TrainingStep:
                 optimizer_variables=optimizer_state,
             )
             logs, metrics = self._update_metrics_variables(
-                *(metrics, loss * self.micro_batches, x, y, outputs, sample_weight)
+                *(metrics, loss * self.parts, x, y, outputs, sample_weight)
             )
             return (jax.tree.map(jax.numpy.add, gradients, more), others, metrics), logs
 
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         begin = jax.tree.map(jax.numpy.zeros_like, weights), others, metrics
-        with self._counted_by(self._label_counts(x, y)):
-            parts = jax.tree.map(self._split, (x, y, sample_weight))
+        with self.in_parts(self.micro_batches, self.label_counts(batch)):
+            parts = jax.tree.map(self._split, data)
             (gradients, others, metrics), logs = jax.lax.scan(add, begin, parts)
         weights, optimizer_state = self.optimizer.stateless_apply(
             optimizer_state, gradients, weights
@@ -45,12 +47,13 @@ class TrainingStep:
     def _update_metrics_variables(
         self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
     ) -> Any:
-        """Updates metrics as Keras does, but weighs the loss by `_loss_weight`."""
+        """Updates metrics as Keras does, but weights the loss by `loss_weight`."""
         known = list(zip(self.metrics_variables, metrics, strict=True))
+        batch = batch_of(self, x, y, sample_weight)
         with keras.StatelessScope(state_mapping=known) as scope:
-            weight = self._loss_weight(x, y, self.micro_batches)
+            weight = self.loss_weight(batch)
             self._loss_tracker.update_state(loss, sample_weight=weight)
-            logs = self.compute_metrics(x, y, outputs, sample_weight)
+            logs = self.metrics_of(batch, outputs)
         return logs, [scope.get_current_value(variable) for variable in self.metrics_variables]
 
     def _split(self: Any, values: Any) -> Any:

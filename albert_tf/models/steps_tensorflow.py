@@ -1,7 +1,7 @@
 """The training step on TensorFlow: exact over micro-batches and `tf.distribute` replicas."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.models.batch import Batch, batch_of
 from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
@@ -24,15 +25,15 @@ class TrainingStep:
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Updates the weights once, by the gradients of all micro-batches on all replicas."""
-        data = _unpacked(data)
+        batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
         replicas = self.distribute_strategy.num_replicas_in_sync
+        counts = None
         if replicas > 1 or self.micro_batches > 1:
-            counts = _all_reduced(replicas, self._label_counts(*data[:2]))
-        else:
-            counts = None
-        with self._own_seeds(replicas), self._counted_by(counts):
-            gradients = self._gradients_of_all(data, replicas)
-        if replicas > 1:  # Keras' optimizer clips before it sums over them
+            counts = _all_reduced(replicas, self.label_counts(batch))
+        parts = 1 if self.micro_batches == 1 else tf.minimum(self.micro_batches, batch.size)
+        with self._own_seeds(replicas), self.in_parts(parts, counts):
+            gradients = self._gradients_of_all(batch, replicas)
+        if replicas > 1:  # Keras's optimizer clips before it sums over them
             gradients = _all_reduced(replicas, gradients)
             limit = inner(self.optimizer).global_clipnorm
             if limit:
@@ -43,26 +44,26 @@ class TrainingStep:
         return self._logs()
 
     def test_step(self: Any, data: Any) -> dict[str, Any]:
-        x, y, weights = _unpacked(data)
-        x, y, weights, outputs = self._outputs(x, y, weights, training=False)
-        loss = self._compute_loss(x, y, outputs, weights, training=False)
-        self._note(loss * self.distribute_strategy.num_replicas_in_sync, x, y, outputs, weights)
+        batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
+        batch, outputs = self._outputs(batch, training=False)
+        loss = self.loss_of(batch, outputs, training=False)
+        self._note(loss * self.distribute_strategy.num_replicas_in_sync, batch, outputs)
         return self._logs()
 
-    def _gradients_of_all(self: Any, data: Any, replicas: int) -> Tensors:
+    def _gradients_of_all(self: Any, batch: Batch, replicas: int) -> Tensors:
         """Returns the gradients of this replica's micro-batches."""
         if self.micro_batches == 1:
-            return self._gradients(data, replicas)
+            return self._gradients(batch, replicas)
 
         def part(number: Any) -> Any:
-            return _map(lambda values: self._every(values, number), data)
+            return _map(lambda values: self._every(values, number), batch)
 
         def add(number: tf.Tensor, *gradients: tf.Tensor) -> Any:
             more = self._gradients(part(number), replicas)
             return number + 1, *map(tf.add, gradients, more)
 
         _, *gradients = tf.while_loop(
-            lambda number, *_: number < self.micro_batches,
+            lambda number, *_: tf.cast(number, tf.float32) < self.parts,
             add,
             (tf.constant(1), *self._gradients(part(0), replicas)),
             maximum_iterations=self.micro_batches,
@@ -84,11 +85,11 @@ class TrainingStep:
         shape = tf.concat([[-1, self.micro_batches], tf.shape(values)[1:]], axis=0)
         return tf.reshape(values, shape)[:, number]
 
-    def _gradients(self: Any, data: Any, replicas: int) -> Tensors:
+    def _gradients(self: Any, batch: Batch, replicas: int) -> Tensors:
         with tf.GradientTape() as tape:
-            x, y, weights, outputs = self._outputs(*data, training=True)
-            loss = self._compute_loss(x, y, outputs, weights, training=True)
-            self._note(loss * replicas * self.micro_batches, x, y, outputs, weights)
+            batch, outputs = self._outputs(batch, training=True)
+            loss = self.loss_of(batch, outputs, training=True)
+            self._note(loss * replicas * self.parts, batch, outputs)
             loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
         # A head without labels has none. TensorFlow's own option fails in eager mode.
@@ -97,32 +98,27 @@ class TrainingStep:
             for gradient, variable in zip(tape.gradient(loss, variables), variables, strict=True)
         ]
 
-    def _outputs(self: Any, x: Any, y: Any, weights: Any, training: bool) -> tuple[Any, ...]:
+    def _outputs(self: Any, batch: Batch, training: bool) -> tuple[Batch, Any]:
         """Returns a batch and the model's outputs, in the order of its slices.
 
-        Slice i has each example whose number is i modulo `SLICES`, and so about as many tokens.
+        Slice i contains each example whose index is i modulo `SLICES`, so that all have about the
+        same number of tokens.
         """
         ours = type(self).__module__.startswith("albert_tf.")  # others may depend on whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
         if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
-            return x, y, weights, self(x, training=training)
-        batch = (x, y, weights)
+            return batch, self.outputs_of(batch, training)
         slices = [_map(lambda values, i=i: values[i::SLICES], batch) for i in range(SLICES)]
-        outputs = []
-        for part, *_ in slices:
-            found = self(part, training=training)
-            found.pop("loss", None)  # of labels among the features: `compute_loss` has it
-            outputs.append(found)
+        outputs = [self.outputs_of(part, training) for part in slices]
         return tuple(
-            _map(lambda *parts: tf.concat(parts, 0), *whole)
-            for whole in (*zip(*slices, strict=True), outputs)
+            _map(lambda *parts: tf.concat(parts, 0), *whole) for whole in (slices, outputs)
         )
 
-    def _note(self: Any, loss: Any, x: Any, y: Any, outputs: Any, weights: Any) -> None:
+    def _note(self: Any, loss: Any, batch: Batch, outputs: Any) -> None:
         """Updates the metrics by a batch or a part of one, whose loss is as that of the whole."""
-        parts = self.distribute_strategy.num_replicas_in_sync * self.micro_batches
-        self._loss_tracker.update_state(loss, sample_weight=self._loss_weight(x, y, parts))
-        self.compute_metrics(x, y, outputs, weights)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        self._loss_tracker.update_state(loss, sample_weight=self.loss_weight(batch, replicas))
+        self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
         """Returns the metrics; on several hosts the loss, whose axis Keras reduces."""
@@ -160,20 +156,6 @@ class TrainingStep:
             break
         with strategy.scope():
             self._symbolic_build(data_batch=data_batch)
-
-
-def _unpacked(data: Any) -> Any:
-    """Returns features, labels and weights, with a row of `position_ids` for each example.
-
-    A call takes `[1, T]` for all examples, but a step divides each feature into parts of a batch.
-    """
-    x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-    if isinstance(x, Mapping) and "position_ids" in x:
-        positions = x["position_ids"]
-        batch = tf.shape(x["input_ids" if "input_ids" in x else "inputs_embeds"])[:1]
-        shape = tf.concat([batch, tf.shape(positions)[1:]], axis=0)
-        x = {**x, "position_ids": tf.broadcast_to(positions, shape)}
-    return x, y, weights
 
 
 def parallel_slices() -> int:

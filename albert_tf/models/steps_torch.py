@@ -5,23 +5,23 @@ from typing import Any
 import keras
 import torch
 
+from albert_tf.models.batch import Batch, batch_of
+
 
 class TrainingStep:
     """The step of `fit`; see `TaskModel`."""
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Updates the weights once, by the gradients of all micro-batches."""
-        data = keras.utils.unpack_x_y_sample_weight(data)
-        counts = self._label_counts(*data[:2]) if self.micro_batches > 1 else None
+        batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
+        counts = self.label_counts(batch) if self.micro_batches > 1 else None
+        parts = min(self.micro_batches, batch.size)
         self.zero_grad()
-        with self._counted_by(counts):
-            for number in range(self.micro_batches):
-                part = keras.tree.map_structure(
-                    lambda values, i=number: values[i :: self.micro_batches],
-                    data,
-                    none_is_leaf=False,
+        with self.in_parts(parts, counts):
+            for number in range(parts):
+                self._add_gradients(
+                    keras.tree.map_structure(lambda values, i=number: values[i::parts], batch)
                 )
-                self._add_gradients(*part)
         weights = self.trainable_weights[:]
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad
@@ -31,10 +31,10 @@ class TrainingStep:
             self.optimizer.apply(gradients, weights)
         return self.get_metrics_result()
 
-    def _add_gradients(self: Any, x: Any, y: Any, sample_weight: Any) -> None:
-        outputs = self(x, training=True)
-        loss = self._compute_loss(x, y, outputs, sample_weight, training=True)
-        weight = self._loss_weight(x, y, self.micro_batches)
-        self._loss_tracker.update_state(loss * self.micro_batches, sample_weight=weight)
+    def _add_gradients(self: Any, batch: Batch) -> None:
+        outputs = self.outputs_of(batch, training=True)
+        loss = self.loss_of(batch, outputs, training=True)
+        weight = self.loss_weight(batch)
+        self._loss_tracker.update_state(loss * self.parts, sample_weight=weight)
         self.optimizer.scale_loss(loss).backward()
-        self.compute_metrics(x, y, outputs, sample_weight)
+        self.metrics_of(batch, outputs)

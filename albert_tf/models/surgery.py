@@ -13,6 +13,7 @@ from albert_tf.config import group_schedule
 from albert_tf.errors import UserError
 from albert_tf.layers.common import ConfiguredLayer
 from albert_tf.layers.embedding import WordEmbeddings
+from albert_tf.options import COUNT, checks_numbers
 
 Model = TypeVar("Model", bound=keras.Model)
 
@@ -24,6 +25,7 @@ class Surgery:
         """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
         return WordEmbeddings(self._backbone().embedding)
 
+    @checks_numbers(new_num_tokens=COUNT, pad_to_multiple_of=COUNT)
     def resize_token_embeddings(
         self: Any, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None
     ) -> WordEmbeddings:
@@ -47,6 +49,7 @@ class Surgery:
             _resize_vocabulary(self, size)
         return self.get_input_embeddings()
 
+    @checks_numbers(num_hidden_layers=COUNT)
     def with_depth(self: Any, num_hidden_layers: int) -> Any:
         """Returns a copy that ends after so many of this model's layers, with the same head.
 

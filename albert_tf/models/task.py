@@ -1,9 +1,10 @@
-"""The base of the tasks' models: an encoder, a head, and a loss computed from labels."""
+"""The base of the task models: an encoder, a head, and a loss computed from labels."""
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any, Final
 
 import keras
 import numpy as np
@@ -12,64 +13,68 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
-from albert_tf.layers.encoder import Unroll
+from albert_tf.layers.embedding import trusted
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.calls import (
+from albert_tf.models.batch import (
     ENCODER_INPUTS,
-    ON_REQUEST,
-    ModelOutput,
-    arguments,
+    Batch,
+    arrays_of,
     as_arrays,
+    batch_of,
     class_weights,
-    has_no_rows,
+    holds_rows,
+    holds_strings,
+    is_empty,
     named_inputs,
-    refuse_strings,
-    refuse_unknown,
-    with_inputs,
 )
-from albert_tf.models.compiling import (
-    default_optimizer,
-    loss_of_logits,
-    metric_of_logits,
-    start_schedule,
-)
+from albert_tf.models.callbacks import Fit, FitCallback, start_schedule
+from albert_tf.models.compiling import default_optimizer, loss_of_logits, metric_of_logits
+from albert_tf.models.outputs import ON_REQUEST, ModelOutput
 from albert_tf.optimizers import inner
+from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, check_number, checks_numbers
 
 _backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
 Inputs = dict[str, Tensor]
+BATCH_SIZE: Final = 32  # Keras's default
+_CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
 class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
-    A subclass declares `targets` and `task_inputs`, makes its layers, and defines `head_outputs`,
-    `loss_terms` and `_class_counts`. Each label may come among the features or in `y`. A loss and
-    metrics given to `compile` receive the output that the label is compared with, or with several
-    labels a dict. Names of Keras' losses and metrics mean those that read logits.
+    A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs` and
+    a `call` with its inputs and labels as arguments, which returns
+    `self.compute_outputs(locals())`. If its loss isn't the cross-entropy of each label, it also
+    defines `loss_terms`.
+
+    Each label may be among the features or in `y`. A loss and metrics passed to `compile` receive
+    the output that the label is compared with, or dicts if there are several labels. Names of Keras
+    losses and metrics mean those that read logits.
 
     A step of `fit` computes a batch in `micro_batches` parts on each replica. Each mean in the
     model's own loss is over all of them; gradients are summed over them, then clipped once and
-    applied once. (Keras' step averages means over unequal counts, clips on each replica, and counts
-    micro-batches as steps of the schedule and of the weights' average.) Another loss has the mean
-    of the parts.
+    applied once. (Keras's step averages means over different counts, clips on each replica, and
+    counts micro-batches as steps of the schedule and of the weights' average.) Another loss has the
+    mean of the parts.
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head reads nothing but the pooler's output.
-        shows_losses: whether `fit` shows the loss of each target, too.
+        pooled_only: whether the head reads only the pooler's output.
+        shows_losses: whether `fit` also shows the loss of each target.
     """
 
     albert: AlbertModel
     pooled: bool = False
     pooled_only: bool = False
     shows_losses: bool = False
-    _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # for which each function of Keras is traced
     micro_batches: int = 1
-    _counts: Mapping[str, Any] | None = None  # of labels in a batch whose parts are computed
+    _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # with which each Keras function is traced
+    _counts: Mapping[str, Any] | None = None  # labels in the batch whose parts are computed
+    parts: Any = 1  # number of these parts, a float32 scalar if a graph computes it
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -93,54 +98,28 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         layer.build(input_shape)
         return layer
 
-    def __init_subclass__(cls, **kwargs: Any):
-        """Names the inputs and labels of a new head in the signature of its `call`."""
-        super().__init_subclass__(**kwargs)
-        if "head_outputs" in vars(cls) and "call" not in vars(cls):
-            inputs = (*cls.task_inputs, *cls.targets)
-            cls.call = with_inputs(TaskModel.call, inputs)  # type: ignore[method-assign]
-
-    def call(
-        self,
-        input_ids: Tensor = None,
-        attention_mask: Tensor = None,
-        token_type_ids: Tensor = None,
-        position_ids: Tensor = None,
-        inputs_embeds: Tensor = None,
-        output_attentions: bool = False,
-        output_hidden_states: bool = False,
-        unroll: Unroll = True,
-        training: bool | None = None,
-        **head_inputs: Tensor,
-    ) -> ModelOutput:
-        arguments = locals()
-        given = {name: arguments[name] for name in ENCODER_INPUTS}
-        inputs = named_inputs({**given, **head_inputs}, self._known_inputs)
+    def compute_outputs(self, arguments: Mapping[str, Any]) -> ModelOutput:
+        """Computes the outputs from the `locals()` of `call`; and the loss, given labels."""
+        options = {name: arguments[name] for name in _CALL_OPTIONS}
+        others = {name: arguments[name] for name in arguments if name not in options}
+        others.pop("self")
+        inputs = named_inputs(others, self.known_inputs)
         encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
         if self.task.has_choices:
             encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
-        encoded = self.albert(
-            **encoder_inputs,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            unroll=unroll,
-            pooled_only=self.pooled_only,
-            training=training,
-        )
-        outputs = self.head_outputs(encoded, inputs, training)
+        encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
+        outputs = self.head_outputs(encoded, inputs, options["training"])
         on_request = {name: encoded[name] for name in ON_REQUEST if name in encoded}
         labels = {name: inputs[name] for name in self.targets if inputs[name] is not None}
-        if labels:
-            loss = losses.total(self.loss_terms(labels, outputs, inputs))
-            return ModelOutput(loss=loss, **outputs, **on_request)
-        return ModelOutput(**outputs, **on_request)
+        loss = {"loss": losses.total(self.loss_terms(labels, outputs, inputs))} if labels else {}
+        return ModelOutput(**loss, **outputs, **on_request)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         """Returns the head's outputs by name.
 
         Args:
             encoded: the encoder's outputs.
-            inputs: all inputs and labels by name; None where they aren't given.
+            inputs: all inputs and labels by name; None for those that aren't passed.
             training: as in Keras.
         """
         raise NotImplementedError
@@ -153,10 +132,11 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     ) -> list[losses.Term]:
         """Returns the terms of the model's loss: by default the cross-entropy of each label."""
         return [
-            losses.cross_entropy(label, outputs[self.targets[name]])
+            losses.cross_entropy(label, outputs[self.targets[name].output])
             for name, label in labels.items()
         ]
 
+    @checks_numbers(micro_batches=COUNT)
     def compile(
         self,
         optimizer: Any = "auto",
@@ -171,33 +151,35 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         """Configures training as `keras.Model.compile` does, with defaults that fine-tune.
 
         Args:
-            optimizer: as in Keras. "auto" is `AlbertAdamW` with bias correction, weight decay 0.01
+            optimizer: as in Keras. "auto" is `AlbertAdamW` with bias correction, weight decay 0.01,
                 and a clip norm of 1. Its learning rate rises over the first tenth of the steps of
                 `fit`, then falls linearly to 0; each `fit` starts it anew, unless it continues
                 from an `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`:
-                2e-5 from base's width on, 1e-4 for narrower ones such as `small`, 5e-4 for one
-                that is newly initialized; load weights before `compile`.
-            loss: as in Keras, and a name means the loss of logits. Default: the model's own.
+                2e-5 for base and wider models, 1e-4 for narrower ones such as `small`, 5e-4 for a
+                newly initialized one. Load weights before `compile`.
+            loss: as in Keras, except that a name means the loss on logits. Default: the model's
+                own.
             loss_weights: a number for each output.
-            metrics: as in Keras, and a name means the metric of logits.
-            weighted_metrics: those that `sample_weight` weighs.
-            micro_batches: parts in which a replica computes a batch, to save memory.
+            metrics: as in Keras, except that a name means the metric on logits.
+            weighted_metrics: metrics that are weighted by `sample_weight`.
+            micro_batches: number of parts in which a replica computes a batch, to save memory.
         Raises:
-            UserError: a loss or a metric reads probabilities, or parts can't be added up.
+            UserError: a loss or a metric reads probabilities, or micro-batches can't be summed.
         """
         self._check_parts(optimizer, micro_batches)
+        outputs = [target.output for target in self.targets.values()]
         if loss is None and loss_weights is not None:
             raise UserError(
-                "loss_weights weigh the losses that compile receives. Received: loss_weights "
-                f"without loss. Give a loss for each of {', '.join(self.targets.values())}."
+                "loss_weights weight the losses passed to compile. Pass a loss for each of "
+                f"{', '.join(outputs)} as well."
             )
         optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         loss = self._by_output(loss)
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
         if isinstance(loss, list | tuple) and len(loss) != 1:
             raise UserError(
-                "loss must be one loss, or one for each output: "
-                f"{', '.join(self.targets.values())}. Received: a list of {len(loss)}."
+                f"loss must be one loss, or one for each output: {', '.join(outputs)}. "
+                f"Received: a list of {len(loss)}."
             )
         self._measured = frozenset(
             name
@@ -207,8 +189,8 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         )
         self.micro_batches = micro_batches
         self._target_losses = {
-            name: keras.metrics.Mean(f"{output}_loss")
-            for name, output in self.targets.items()
+            name: keras.metrics.Mean(f"{target.output}_loss")
+            for name, target in self.targets.items()
             if loss is None and self.shows_losses
         }
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
@@ -223,18 +205,17 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         )
 
     def _check_parts(self, optimizer: Any, micro_batches: int) -> None:
-        if not isinstance(micro_batches, int) or micro_batches < 1:
-            raise UserError(f"micro_batches must be 1 or more. Received: {micro_batches!r}.")
         accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
         if micro_batches > 1 and accumulated:
             raise UserError(
-                "micro_batches adds up gradients within a step; the optimizer would add them up "
-                f"again. Received: gradient_accumulation_steps={accumulated} too. Omit one."
+                "micro_batches sums gradients within a step, and the optimizer would accumulate "
+                f"them again. Received: gradient_accumulation_steps={accumulated} as well. "
+                "Omit one of them."
             )
         if micro_batches > 1 and type(self).compute_loss is not TaskModel.compute_loss:
             raise UserError(
-                "micro_batches needs the loss of compile, whose parts it can add up. Received: "
-                f"{type(self).__name__}.compute_loss. Give compile the loss, or omit micro_batches."
+                f"micro_batches can't sum the parts of {type(self).__name__}.compute_loss. Pass "
+                "the loss to compile instead, or omit micro_batches."
             )
 
     def get_compile_config(self) -> Any:
@@ -258,11 +239,15 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, values: Any) -> Any:
-        """Returns a dict by output of what `compile` receives for each output, or each label."""
+        """Returns by output what `compile` receives for each output, or for each label."""
         if isinstance(values, Mapping):
-            return {self.targets.get(name, name): value for name, value in values.items()}
+            return {
+                self.targets[name].output if name in self.targets else name: value
+                for name, value in values.items()
+            }
         if isinstance(values, list | tuple) and len(values) == len(self.targets) > 1:
-            return dict(zip(self.targets.values(), values, strict=True))
+            outputs = (target.output for target in self.targets.values())
+            return dict(zip(outputs, values, strict=True))
         return values
 
     def _metrics_by_output(self, metrics: Any) -> Any:
@@ -274,118 +259,253 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             return {name: self._of_logits(convert, each, name) for name, each in given.items()}
         if isinstance(given, list | tuple):
             return [self._of_logits(convert, each, output) for each in given]
-        return convert(given, self._probability_function(output))
+        return convert(given, self._activation(output))
 
-    def _probability_function(self, output: str | None) -> str | None:
-        """The function that turns an output's logits into probabilities; None for numbers."""
-        return "softmax"
+    def _activation(self, output: str | None) -> str | None:
+        """Returns the function that turns an output's logits into probabilities; None for numbers.
+
+        An output without a label, and None, have that of the first target.
+        """
+        activations = {target.output: target.activation for target in self.targets.values()}
+        return activations.get(output or "", next(iter(activations.values())))
 
     def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
         """Turns the logits of an output into probabilities; returns numbers unchanged."""
-        function = self._probability_function(output)
-        return logits if function is None else getattr(ops, function)(logits)
-
-    def fit(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        options = arguments(keras.Model.fit, self, x, y, *args, **kwargs)
-        x, y = options.pop("x"), options.pop("y")
-        arrays = Mapping | list | tuple | keras.utils.PyDataset
-        if not (hasattr(x, "shape") or isinstance(x, arrays)):
-            options.setdefault("shuffle", False)  # datasets and generators have their own order
-        if isinstance(options.get("validation_data"), tuple | list):
-            features, labels, weights = keras.utils.unpack_x_y_sample_weight(
-                tuple(options["validation_data"])
-            )
-            weighted = {"sample_weight": weights}
-            examples = self._examples(features, labels, weighted, "test_function")
-            options["validation_data"] = (*examples, weighted["sample_weight"])
-        start_schedule(self, options)
-        return super().fit(*self._examples(x, y, options), **options)
-
-    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        examples = self._examples(x, y, kwargs, "test_function")
-        return super().evaluate(*examples, *args, **kwargs)
-
-    def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().train_on_batch(*self._examples(x, y, kwargs), *args, **kwargs)
-
-    def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        examples = self._examples(x, y, kwargs, "test_function")
-        return super().test_on_batch(*examples, *args, **kwargs)
-
-    def _examples(
-        self, x: Any, y: Any, options: dict[str, Any], function: str = "train_function"
-    ) -> tuple[Any, ...]:
-        """Returns features and labels as Keras reads them; converts `sample_weight` in `options`.
-
-        Refuses unknown names and labels before tracing, and weights that Keras drops where `y` is
-        None.
-
-        Args:
-            function: Keras' attribute with the traced step.
-        """
-        if has_no_rows(x):
-            raise UserError("Training and evaluation need examples. Received: no rows.")
-        x = as_arrays(x, "x")
-        if options.get("class_weight") is not None:
-            first, *others = self.targets.values()
-            if (
-                others
-                or self.task.outputs_by_token
-                or self._probability_function(first) != "softmax"
-            ):
-                raise UserError(
-                    "class_weight needs one class for each example. Received: class_weight for "
-                    f"{type(self).__name__}. Give sample_weight, with an axis for each of the "
-                    "labels'."
-                )
-            options["class_weight"] = class_weights(
-                options["class_weight"], self.config.label2id, self._class_counts({}).get("labels")
-            )
-        y = self._label_arrays(y, x)
-        if options.get("sample_weight") is not None:
-            options["sample_weight"] = as_arrays(options["sample_weight"], "sample_weight")
-        labels = self._labels(x, y)
-        ranks = tuple(len(label.shape) for label in labels.values())
-        # TensorFlow would trace an unknown rank. An evaluation within `fit` leaves its step alone.
-        if labels and ranks != self._label_ranks.get(function):
-            self._label_ranks = {**self._label_ranks, function: ranks}
-            setattr(self, function, None)
-        if not isinstance(x, Mapping):
-            return x, y
-        refuse_unknown(x, self._known_inputs)
-        if self._compares_classes:
-            self._check_labels(labels, x)
-        weights = [
-            name for name in ("sample_weight", "class_weight") if options.get(name) is not None
-        ]
-        if weights and y is None:
-            raise ValueError(
-                f"{' and '.join(weights)} need labels as `y`: Keras drops weights without it. "
-                "Received: labels among the features. Give them as `y`."
-            )
-        return x, y
+        activation = self._activation(output)
+        return logits if activation is None else getattr(ops, activation)(logits)
 
     @property
-    def _compares_classes(self) -> bool:
-        """Whether the loss is the model's own, or one that reads numbers of classes."""
-        return isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy | None)
+    def reads_own_labels(self) -> bool:
+        """Whether the loss reads the labels of the model's own loss, or class ids."""
+        loss = getattr(self, "loss", None)
+        return isinstance(loss, keras.losses.SparseCategoricalCrossentropy | None)
 
-    def _label_arrays(self, y: Any, x: Any) -> Any:
-        """Returns `y` as Keras reads it: as an array, or as one for each label."""
-        if isinstance(y, list | tuple) and len(y) == len(self.targets) > 1 and np.ndim(y[0]):
-            return tuple(map(as_arrays, y))
-        y = as_arrays(y)
-        if not isinstance(y, list | tuple) or not y:
-            return y
-        rows = next(iter(x.values()), None) if isinstance(x, Mapping) else x
-        if len(self.targets) == 1 and not (len(y) == 1 and _length(y[0]) == _length(rows)):
-            return np.stack([ops.convert_to_numpy(row) for row in y])
-        if len(self.targets) == 1:
-            return y[0]
-        raise UserError(
-            f"y must have an array for each of {', '.join(self.targets)}, or be a dict with their "
-            f"names. Received: a list of {len(y)}."
+    @checks_numbers(
+        batch_size=COUNT,
+        epochs=NOT_NEGATIVE,
+        validation_split=RATE,
+        initial_epoch=NOT_NEGATIVE,
+        steps_per_epoch=COUNT,
+        validation_steps=COUNT,
+        validation_batch_size=COUNT,
+    )
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> Any:
+        """Trains as `keras.Model.fit` does, also on texts.
+
+        Args:
+            x: ids, arrays by name, a dataset, or texts in the form of the task; see the class.
+                Texts of similar length share a batch.
+            y: labels; label names as well.
+            class_weight: keys may also be label names.
+            callbacks, and all others: as in Keras.
+        Returns:
+            The `keras.callbacks.History`.
+        """
+        if isinstance(validation_freq, str) or not isinstance(validation_freq, Container):
+            check_number("validation_freq", validation_freq, COUNT)
+        class_weight, callbacks = class_weights(self, class_weight), callbacks_in(callbacks)
+        informed = [each for each in callbacks if isinstance(each, FitCallback)]
+        held_out_size = validation_batch_size or batch_size
+        if isinstance(validation_data, tuple | list):
+            held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+            validation_data = self._scored(held_out, held_out_size, validation_steps)
+        rows = self._rows(x, y, sample_weight, arrays=bool(informed))
+        if rows is not None and validation_split and validation_data is None:
+            rows, last = rows.split(validation_split)
+            validation_data = self._in_order(last, held_out_size, validation_steps)[0]
+        batches = getattr(x, "batches", None)
+        if rows is not None:
+            batches = self._batches(rows, batch_size, steps_per_epoch, shuffle=bool(shuffle))
+            x, y, sample_weight = batches.epochs(), None, None
+            batch_size, validation_split = None, 0.0
+        elif holds_rows(x):
+            x, y, sample_weight = self._arrays(x, y, sample_weight, "train_function")
+        self._trace_for("train_function", labels_in(x))
+        callbacks += start_schedule(self, initial_epoch)
+        fit = Fit(batches, x, epochs, steps_per_epoch, class_weight, callbacks)
+        try:
+            for each in informed:
+                each.begin_fit(fit)
+                x = each.data(fit)
+            return super().fit(
+                x,
+                y,
+                batch_size,
+                epochs,
+                verbose,
+                callbacks=[*(each for each in callbacks if each not in informed), *informed],
+                validation_split=validation_split,
+                validation_data=validation_data,
+                # Keras warns that a dataset can't be shuffled.
+                shuffle=shuffle if holds_rows(x) or isinstance(x, keras.utils.PyDataset) else False,
+                class_weight=class_weight,
+                sample_weight=sample_weight,
+                initial_epoch=initial_epoch,
+                steps_per_epoch=steps_per_epoch,
+                validation_steps=validation_steps,
+                validation_batch_size=held_out_size,
+                validation_freq=validation_freq,
+            )
+        finally:
+            for each in informed:
+                each.end_fit()
+
+    @checks_numbers(batch_size=COUNT, steps=COUNT)
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates as `keras.Model.evaluate` does; `x` and `y` as in `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has read its validation data
+            x, y, sample_weight = self._scored((x, y, sample_weight), batch_size, steps)
+        return super().evaluate(
+            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
         )
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        x, y, sample_weight = self._arrays(x, y, sample_weight, "train_function")
+        class_weight = class_weights(self, class_weight)
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        x, y, sample_weight = self._arrays(x, y, sample_weight, "test_function")
+        return super().test_on_batch(x, y, sample_weight, return_dict)
+
+    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+        """Returns the `Rows` of examples that are texts, in the form of the task.
+
+        Args:
+            x: texts.
+            y: labels, or None.
+            max_length: maximum number of tokens in a row.
+        """
+        raise UserError(
+            f"{type(self).__name__} can't encode texts in fit and evaluate. Pass ids, as "
+            "tokenizer(texts, padding=True, return_tensors='np') returns them."
+        )
+
+    def _rows(self, x: Any, y: Any, sample_weight: Any, arrays: bool = False) -> Any:
+        """Returns the `Rows` of examples in memory; None for data that Keras reads.
+
+        Args:
+            arrays: whether examples that are arrays become rows as well.
+        """
+        if is_empty(x):
+            raise UserError("Training and evaluation require at least one example.")
+        if not holds_strings(x):
+            if not arrays or not holds_rows(x):
+                return None
+            from albert_tf.data.tasks.rows import ArrayRows
+
+            return ArrayRows(*arrays_of(self, x, y, sample_weight).for_keras(self.targets))
+        from albert_tf.data.datasets import weights_of
+        from albert_tf.text.tokenizer import check_fit
+
+        if self.tokenizer is None:
+            raise UserError(
+                "Texts require a tokenizer, and there is none in the folder of the model's "
+                "weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
+            )
+        length = min(self.tokenizer.model_max_length, self.config.max_position_embeddings)
+        check_fit(self.tokenizer, self.config, length)
+        rows = self.encode_examples(x, y, length)
+        if sample_weight is not None:
+            weights = np.asarray(as_arrays(sample_weight, "sample_weight"))
+            rows.weights = weights_of(weights[rows.examples])
+        return rows
+
+    def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
+        from albert_tf.data.pipeline import Batches
+
+        return Batches(
+            rows,
+            _size(len(rows), batch_size, steps),
+            np.random.randint(2**31),  # follows keras.utils.set_random_seed
+            shuffle=shuffle,
+            jit_compile=self.jit_compile,
+        )
+
+    def _in_order(
+        self, rows: Any, batch_size: int | None, steps: int | None
+    ) -> tuple[Any, np.ndarray]:
+        """Returns a dataset for evaluation, and the order of its rows.
+
+        It contains the first `steps` batches of rows, sorted by length.
+        """
+        size = _size(len(rows), batch_size, steps)
+        last = len(rows) if steps is None else steps * size
+        order = np.argsort(rows.lengths[:last], kind="stable")
+        return self._batches(rows.select(order), size, None, shuffle=False).epochs(), order
+
+    def _scored(
+        self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
+    ) -> tuple[Any, Any, Any]:
+        """Returns the `x`, `y`, and `sample_weight` of an evaluation as Keras reads them."""
+        x, y, sample_weight = data
+        if (rows := self._rows(x, y, sample_weight)) is not None:
+            return self._in_order(rows, batch_size, steps)[0], None, None
+        if not holds_rows(x):
+            self._trace_for("test_function", labels_in(x))
+            return x, y, sample_weight
+        return self._arrays(x, y, sample_weight, "test_function")
+
+    def _arrays(self, x: Any, y: Any, sample_weight: Any, function: str) -> tuple[Any, Any, Any]:
+        """Returns examples that are arrays as Keras reads them, named and checked."""
+        if is_empty(x):
+            raise UserError("Training and evaluation require at least one example.")
+        batch = arrays_of(self, x, y, sample_weight)
+        self._trace_for(function, batch.labels)
+        return batch.for_keras(self.targets)
+
+    def _trace_for(self, function: str, labels: Any) -> None:
+        """Lets Keras trace a step anew if labels have other ranks than before.
+
+        TensorFlow would trace an unknown rank. An evaluation within `fit` doesn't affect the
+        training step.
+
+        Args:
+            function: Keras's attribute with the traced step.
+            labels: arrays, or specs of a dataset.
+        """
+        ranks = tuple(len(label.shape) for label in keras.tree.flatten(labels))
+        if ranks and ranks != self._label_ranks.get(function):
+            self._label_ranks = {**self._label_ranks, function: ranks}
+            setattr(self, function, None)
 
     def compute_loss(
         self,
@@ -395,159 +515,157 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Any:
-        if y_pred is None:  # compute_loss(labels, logits), as transformers has it
+        if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
-                "compute_loss is called by Keras, with the features. Received: no predictions. "
-                "compile() without a loss trains with the model's own; "
-                "model(features, labels=labels).loss computes it."
+                "compute_loss is called by Keras, with the features. To train with the model's own "
+                "loss, call compile() without a loss. To compute it, call "
+                "model(features, labels=labels).loss."
             )
-        labels = self._labels(x, y)
-        if not labels:
+        return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
+
+    def outputs_of(self, batch: Batch, training: bool) -> Any:
+        """Returns the outputs of a step, without the loss of a label that the head reads."""
+        with trusted():
+            outputs = self(batch.features, training=training)
+        if isinstance(outputs, ModelOutput):
+            outputs.pop("loss", None)
+        return outputs
+
+    def loss_of(self, batch: Batch, outputs: Any, training: bool) -> Any:
+        """Returns the loss of a step; a subclass's `compute_loss` receives Keras's arguments."""
+        if type(self).compute_loss is TaskModel.compute_loss:
+            return self._batch_loss(batch, outputs, training)
+        x, y, sample_weight = batch.for_keras(self.targets)
+        return self._compute_loss(x, y, outputs, sample_weight, training=training)
+
+    def _batch_loss(self, batch: Batch, outputs: Inputs, training: bool) -> Any:
+        if not batch.labels:
             subject = "The model's own loss" if self.loss is None else "The loss"
             raise ValueError(
-                f"{subject} needs {' or '.join(self.targets)}, as `y` or among the features. "
-                "Received none: fit(features, labels)."
+                f"{subject} requires {' or '.join(self.targets)}, as `y` or among the features: "
+                "fit(features, labels)."
             )
-        weights = self._sample_weights(labels, sample_weight)
         if self.loss is not None:
-            loss = super().compute_loss(x, *self._compared(labels, y_pred, weights), training)
-            return loss / self.micro_batches if training else loss
+            compared = self._for_compile(batch, outputs)
+            return super().compute_loss(batch.features, *compared, training) / self.parts
         counts = self._counts or {}
         loss = 0.0
-        inputs = x if isinstance(x, Mapping) else {"input_ids": x}
-        for name, term in zip(labels, self.loss_terms(labels, y_pred, inputs), strict=True):
-            weight = weights and weights[name]
+        terms = self.loss_terms(batch.labels, outputs, batch.features)
+        for name, term in zip(batch.labels, terms, strict=True):
+            weight = batch.weights.get(name)
             loss = loss + losses.mean(term, weight, counts.get(name))
             if name in self._target_losses:
                 mean = losses.mean(term, weight)
                 self._target_losses[name].update_state(mean, ops.sum(term.weights))
-        share = _replicas() * (self.micro_batches if training else 1)
+        share = _replicas() * self.parts
         return (loss if counts else loss / share) + sum(self.losses) / share
 
     @contextlib.contextmanager
-    def _counted_by(self, counts: Mapping[str, Any] | None) -> Iterator[None]:
-        """Within the block losses are shares of a batch that has `counts` of labels."""
+    def in_parts(self, parts: Any, counts: Mapping[str, Any] | None) -> Iterator[None]:
+        """Within this context each loss is a share of the loss of a batch.
+
+        Args:
+            parts: number of micro-batches, none of which is empty.
+            counts: number of labels by target, in the batches of all replicas; None for a whole
+                batch on one replica.
+        """
         self._counts = counts
+        self.parts = parts if isinstance(parts, int) else ops.cast(parts, "float32")
         try:
             yield
         finally:
-            self._counts = None
+            self.parts, self._counts = 1, None
 
-    def _loss_weight(self, x: Any, y: Any, parts: int) -> Any:
+    def loss_weight(self, batch: Batch, replicas: int = 1) -> Any:
         """Returns the weight of a loss in the mean that `fit` shows.
 
-        It is the number of the first target's labels that count; of a whole batch its share, if
-        this is one of its parts. For a loss of Keras, or without labels, it is the number of
+        It is the number of the first target's labels that count; for one of the parts of a batch,
+        its share of the batch's labels. For a Keras loss, or without labels, it is the number of
         examples.
         """
-        if self.loss is None and (counts := self._counts or self._label_counts(x, y)):
-            return next(iter(counts.values())) / (parts if self._counts else 1)
-        first = next(value for value in keras.tree.flatten(x) if value is not None)
-        return ops.cast(ops.shape(first)[0], "float32")
+        if self.loss is None and (counts := self._counts or self.label_counts(batch)):
+            return next(iter(counts.values())) / (replicas * self.parts if self._counts else 1)
+        return ops.cast(batch.size, "float32")
 
-    def _label_counts(self, x: Any, y: Any) -> Mapping[str, Any]:
+    def label_counts(self, batch: Batch) -> dict[str, Any]:
         """Returns how many labels of each target count in the model's own loss."""
-        by_token = self.task.outputs_by_token
+        ids = batch.features.get("input_ids", batch.features.get("inputs_embeds"))
         return {
-            name: losses.count(label, by_token and name == "labels")
-            for name, label in self._labels(x, y).items()
+            name: losses.count_positions(label, ops.shape(ids)[1])
+            if self.targets[name].kind == "position"
+            else losses.count(label, self.targets[name].by_token)
+            for name, label in batch.labels.items()
         }
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        labels = self._labels(x, y)
-        outputs = {self.targets[name] for name in labels}
-        if missing := [name for name in self._measured if name not in outputs]:
+        return self._batch_metrics(batch_of(self, x, y, sample_weight), y_pred)
+
+    def metrics_of(self, batch: Batch, outputs: Any) -> dict[str, Any]:
+        """Updates the metrics of a step; a subclass's `compute_metrics` gets Keras's arguments."""
+        if type(self).compute_metrics is TaskModel.compute_metrics:
+            return self._batch_metrics(batch, outputs)
+        x, y, sample_weight = batch.for_keras(self.targets)
+        return self.compute_metrics(x, y, outputs, sample_weight)
+
+    def _batch_metrics(self, batch: Batch, outputs: Inputs) -> dict[str, Any]:
+        measured = {self.targets[name].output for name in batch.labels}
+        if missing := [name for name in self._measured if name not in measured]:
             raise UserError(
-                f"The metrics of {', '.join(missing)} need its labels. Received: "
-                f"{', '.join(labels) or 'no labels'}."
+                f"The metrics of {', '.join(missing)} require its labels. Received: "
+                f"{', '.join(batch.labels) or 'no labels'}."
             )
-        weights = self._sample_weights(labels, sample_weight)
-        return super().compute_metrics(x, *self._compared(labels, y_pred, weights))
+        return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 
-    def _labels(self, x: Any, y: Any) -> Inputs:
-        """Returns labels by name, each from the features or from `y` in any of its forms.
+    def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
+        """Returns labels, outputs, and weights as the losses and metrics of `compile` receive them.
 
-        In a dict they have their own names, or, as for Keras' losses, those of the outputs. A label
-        that is one of `task_inputs`, too, may be in both; then that of `y` counts.
+        They are dicts by output, or for a single target, unless losses have names, bare.
         """
-        if y is None:
-            y = {}
-        elif not isinstance(y, Mapping):
-            y = y if isinstance(y, tuple | list) else (y,)
-            y = dict(zip(self.targets, y, strict=False))
-        refuse_unknown(y, (*self.targets, *self.targets.values()), "labels")
-        features = x if isinstance(x, Mapping) else {}
-        labels = {}
-        for name, output in self.targets.items():
-            given = [y.get(name), y.get(output), features.get(name)]
-            given = [label for label in given if label is not None]
-            if len(given) > 1 + (name in self.task_inputs):
-                raise UserError(
-                    "Each label must be given once: among the features or in `y`. Received: "
-                    f"{name} twice. Where `y` isn't a dict, it is {', '.join(self.targets)}, in "
-                    "this order."
-                )
-            if given:
-                labels[name] = given[0]
-        refuse_strings(labels)
-        return labels
-
-    def _sample_weights(self, labels: Inputs, weights: Any) -> Inputs | None:
-        """Returns the weights of each label, if any; Keras passes them in the form of `y`.
-
-        A label among the features has those of the first label in `y`.
-        """
-        if weights is None:
-            return None
-        if isinstance(weights, tuple | list):
-            weights = dict(zip(self.targets, weights, strict=False))
-        if not isinstance(weights, Mapping):
-            return dict.fromkeys(labels, weights)
-        refuse_unknown(weights, (*self.targets, *self.targets.values()), "labels")
-        named = {name: weights.get(name, weights.get(self.targets[name])) for name in labels}
-        first = next(iter(weights.values()), None)
-        return {name: first if weight is None else weight for name, weight in named.items()}
-
-    def _compared(
-        self, labels: Inputs, outputs: Inputs, weights: Inputs | None
-    ) -> tuple[Any, Any, Any]:
-        """Returns labels, outputs and weights as what is given to `compile` receives them.
-
-        By output, or the only ones alone, unless losses have names.
-        """
-        compared = {name: outputs[self.targets[name]] for name in labels}
-        forms = [labels, compared, weights and _expanded(weights, compared)]
+        compared = {name: outputs[self.targets[name].output] for name in batch.labels}
+        if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
+            for name, label in batch.labels.items():
+                losses.refuse_one_hot(label, compared[name])
+        # Keras would take an axis of weights for examples for another one.
+        weights = {
+            name: losses.per_label(weight, compared[name][..., 0])
+            for name, weight in batch.weights.items()
+        }
+        forms = (batch.labels, compared, weights)
         if len(self.targets) == 1 and not isinstance(self.loss, Mapping):
-            label, output, weight = (each and next(iter(each.values())) for each in forms)
+            label, output, weight = (next(iter(each.values()), None) for each in forms)
         else:
             label, output, weight = (
-                each and {self.targets[name]: value for name, value in each.items()}
+                {self.targets[name].output: value for name, value in each.items()} or None
                 for each in forms
             )
         return label, output, weight
 
 
-def _expanded(weights: Inputs, outputs: Inputs) -> Inputs:
-    """Returns weights of examples `[B]` as those of every label: Keras would take another axis."""
-    expanded = dict(weights)
-    for name, weight in weights.items():
-        missing = len(outputs[name].shape) - 1 - len(getattr(weight, "shape", ()))
-        if weight is not None and missing > 0:
-            ones = ops.ones_like(outputs[name][..., 0])
-            expanded[name] = losses.per_example(weight, ones) * ones
-    return expanded
+def _size(examples: int, batch_size: int | None, steps: int | None) -> int:
+    """Returns the batch size; without one Keras divides the examples into the steps, if given."""
+    return batch_size or (math.ceil(examples / steps) if steps else BATCH_SIZE)
 
 
-def _length(values: Any) -> Any:
-    """Number of examples, or None where it isn't known."""
-    shape = getattr(values, "shape", None)
-    return shape[0] if shape else None
+def labels_in(dataset: Any) -> Any:
+    """Returns the specs of a dataset's labels; () if their ranks aren't known."""
+    spec = getattr(dataset, "element_spec", None)
+    labels = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else ()
+    # The specs of a distributed dataset have no shape.
+    shapes = [getattr(each, "shape", None) for each in keras.tree.flatten(labels)]
+    return labels if all(getattr(shape, "rank", None) is not None for shape in shapes) else ()
+
+
+def callbacks_in(callbacks: Any) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks that `fit` receives: one, or those in a list or a `CallbackList`."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return list(callbacks.callbacks)
+    return keras.tree.flatten(callbacks) if callbacks else []
 
 
 def _replicas() -> int:
-    """Number of replicas over which TensorFlow sums gradients; Keras' losses divide by it too."""
+    """Number of replicas over which TensorFlow sums gradients; Keras's losses divide by it too."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf

@@ -1,6 +1,5 @@
 """ALBERT with a classifier at every position, for tags and named entities."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -8,7 +7,10 @@ import keras
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
-from albert_tf.models.calls import ModelOutput
+from albert_tf.layers.common import Tensor
+from albert_tf.layers.encoder import Unroll
+from albert_tf.models.batch import Target, class_ids, holds_strings
+from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
 
@@ -17,6 +19,10 @@ class AlbertForTokenClassification(TaskModel):
     """Labels every token.
 
     The loss is the mean cross-entropy of all labels but -100.
+
+    `fit` and `evaluate` also take words: a list of words per sentence, and a list of tags, class
+    ids or names in `config.label2id`. A word's first token has its tag. A sentence longer than the
+    model's positions becomes several windows.
 
     Args:
         config: sizes, probabilities and labels.
@@ -37,15 +43,39 @@ class AlbertForTokenClassification(TaskModel):
     """
 
     task = tasks.TOKEN_CLASSIFICATION
-    targets = {"labels": "logits"}
+    targets = {"labels": Target("logits", classes="num_labels", by_token=True)}
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
+    def call(
+        self,
+        input_ids: Tensor = None,
+        attention_mask: Tensor = None,
+        token_type_ids: Tensor = None,
+        position_ids: Tensor = None,
+        inputs_embeds: Tensor = None,
+        labels: Tensor = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+        unroll: Unroll = True,
+        training: bool | None = None,
+    ) -> ModelOutput:
+        return self.compute_outputs(locals())
+
+    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+        from albert_tf.data.datasets import word_rows
+
+        if y is not None:
+            y = [
+                class_ids(tags, self.targets["labels"], self.config)
+                if holds_strings(tags)
+                else tags
+                for tags in y
+            ]
+        return word_rows(self.tokenizer, x, y, max_length=max_length)
+
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.classifier(encoded["last_hidden_state"], training=training)
         return {"logits": logits}
-
-    def _class_counts(self, inputs: Mapping[str, Any]) -> dict[str, int]:
-        return {"labels": self.config.num_labels}

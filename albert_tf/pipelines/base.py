@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.exported import POSITIONS as POSITIONS
-from albert_tf.options import without_foreign
+from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
 from albert_tf.text.encoding import pad, padded_length, special_count
 from albert_tf.text.tokenizer import check_fit
 
@@ -76,8 +76,14 @@ class WindowOptions:
     padding: Any = None
 
     def __post_init__(self) -> None:
-        if self.stride is not None and self.stride < 0:
-            raise UserError(f"stride must be 0 or more. Received: {self.stride}.")
+        check_numbers(self, stride=NOT_NEGATIVE, max_length=COUNT)
+
+
+def check_numbers(options: Any, **ranges: Range) -> None:
+    """Checks the whole numbers among the fields of options; None passes."""
+    for name, allowed in ranges.items():
+        if getattr(options, name) is not None:
+            check_number(name, getattr(options, name), allowed)
 
 
 TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_second")
@@ -153,12 +159,14 @@ class Pipeline(ABC):
         self.tokenizer = tokenizer
         self.max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         check_fit(tokenizer, model.config, self.max_length)
-        self.batch_size = _checked_size(batch_size)
+        check_number("batch_size", batch_size, COUNT)
+        self.batch_size = batch_size
         self.options = self.Options()
         self.options = self._chosen(options)
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
-        size = self.batch_size if batch_size is None else _checked_size(batch_size)
+        size = self.batch_size if batch_size is None else batch_size
+        check_number("batch_size", size, COUNT)
         chosen = self._chosen(options)
         is_text = isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
         if inputs is None or is_text or isinstance(inputs, Mapping) or self._is_pair(inputs):
@@ -266,12 +274,6 @@ class Pipeline(ABC):
                 f"Received: {', '.join(sorted(unknown))}."
             )
         return dataclasses.replace(self.options, **given)
-
-
-def _checked_size(batch_size: int) -> int:
-    if batch_size < 1:
-        raise UserError(f"batch_size must be 1 or more. Received: {batch_size}.")
-    return batch_size
 
 
 def as_column(values: Any) -> list[Any] | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
     FEATURES,
     Outputs,
@@ -12,6 +13,7 @@ from albert_tf.pipelines.base import (
     Window,
     as_column,
     as_text,
+    check_numbers,
     checked_length,
 )
 from albert_tf.probabilities import sigmoid
@@ -101,9 +103,8 @@ class QuestionAnsweringPipeline(Pipeline):
         padding: Any = None
 
         def __post_init__(self) -> None:
-            for name in ("top_k", "max_answer_len", "max_question_len"):
-                if getattr(self, name) < 1:
-                    raise UserError(f"{name} must be 1 or more. Received: {getattr(self, name)}.")
+            counts = ("top_k", "max_answer_len", "max_question_len", "max_seq_len")
+            check_numbers(self, doc_stride=NOT_NEGATIVE, **dict.fromkeys(counts, COUNT))
 
     def __call__(
         self,

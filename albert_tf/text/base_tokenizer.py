@@ -15,7 +15,7 @@ import numpy as np
 from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import without_foreign
+from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers, without_foreign
 from albert_tf.text.added_tokens import (
     add_tokens,
     additional_tokens,
@@ -176,6 +176,7 @@ class BaseTokenizer(TokenizerNames, ABC):
     def in_graph(self) -> Any:
         """Returns an object whose `tokenize` takes strings `[B]` to ragged ids, in a graph."""
 
+    @checks_numbers(max_length=COUNT, stride=NOT_NEGATIVE, pad_to_multiple_of=COUNT)
     def __call__(
         self,
         text: Text | Sequence[Any],
@@ -361,6 +362,7 @@ class BaseTokenizer(TokenizerNames, ABC):
         """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
+    @checks_numbers(max_length=COUNT, pad_to_multiple_of=COUNT)
     def pad(
         self,
         encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],

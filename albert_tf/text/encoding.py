@@ -547,7 +547,7 @@ def from_leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
 
 
 # Keras reads it as a dict: in functional models, and in `fit` of any model. On torch it has another
-# registry, in `models/calls.py`.
+# registry, in `models/batch.py`.
 optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="keras")
 
 

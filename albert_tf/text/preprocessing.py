@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.options import Range, checks_numbers
 from albert_tf.text.base_tokenizer import BaseTokenizer, as_text
 from albert_tf.text.encoding import Side, checked_side, longest_first, special_count
 from albert_tf.text.model_file import describe
@@ -56,6 +57,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         tf.errors.InvalidArgumentError: a text of a pair has no partner.
     """
 
+    @checks_numbers(max_length=Range(minimum=3))  # the special tokens of a pair
     def __init__(
         self,
         vocabulary: bytes | BaseTokenizer,
@@ -65,11 +67,6 @@ class AlbertPreprocessor(keras.layers.Layer):
         name: str | None = None,
     ):
         super().__init__(trainable=False, autocast=False, dtype="int32", name=name)
-        if max_length < 3:
-            raise ValueError(
-                "max_length must be at least 3, for the special tokens of a pair. "
-                f"Received: {max_length}."
-            )
         if padding not in ("max_length", "longest"):
             raise ValueError(f"padding must be 'max_length' or 'longest'. Received: {padding!r}.")
         tokenizer = _tokenizer(vocabulary)

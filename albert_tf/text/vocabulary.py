@@ -32,7 +32,15 @@ import sentencepiece
 from albert_tf import assets
 from albert_tf.errors import UserError
 from albert_tf.files import written_atomically
-from albert_tf.options import CHARACTER_COVERAGE, THREADS
+from albert_tf.options import (
+    CHARACTER_COVERAGE,
+    COUNT,
+    NOT_NEGATIVE,
+    THREADS,
+    VOCABULARY,
+    Range,
+    checks_numbers,
+)
 from albert_tf.text.encoding import SPECIAL_TOKENS
 from albert_tf.text.model_file import (
     Baked,
@@ -327,6 +335,13 @@ def _bake(content: bytes, options: Baked) -> bytes:
     return proto.SerializeToString()
 
 
+@checks_numbers(
+    vocab_size=VOCABULARY,
+    character_coverage=Range(above=0, maximum=1),
+    seed_sentencepiece_size=COUNT,
+    max_sentences=NOT_NEGATIVE,  # 0 reads all
+    threads=COUNT,
+)
 def train_vocabulary(
     texts: Iterable[str],
     vocab_size: int,

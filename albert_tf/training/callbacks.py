@@ -1,113 +1,66 @@
-"""Callbacks for long runs of `fit`: `Resume`, `KeepBest`, `Curve` and `ProgressLine`.
+"""Callbacks for runs of `fit`: `Resume` and `KeepBest`."""
 
-They count steps, so that their work may be due in mid-epoch: an epoch of `fit` can be a whole run.
-"""
-
+import json
+import logging
 import math
 import os
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import keras
-from tqdm import tqdm
+import numpy as np
 
-from albert_tf.errors import Interrupted, UserError
-from albert_tf.files import check_free, tensorflow_errors, user_path
+from albert_tf.errors import UserError
+from albert_tf.files import check_free, user_path
+from albert_tf.models.callbacks import Fit
+from albert_tf.optimizers import inner
+from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL
-from albert_tf.progress import SECONDS_A_LINE, bar, in_words
-from albert_tf.training.checkpoints import (
-    load_state,
-    read_state,
-    remove_folder,
-    save_state,
-    steps_in,
-    written_through,
-)
+from albert_tf.training.checkpoints import written_through
+from albert_tf.training.saver import Saver, Scores, StepCallback, has_state
 
-SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
-WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
-DIVERGED: Final = 2.0  # nats above the lowest such mean
-
-Scores = Mapping[str, float]
+_WAY_OUT: Final = "Otherwise pass another folder to Resume, or delete this one."
+logger = logging.getLogger(__name__)
 
 
-class Diverged(UserError):
-    """The loss is no number, or rises."""
-
-
-class StepCallback(keras.callbacks.Callback):
-    """A callback that counts the steps of a run.
-
-    Attributes:
-        step: steps trained so far, those before an interruption included.
-        state: what a resumed run needs of it, as JSON.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.step = 0
-        self.state: dict[str, Any] = {}
-
-    def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
-        self.step += self.model.steps_per_execution
-        if self.is_due():
-            if keras.backend.backend() == "jax":
-                self.model.jax_state_sync()
-            self.act()
-
-    def is_due(self) -> bool:
-        """Whether to act after this step."""
-        raise NotImplementedError
-
-    def act(self) -> None:
-        """Does the work that is due."""
-        raise NotImplementedError
-
-    def before_save(self) -> None:
-        """Brings `state` up to date."""
-
-
-class Resume(StepCallback):
+class Resume(Saver):
     """Saves a run of `fit`, so that the same program, started again, ends with the same weights.
 
-    A checkpoint is a model directory, with the optimizer's state and the seeds of dropout beside
-    the weights. SIGINT and SIGTERM end the run after the current step; a second one ends it at
-    once.
+    It works from the callback list alone, as `keras.callbacks.BackupAndRestore` does. A checkpoint
+    is a model directory that also contains the optimizer's state and the dropout seeds. SIGINT and
+    SIGTERM end the run after the current step; a second signal ends it at once.
 
-    Without `save_steps` it saves after each epoch; the program gives `fit` an
-    `initial_epoch=resume.epoch`, and so it does to the dataset functions of `albert_tf.data`. With
-    it, it saves after so many steps and when a signal comes; the program gives `fit` batches from
-    number `resume.step` on.
+    A run is resumed at the start of an epoch, or with `save_steps` at any step. Texts, arrays, and
+    the datasets of `albert_tf.data` have the same order again; for another dataset, the steps that
+    were trained are skipped, and its order must not depend on chance. An epoch that is resumed in
+    the middle shows the means of its remaining steps. `KeepBest`, `EarlyStopping`,
+    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` continue as well.
 
     Args:
-        folder: of the checkpoints.
-        save_steps: steps from one checkpoint to the next; None for an epoch.
-        keep: checkpoints that stay.
-        settings: JSON; a run resumes only with those that it began with.
-        others: callbacks that have a `state`, which is saved too. They come first in `fit`'s list.
-        host: number of this process, from 0, and of all that train together; the first one saves.
+        folder: folder of the checkpoints.
+        save_steps: number of steps between checkpoints; None for one per epoch.
+        keep: number of checkpoints that are kept.
+        settings: JSON; compared when a run is resumed, in addition to the model's optimizer and
+            loss, and to the data, batch size, and epochs of `fit`.
+        others: not needed; `Resume` finds the other callbacks.
     Attributes:
-        epoch: epochs trained before.
-        seconds: that the run took so far.
+        epoch: number of epochs trained before.
+        step: number of steps trained so far.
+        seconds: time that the run has taken so far.
     Raises:
-        UserError: the newest checkpoint is damaged, or was saved with other settings.
+        UserError: the newest checkpoint is damaged, or belongs to a run with different settings.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, Resume
         >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
         >>> model.compile()
-        >>> resume = Resume("run")
-        >>> options = {"epochs": 2, "initial_epoch": resume.epoch, "verbose": 0}
-        >>> history = model.fit(["Great.", "Dull."], [1, 0], callbacks=[resume], **options)
+        >>> texts, labels = ["Great.", "Dull."], [1, 0]
+        >>> history = model.fit(texts, labels, epochs=2, callbacks=[Resume("run")], verbose=0)
         >>> Resume("run").epoch
         2
     """
 
+    @checks_numbers(save_steps=COUNT, keep=COUNT)
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -115,138 +68,199 @@ class Resume(StepCallback):
         *,
         keep: int = 1,
         settings: Mapping[str, Any] | None = None,
-        others: Sequence[StepCallback] = (),
-        host: tuple[int, int] = (0, 1),
+        others: Sequence[keras.callbacks.Callback] = (),
     ):
-        super().__init__()
-        self.folder, self.save_steps, self.keep = user_path(folder), save_steps, keep
-        self.settings, self.others, self.host = settings or {}, others, host
-        self.epoch, self.seconds = 0, 0.0
-        self._tensors: Any = None
-        self._stop = threading.Event()
-        saved = self.found()
-        if saved:
-            self._tensors, progress = read_state(saved[-1], self.settings)
-            self.step, self.epoch = progress["step"], progress["epoch"]
-            self.seconds = progress["seconds"]
-            states = progress["states"]
-            if len(states) != len(others):
-                raise UserError(
-                    "A run resumes with as many `others` as it began with. Received: "
-                    f"{len(others)}; {saved[-1]} has {len(states)}. Give them all, or another "
-                    "folder."
-                )
-            for other, state in zip(others, states, strict=True):
-                other.state.update(state)
-        for other in others:
-            other.step = self.step
+        path = user_path(folder)
+        super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
+        self._own_settings = self.settings
+        self._fit: Fit | None = None
+        self._train_function: Any = None
+        self._saved = self.step  # of the last checkpoint
 
-    def found(self) -> list[Path]:
-        """Returns the checkpoints, oldest first."""
-        return steps_in(self.folder)
+    def begin_fit(self, fit: Fit) -> None:
+        if fit.batches is not None and fit.steps_per_epoch is not None:
+            raise UserError(
+                "With Resume, an epoch reads all texts or arrays. Omit steps_per_epoch, or pass a "
+                "dataset that repeats."
+            )
+        self._fit = fit
+        self.others = [each for each in fit.callbacks if has_state(each)]
+        self.read()
+        self._saved = self.step
+        self._stop.clear()
 
-    def load(self) -> None:
-        """Restores the compiled model; `fit` does it, unless it is done before."""
-        if self._tensors is not None:
-            load_state(self.found()[-1], self.model, self._tensors)
-            self._tensors = None
+    def data(self, fit: Fit) -> Any:
+        if fit.batches is not None or fit.steps_per_epoch is None:
+            return fit.data
+        if not hasattr(fit.data, "cardinality"):
+            raise UserError(
+                "With steps_per_epoch, Resume requires texts, arrays, or a tf.data.Dataset. "
+                f"Received: {type(fit.data).__name__}."
+            )
+        batches = int(fit.data.cardinality())
+        if batches == fit.steps_per_epoch:  # Keras reads it anew in each epoch
+            return fit.data
+        if batches >= 0:
+            raise UserError(
+                "With steps_per_epoch, Resume requires a dataset that repeats. Pass "
+                f"dataset.repeat(), or omit steps_per_epoch. Received: {batches} batches, "
+                f"steps_per_epoch={fit.steps_per_epoch}."
+            )
+        return fit.data.skip(self.epoch * fit.steps_per_epoch)
 
     def on_train_begin(self, logs: Scores | None = None) -> None:
-        if any(getattr(layer, "lora_enabled", False) for layer in self.model._flatten_layers()):
+        fit = self._fit
+        if fit is None:
             raise UserError(
-                "Resume saves ALBERT's own weights. Received: a model with adapters (LoRA). Give "
-                "fit keras.callbacks.BackupAndRestore instead."
+                "Resume requires the fit of an ALBERT model with a task. Use "
+                "keras.callbacks.BackupAndRestore for other models."
             )
+        steps_at_once = self.model.steps_per_execution
+        if self.params.get("steps") is None and steps_at_once > 1:
+            raise UserError(
+                "With steps_per_execution, Resume requires the number of steps in an epoch. Pass "
+                "steps_per_epoch to fit."
+            )
+        if (fit.steps_per_epoch or 0) % steps_at_once:  # Keras would train more steps
+            raise UserError(
+                "With Resume, steps_per_epoch must be a multiple of steps_per_execution. Received: "
+                f"steps_per_epoch={fit.steps_per_epoch}, steps_per_execution={steps_at_once}."
+            )
+        super().on_train_begin(logs)
+        self.settings = {**_settings(self.model, fit), **self._own_settings}
         self.load()
-        self._begun = time.monotonic() - self.seconds
-        before: dict[int, Any] = {}
-
-        def stop(number: int, frame: Any) -> None:
-            self._stop.set()
-            self._restore_signals()
-
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before[number] = signal.signal(number, stop)
-        self._before = before
-
-    def _restore_signals(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def is_due(self) -> bool:
-        by_steps = self.save_steps is not None and self.step % self.save_steps == 0
-        return by_steps or self._stop.is_set()
-
-    def act(self) -> None:
-        if self.save_steps is not None:
-            self.save()
-        if self._stop.is_set():
-            newest = self.found()[-1:]
-            raise Interrupted(
-                f"Interrupted; the newest checkpoint is {newest[0]}."
-                if newest
-                else "Interrupted before the first checkpoint."
+        if not self.progress:
+            return
+        for each in (self, *self.others):
+            if isinstance(each, StepCallback):
+                each.position = self.progress["position"]
+        if fit.batches is not None:
+            fit.batches.seed = self.progress["seed"]
+        # As BackupAndRestore does, to begin with another epoch.
+        self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
+        if self.is_finished:
+            logger.warning(
+                "The run in %s is finished, after %d steps: fit trains nothing, and the model gets "
+                "its weights.",
+                *(self.folder, self.step),
             )
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
-        if self.save_steps is None and epoch != self.epoch:
-            raise UserError(
-                f"{self.folder} has {self.epoch} epochs of this run. Received: a fit that begins "
-                f"with epoch {epoch}. Give it initial_epoch=resume.epoch."
-            )
+        if self._fit is not None and self._fit.batches is not None:
+            self._fit.batches.next_epoch = epoch
+        if self.position:
+            logger.warning("Skipping %d batches that the run has trained on.", self.position)
+            self._train_function, self._unread = self.model.train_function, self.position
+            self.model.train_function = self._skip
+        super().on_epoch_begin(epoch, logs)
+
+    def _skip(self, *arguments: Any) -> Any:
+        """Stands in for Keras's train function, and reads batches without training on them."""
+        *state, batches = arguments
+        count = min(self.model.steps_per_execution, self._unread)
+        if not isinstance(batches, list):  # on TensorFlow an iterator; elsewhere they were read
+            for _ in range(count):
+                next(batches)
+        self._unread -= count
+        if not self._unread:
+            self.model.train_function, self._train_function = self._train_function, None
+        return ({}, *state) if state else {}
+
+    def act(self) -> None:
+        # A checkpoint of a whole epoch has to contain what the callbacks do at its end.
+        if self.step - self._epoch_start != self.params.get("steps"):
+            super().act()
 
     def on_epoch_end(self, epoch: int, logs: Scores | None = None) -> None:
-        self.epoch = epoch + 1
-        if self.save_steps is None:
+        self.epoch, self._epoch_start = epoch + 1, self.step
+        if self.epoch == self.params["epochs"] or self.model.stop_training:
+            return  # the end of the run saves it
+        if (
+            self.save_steps is None
+            or self.passed(self.save_steps, self._saved)
+            or self._stop.is_set()
+        ):
             self.save()
+        self.stop_if_interrupted()
 
     def on_train_end(self, logs: Scores | None = None) -> None:
-        self._restore_signals()
-        if self.save_steps is not None:
-            self.save()
+        super().on_train_end(logs)
+        self.stop_if_interrupted()
 
-    def save(self) -> None:
-        """Writes a checkpoint, then removes the oldest ones."""
-        if not self._stop.is_set() or self.host[1] == 1:  # metrics are read by all hosts at once
-            for other in self.others:
-                other.before_save()
-        self.seconds = time.monotonic() - self._begun
-        if self.host[0] > 0:
-            return
-        progress = {
-            "step": self.step,
-            "epoch": self.epoch,
-            "seconds": self.seconds,
-            "states": [other.state for other in self.others],
+    def save(self, is_finished: bool = False, **progress: Any) -> None:
+        batches = self._fit and self._fit.batches
+        progress |= {
+            "position": self.step - self._epoch_start,
+            "seed": None if batches is None else batches.seed,
         }
-        path = self.folder / f"step-{self.step:08d}"
-        with written_through(path) as folder:
-            self.model.save_pretrained(folder)
-            save_state(folder, self.model, self.settings, progress)
-        for old in self.found()[: -self.keep]:
-            remove_folder(old)
+        super().save(is_finished, **progress)
+        self._saved = self.step
+
+    def end_fit(self) -> None:
+        super().end_fit()
+        self._fit = None
+        if self.model is not None:  # otherwise fit ended before Keras's
+            self.model._initial_epoch = None
+            if self._train_function is not None:
+                self.model.train_function, self._train_function = self._train_function, None
+
+
+def _settings(model: Any, fit: Fit) -> dict[str, Any]:
+    """Returns what decides a run of `fit`, as JSON."""
+    optimizer = inner(model.optimizer)
+    settings = {
+        "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},
+        "loss": model.loss,
+        "class_weight": fit.class_weight,
+        "micro_batches": model.micro_batches,
+        "steps_per_execution": model.steps_per_execution,
+        "epochs": fit.epochs,
+        "steps_per_epoch": fit.steps_per_epoch,
+    }
+    if fit.batches is not None:
+        rows = fit.batches.rows
+        settings |= {
+            "examples": len(rows),
+            "examples_sha256": rows.digest(),
+            "batch_size": fit.batches.batch_size,
+            "shuffle": fit.batches.shuffle,
+        }
+    return _without_names(json.loads(json.dumps(settings, default=_described)))
+
+
+def _without_names(settings: Any) -> Any:
+    """Drops names, which Keras numbers anew in each process."""
+    if not isinstance(settings, dict):
+        return settings
+    return {name: _without_names(value) for name, value in settings.items() if name != "name"}
+
+
+def _described(value: Any) -> Any:
+    """Returns an object of a setting as JSON: its configuration, or the name of a function."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if hasattr(value, "get_config"):
+        return {"class": type(value).__name__, **value.get_config()}
+    return getattr(value, "__qualname__", type(value).__name__)
 
 
 class KeepBest(StepCallback):
     """Scores the model while it trains, and saves the version with the highest first score.
 
-    Give it to `Resume(others=[keep])` too; otherwise a resumed run forgets its best score, and the
-    next one replaces the saved model.
-
     Args:
-        score: returns the scores by name, the first of which decides. In mid-epoch `model.evaluate`
-            would put its metrics in the place of those that `fit` shows; `predict` doesn't.
+        score: returns the scores by name; the first one decides. Within an epoch, `model.evaluate`
+            would replace the metrics that `fit` shows; `predict` doesn't.
         folder: the model directory to write, which replaces one with the same files; None to save
             none.
-        steps: training steps from one score to the next; None for an epoch. The end of `fit` has
-            one, too.
-        patience: scores without a better one before the run ends.
+        steps: number of training steps between scores; None for one per epoch. The end of `fit` is
+            scored as well.
+        patience: number of scores that aren't better after which the run ends, as in
+            `keras.callbacks.EarlyStopping`; None for no end.
         on_score: receives the step and its scores.
 
     Attributes:
-        scores: each with its `step`.
-        best: the best one, with its `number` from 1.
+        scores: the scores, each with its `step`.
+        best: the best scores, with their `number` from 1.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, KeepBest
@@ -260,6 +274,7 @@ class KeepBest(StepCallback):
         1
     """
 
+    @checks_numbers(steps=COUNT, patience=NOT_NEGATIVE)
     def __init__(
         self,
         score: Callable[[], Scores],
@@ -289,12 +304,13 @@ class KeepBest(StepCallback):
 
     @property
     def is_late(self) -> bool:
-        """Whether the last `patience` scores were no better."""
-        late = self.best and len(self.scores) - self.best["number"]
-        return bool(self.patience and late and late >= self.patience)
+        """Whether none of the last `patience` scores was better."""
+        if self.patience is None or self.best is None:
+            return False
+        return len(self.scores) - self.best["number"] >= max(self.patience, 1)
 
-    def is_due(self) -> bool:
-        return self.steps is not None and self.step % self.steps == 0
+    def is_due(self, before: int) -> bool:
+        return self.passed(self.steps, before)
 
     def on_epoch_end(self, epoch: int, logs: Scores | None = None) -> None:
         if self.steps is None:
@@ -316,166 +332,3 @@ class KeepBest(StepCallback):
         self.on_score(self.step, found)
         if self.is_late:
             self.model.stop_training = True
-
-
-class Curve(StepCallback):
-    """Means of the metrics, window after window; stops a run whose loss is no number or rises.
-
-    Between two windows it resets the metrics, so that `fit` shows the means of the current one.
-
-    Args:
-        steps: of the whole run.
-        point_steps: steps of a point of the history.
-        learning_rate: by the number of a step, from 0.
-        means: turns metrics into those that are noted, with `loss` among them.
-        folder: of TensorBoard's event files; None for none, as on all hosts but the first.
-        stop_diverged: whether a loss that rises by `DIVERGED` ends the run.
-
-    Attributes:
-        history: the points: `step`, `learning_rate` and means since the point before.
-    """
-
-    def __init__(
-        self,
-        steps: int,
-        point_steps: int,
-        learning_rate: Callable[[int], Any],
-        means: Callable[[Scores], Scores] = dict,
-        folder: Path | None = None,
-        stop_diverged: bool = True,
-    ):
-        super().__init__()
-        self.steps, self.point_steps, self.learning_rate = steps, point_steps, learning_rate
-        self.means, self.folder, self.stop_diverged = means, folder, stop_diverged
-        self.state = {"history": [], "point": {}, "window": {}, "lowest": None}
-        self._noted = 0  # step up to which the metrics are noted
-        self._writer: Any = None
-
-    @property
-    def history(self) -> list[dict[str, float]]:
-        return self.state["history"]
-
-    def on_train_begin(self, logs: Scores | None = None) -> None:
-        self._noted = self.step
-
-    def is_due(self) -> bool:
-        return any(not self.step % every for every in (WINDOW, self.point_steps, self.steps))
-
-    def act(self) -> None:
-        self.before_save()
-        if self.step % self.point_steps == 0 or self.step == self.steps:
-            self.history.append(
-                {"step": self.step, "learning_rate": self._rate(), **_mean(self.state["point"])}
-            )
-            self.state["point"] = {}
-        if self.step % WINDOW == 0:
-            mean, lowest = _mean(self.state["window"])["loss"], self.state["lowest"]
-            if self.stop_diverged and lowest is not None and mean > lowest + DIVERGED:
-                raise self._failure(
-                    f"The loss must not rise. Received: a mean of {mean:.2f} over {WINDOW} steps "
-                    f"after one of {lowest:.2f}"
-                )
-            self.state |= {"window": {}, "lowest": mean if lowest is None else min(lowest, mean)}
-
-    def before_save(self) -> None:
-        """Adds the steps so far to the point and the window, since metrics aren't saved."""
-        steps = self.step - self._noted
-        if not steps:
-            return
-        found = {name: float(value) for name, value in self.model.get_metrics_result().items()}
-        means = self.means(found)
-        if not math.isfinite(means["loss"]):
-            raise self._failure(f"The loss must be a number. Received: {means['loss']}")
-        for part in ("point", "window"):
-            _add(self.state[part], means, steps)
-        self.model.reset_metrics()
-        self._noted = self.step
-        self._note(self.step, {**means, "learning_rate": self._rate()})
-
-    def note_scores(self, step: int, scores: Scores) -> None:
-        """Writes held-out scores for TensorBoard, and says them, where there is a folder."""
-        if self.folder is None:
-            return
-        self._note(step, {f"evaluation/{name}": value for name, value in scores.items()})
-        tqdm.write(f"step {step:,}, held out: {in_words(scores)}", file=sys.stderr)
-
-    def _note(self, step: int, values: Scores) -> None:
-        if self.folder is None:
-            return
-        import tensorflow as tf  # on other backends too: it reads the examples anyway
-
-        with tensorflow_errors(self.folder):
-            self._writer = self._writer or tf.summary.create_file_writer(str(self.folder))
-            with self._writer.as_default(step=step):
-                for name, value in values.items():
-                    tf.summary.scalar(name, value)
-            self._writer.flush()
-
-    def _rate(self) -> float:
-        return float(self.learning_rate(self.step - 1))
-
-    def _failure(self, text: str) -> Diverged:
-        return Diverged(
-            f"{text}, at step {self.step}. Give a lower learning rate or a longer warm-up."
-        )
-
-
-class ProgressLine(keras.callbacks.Callback):
-    """Shows the progress of `fit`, and its metrics now and then, while its context is open.
-
-    Args:
-        name: label of the bar.
-        total_steps: number of steps of the whole run.
-        step: number of steps trained before.
-        means: as for `Curve`.
-        stream: where to show it; default: standard error.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        total_steps: int,
-        step: int = 0,
-        means: Callable[[Scores], Scores] = dict,
-        stream: IO[str] | None = None,
-    ):
-        super().__init__()
-        self._stream, self._means = stream or sys.stderr, means
-        # The mean speed: a long evaluation doesn't distort the time left.
-        self._bar = bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
-        self._compiling = True
-        self._next = time.monotonic()  # the first step shows that all is well
-
-    def __enter__(self) -> "ProgressLine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._compiling:
-            self._show()
-        self._bar.close()
-
-    def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
-        self._logs: Scores = logs or {}
-        self._bar.update(self.model.steps_per_execution)
-        if self._compiling:  # the first step's time would distort the time left
-            self._bar.initial = self._bar.n
-            self._bar.unpause()
-            self._compiling = False
-        if time.monotonic() >= self._next:
-            self._show()
-
-    def _show(self) -> None:
-        terminal = self._stream.isatty()
-        self._next = time.monotonic() + (SECONDS_ON_A_TERMINAL if terminal else SECONDS_A_LINE)
-        self._bar.set_postfix_str(in_words(self._means(self._logs)), refresh=terminal)
-        if not terminal:
-            print(self._bar, file=self._stream, flush=True)
-
-
-def _add(sums: dict[str, float], means: Scores, steps: int) -> None:
-    for name, value in {**means, "steps": 1.0}.items():
-        sums[name] = sums.get(name, 0.0) + value * steps
-
-
-def _mean(sums: Mapping[str, float]) -> dict[str, float]:
-    return {name: value / sums["steps"] for name, value in sums.items() if name != "steps"}

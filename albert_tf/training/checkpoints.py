@@ -24,7 +24,6 @@ from albert_tf.errors import UserError
 from albert_tf.files import (
     locked,
     replace_files,
-    require_same,
     write_json,
     written_atomically,
 )
@@ -128,78 +127,85 @@ def digest(content: Any) -> str:
 
 
 def save_state(
-    folder: Path, model: PreTrainedModel, settings: Mapping[str, Any], progress: Mapping[str, Any]
+    folder: Path,
+    model: PreTrainedModel,
+    settings: Mapping[str, Any],
+    progress: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes what a run needs besides the model's weights, which `save_pretrained` writes there.
+    """Writes what a run needs in addition to the model's weights, which must be in the folder.
 
-    It is the optimizer and the seeds of dropout.
+    It is the optimizer's state and the dropout seeds.
 
     Args:
         folder: a model directory; the file isn't written atomically.
         settings: compared when the run is resumed.
         progress: JSON.
+        tensors: arrays of the progress, by names that aren't numbers.
     """
-    tensors = {name: ops.convert_to_numpy(variable) for name, variable in _variables(model).items()}
+    variables = _variables(model)
+    arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}
+    arrays |= tensors or {}
     described = {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)}
-    described[_CHECKSUM] = _checksum(tensors, described)
-    write_tensors(folder / STATE, tensors, described)
+    described[_CHECKSUM] = _checksum(folder, arrays, described)
+    write_tensors(folder / STATE, arrays, described)
 
 
-def read_state(
-    folder: Path, settings: Mapping[str, Any]
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Returns the tensors and the progress of `save_state`'s file.
 
+    Args:
+        folder: the checkpoint.
+        way_out: what to do about a damaged checkpoint, for messages.
     Raises:
-        UserError: it is damaged, or was saved with other settings; each is named.
+        UserError: the file, or the weights in the folder, are damaged.
     """
     path = folder / STATE
     try:
         tensors, saved = read_tensors(path)
-        if saved.pop(_CHECKSUM, None) != _checksum(tensors, saved):
-            raise UserError("") from ValueError("another checksum than when it was written")
+        if saved.pop(_CHECKSUM, None) != _checksum(folder, tensors, saved):
+            raise UserError("") from ValueError("its checksum has changed")
     except UserError as error:
         raise UserError(
-            f"The state of the run must be a whole file. Received: {path} ({error.__cause__}). "
-            f"Start again with force=True, or remove {folder}."
+            f"The checkpoint {folder} is incomplete or damaged: {error.__cause__}. {way_out}"
         ) from error
-    require_same(folder, json.loads(saved[_SETTINGS]), settings)
-    return tensors, json.loads(saved[_PROGRESS])
+    return tensors, {**json.loads(saved[_PROGRESS]), _SETTINGS: json.loads(saved[_SETTINGS])}
 
 
-def load_state(folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray]) -> None:
+def load_state(
+    folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray], way_out: str
+) -> None:
     """Restores a compiled model from its directory and the tensors of `read_state`.
 
     Raises:
-        UserError: they belong to another model, or the directory is damaged.
+        UserError: they belong to another model.
     """
     variables = _variables(model)
-    if variables.keys() != tensors.keys():
-        raise UserError(
-            f"{folder / STATE} belongs to another model or Keras version. Start again with "
-            f"force=True, or remove {folder}."
-        )
-    try:
-        stored = finder.find(folder).read()
-    except UserError as error:
-        raise UserError(f"{error} Or start again with force=True.") from error
+    if variables.keys() != {name for name in tensors if name.isdigit()}:
+        raise UserError(f"{folder} belongs to another model or Keras version. {way_out}")
+    stored = finder.find(folder).read()
     weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])
 
 
-def _checksum(tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
-    """Returns a checksum of the content of `save_state`'s file."""
+def _checksum(folder: Path, tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
+    """Returns a checksum of the content of `save_state`'s file, and of the folder's weights."""
     total = zlib.crc32(json.dumps(described, sort_keys=True).encode())
     for name in sorted(tensors):
-        total = zlib.crc32(
-            np.ascontiguousarray(tensors[name]).reshape(-1).view("uint8").data, total
-        )
+        array = np.ascontiguousarray(tensors[name]).reshape(-1)
+        total = zlib.crc32(array.view("uint8").data, total)
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.name != STATE:
+            total = zlib.crc32(path.read_bytes(), total)
     return str(total)
 
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
-    """Model and optimizer variables by place, without metrics and what `save_pretrained` writes."""
+    """Returns variables of model and optimizer by number.
+
+    Metrics, and what `save_pretrained` writes, are left out.
+    """
     optimizer = model.optimizer
     if not optimizer.built:  # a loss scaler would build itself anew
         optimizer.build(model.trainable_variables)

@@ -23,7 +23,7 @@ from albert_tf.errors import UserError
 from albert_tf.exported import ExportedModel, ExportedSimilarity
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.options import accepts_keywords
+from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.progress import Progress
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -180,6 +180,7 @@ def _predict_batches(
         yield from pool.map(predict, order[1:])
 
 
+@checks_numbers(temperature=POSITIVE, batch_size=COUNT)
 def soft_labels(
     teacher: str | os.PathLike[str],
     texts: Sequence[str],

@@ -14,7 +14,7 @@ import numpy as np
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig, is_size
-from albert_tf.data.pipeline import batches, filled_size, steps_per_epoch
+from albert_tf.data.pipeline import Batches, Share, steps_per_epoch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.registry import TrainingData
@@ -30,7 +30,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary
 from albert_tf.training import distribution, reports
-from albert_tf.training.callbacks import Curve, KeepBest
+from albert_tf.training.callbacks import KeepBest
 from albert_tf.training.checkpoints import (
     digest,
     publish,
@@ -38,6 +38,7 @@ from albert_tf.training.checkpoints import (
     steps_in,
     versions,
 )
+from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import predictions
 from albert_tf.training.options import (
     BALANCED,
@@ -121,6 +122,7 @@ def _train(options: FinetuningOptions, data: TrainingData, strategy: Any) -> dic
             micro_batches=options.micro_batches,
         )
     summary |= {"cut": rows.cut, "max_length": length}
+    rows.weight_by_class(class_weights(options, model.config, rows))
 
     replicas, is_chief = distribution.replicas(strategy), distribution.is_chief(strategy)
     checkpoints = options.output / CHECKPOINTS
@@ -150,16 +152,13 @@ def _train(options: FinetuningOptions, data: TrainingData, strategy: Any) -> dic
 
     def from_number(start: int) -> Any:
         parts = replicas * options.micro_batches
-        own = batches(
+        share = Share(parts, *distribution.hosts(strategy))
+        own = Batches(
             *(rows, recipe.batch_size, options.seed),
-            start=start,
-            endless=True,
-            class_weight=class_weights(options, model.config, rows),
-            parts=parts,
-            part=distribution.hosts(strategy),
+            share=share,
             jit_compile=model.jit_compile,
         )
-        return distribution.shared(own, strategy, filled_size(recipe.batch_size, parts))
+        return distribution.shared(own.endless(start), strategy, share.size(recipe.batch_size))
 
     resume = train(options, strategy, model, from_number, settings, curve, keep)
 

@@ -176,6 +176,11 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                 "--vocab-size is for random weights; others have their vocabulary. "
                 f"Received: --model {self.model}."
             )
+        if self.warmup is not None and self.warmup > 1 and not self.warmup.is_integer():
+            raise UserError(
+                "warmup must be a whole number of steps, or a share of all steps below 1. "
+                f"Received: {self.warmup}."
+            )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
                 "freeze must be embeddings, or a number of layers, 1 or more. "

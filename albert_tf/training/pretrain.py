@@ -26,7 +26,7 @@ from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import distribution, reports
-from albert_tf.training.callbacks import Curve, KeepBest
+from albert_tf.training.callbacks import KeepBest
 from albert_tf.training.checkpoints import (
     digest,
     publish,
@@ -34,6 +34,7 @@ from albert_tf.training.checkpoints import (
     versions,
     written_through,
 )
+from albert_tf.training.curve import Curve
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import train
 

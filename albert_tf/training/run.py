@@ -11,8 +11,10 @@ from albert_tf.models.task import TaskModel
 from albert_tf.options import save_options
 from albert_tf.outputs import CHECKPOINTS
 from albert_tf.training import distribution
-from albert_tf.training.callbacks import Curve, Diverged, KeepBest, ProgressLine, Resume
+from albert_tf.training.callbacks import KeepBest
+from albert_tf.training.curve import Curve, Diverged, ProgressLine
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions
+from albert_tf.training.saver import Saver
 
 
 def train(
@@ -24,7 +26,7 @@ def train(
     curve: Curve,
     keep: KeepBest | None,
     checkpoints: int = 1,
-) -> Resume:
+) -> Saver:
     """Trains the steps that are missing, and returns the callback that knows how many there were.
 
     Args:
@@ -40,7 +42,7 @@ def train(
             stays.
     """
     others = (curve, keep) if keep else (curve,)
-    resume = Resume(
+    resume = Saver(
         *(options.output / CHECKPOINTS, options.save_steps),
         keep=checkpoints,
         settings=settings,

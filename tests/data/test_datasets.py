@@ -131,7 +131,7 @@ def test_questions_and_answers(tiny_tokenizer, answerability):
     for features, labels in dataset:
         outputs = answerer(features)
         start, end = (
-            outputs[answerer.targets[name]].numpy().argmax(-1) == labels[name].numpy()
+            outputs[answerer.targets[name].output].numpy().argmax(-1) == labels[name].numpy()
             for name in ("start_positions", "end_positions")
         )
         right.extend(start & end)
@@ -176,8 +176,8 @@ def test_tags(tiny_tokenizer):
     ("words", "tags", "message"),
     [
         (["a b"], [[0, 1, 2]], "must be a list of words.* Received: 'a b' and"),
-        ([["a", "b"]], [[0]], r"a tag for each. Received: \['a', 'b'\] and \[0\]"),
-        ([["a"]], [["O"]], r"tags must be numbers of classes. Received: \['O'\]"),
+        ([["a", "b"]], [[0]], r"Received: \['a', 'b'\] and \[0\]"),
+        ([["a"]], [["O"]], r"class ids. Received: \['O'\]"),
         ([["a"]], [[0], [1]], "Received: 1 words, 2 tags"),
     ],
 )
@@ -199,7 +199,7 @@ def test_questions_to_predict_have_one_length(tiny_tokenizer):
 
 
 def test_weights_without_labels(tiny_tokenizer):
-    with pytest.raises(UserError, match="sample_weight weighs .* Received: no labels"):
+    with pytest.raises(UserError, match="sample_weight"):
         classification_dataset(tiny_tokenizer, ["a"], sample_weight=[2.0])
 
 

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pipeline import batch_order, batches, evaluation_order, steps_per_epoch
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.pipeline import (
+    Batches,
+    Share,
+    batch_order,
+    evaluation_order,
+    steps_per_epoch,
+)
+from albert_tf.data.tasks.rows import ArrayRows, Rows
 
 N, BATCH = 23, 4
 INPUTS = ("input_ids", "token_type_ids")
@@ -28,23 +34,18 @@ def test_each_epoch_has_every_row_once_in_another_order():
 
 
 def test_a_run_resumes_in_the_middle(data):
-    epoch = steps_per_epoch(N, BATCH)
-    assert epoch == 6
-    whole = list(itertools.islice(batches(data, BATCH, 1, endless=True), 2 * epoch + 3))
+    batches = Batches(data, BATCH, 1)
+    assert len(batches) == steps_per_epoch(N, BATCH) == 6
+    whole = [batches[number][1].tolist() for number in range(15)]
     order = [rows for number in (0, 1) for rows in batch_order(data.lengths, BATCH, 1, number)]
-    for rows, (_, found) in zip(order, whole, strict=False):
-        assert found.numpy().tolist() == rows.tolist()
-    for start in (1, epoch, epoch + 4):
-        rest = itertools.islice(batches(data, BATCH, 1, endless=True, start=start), 5)
-        for (_, expected), (_, found) in zip(whole[start:], rest, strict=False):
-            np.testing.assert_array_equal(found, expected)
+    assert whole[:12] == [rows.tolist() for rows in order]
+    for start in (1, 6, 10):
+        rest = itertools.islice(batches.endless(start), 5)
+        assert [found.numpy().tolist() for _, found in rest] == whole[start : start + 5]
 
 
-def test_no_generator_makes_memory_return_and_no_tuner_delays_the_end(data, monkeypatch):
-    monkeypatch.delattr(tf.data.Dataset, "from_generator")
-    assert len(list(batches(data, BATCH, 1, endless=True).take(2))) == 2
-    assert len(list(batches(data, BATCH, 1))) == steps_per_epoch(N, BATCH)
-    assert batches(data, BATCH, 1).options().autotune.enabled is False
+def test_no_tuner_delays_the_end_of_an_iterator(data):
+    assert Batches(data, BATCH, 1).epochs().options().autotune.enabled is False
 
 
 def test_evaluation_sees_every_row_once_by_length(data):
@@ -60,54 +61,60 @@ def test_texts_pairs_and_choices_share_batches_by_length(shape):
     lengths = np.random.default_rng(0).integers(3, 100, 400)
     arrays = {name: [np.ones((*shape, length)) for length in lengths] for name in INPUTS}
     rows = Rows(arrays, {"labels": [0] * 400}, pad_id=0)
-    found = [features["input_ids"].shape for features, _ in batches(rows, 8, 5)]
+    batches = Batches(rows, 8, 5)
+    found = [batches[number][0]["input_ids"].shape for number in range(len(batches))]
     padded = sum(size * length for size, *_, length in found)
     assert lengths.sum() < padded < 1.2 * lengths.sum()
 
 
 def test_epochs_are_the_stretches_of_an_endless_run(data):
-    epoch = steps_per_epoch(N, BATCH)
-    whole = [found for _, found in batches(data, BATCH, 1, endless=True).take(4 * epoch)]
-    by_epochs = batches(data, BATCH, 1, start=epoch)
-    assert len(by_epochs) == epoch
-    found = [labels for _ in range(3) for _, labels in by_epochs]
-    for one, other in zip(whole[epoch:], found, strict=True):
-        np.testing.assert_array_equal(one, other)
+    batches = Batches(data, BATCH, 1)
+    whole = [batches[number][1].tolist() for number in range(24)]
+    batches.next_epoch = 1
+    by_epochs = batches.epochs()
+    assert len(by_epochs) == 6 and by_epochs.batches is batches
+    found = [labels.numpy().tolist() for _ in range(2) for _, labels in by_epochs]
+    assert found == whole[6:18]
+    batches.next_epoch = 3
+    assert [labels.numpy().tolist() for _, labels in by_epochs] == whole[18:]
 
 
 @pytest.mark.parametrize("kind", ["int32", "float32"])
 def test_batches_that_several_share_are_filled_up(data, kind):
     """Rows that fill up change no sum over the labels that count; hosts share each batch."""
     data.labels["labels"] = [np.asarray(label, kind) for label in data.labels["labels"]]
-    plain = batches(data, BATCH, 1, endless=True).take(7)
-    whole = list(batches(data, BATCH, 1, endless=True, parts=6).take(7))
-    hosts = [
-        batches(data, BATCH, 1, endless=True, parts=6, part=(number, 2)).take(7)
-        for number in range(2)
-    ]
-    for (_, expected), batch, *parts in zip(plain, whole, *hosts, strict=True):
-        features, labels, *weights = (
-            part["input_ids"].numpy() if isinstance(part, dict) else part.numpy() for part in batch
-        )
+    plain, whole = Batches(data, BATCH, 1), Batches(data, BATCH, 1, share=Share(6))
+    hosts = [Batches(data, BATCH, 1, share=Share(6, host, 2)) for host in range(2)]
+    for number in range(7):
+        _, expected = plain[number]
+        features, labels, *weights = batch = whole[number]
         count, size = len(expected), len(labels)
-        assert size == len(features) == 6 > count
+        assert size == len(features["input_ids"]) == 6 > count
         np.testing.assert_array_equal(labels[:count], expected)
         if kind == "int32":
             assert not weights and (labels[count:] == -100).all()
         else:
             np.testing.assert_allclose(weights[0], [6 / count] * count + [0] * (6 - count))
-        for number, values in enumerate(tf.nest.flatten(batch)):
-            own = [tf.nest.flatten(part)[number] for part in parts]
+        parts = [tf.nest.flatten(host[number]) for host in hosts]
+        for values, *own in zip(tf.nest.flatten(batch), *parts, strict=True):
             np.testing.assert_array_equal(np.concatenate(own), values)
             assert len(own[0]) == 3
 
 
-def test_weights_of_examples_and_of_classes(data):
+def test_weights_of_classes(data):
     data.labels["labels"] = [np.int32(number % 3) for number in range(N)]
-    by_row = batches(data, BATCH, 1, shuffle=False, sample_weight=np.arange(N))
-    assert np.concatenate([weights for *_, weights in by_row]).tolist() == list(range(N))
-    by_class = batches(data, BATCH, 1, shuffle=False, class_weight=[0.5, 1, 4], parts=3)
-    for _, labels, weights in by_class:
-        known = labels.numpy() >= 0
-        expected = np.array([0.5, 1, 4])[labels.numpy()[known]]
-        np.testing.assert_array_equal(weights.numpy()[known], expected)
+    data.weight_by_class([0.5, 1, 4])
+    batches = Batches(data, BATCH, 1, shuffle=False, share=Share(3))
+    for number in range(len(batches)):
+        _, labels, weights = batches[number]
+        expected = np.array([0.5, 1, 4])[labels[labels >= 0]]
+        np.testing.assert_array_equal(weights[labels >= 0], expected)
+
+
+def test_arrays_are_shuffled_evenly():
+    """A row's place in the first batches doesn't depend on its neighbors."""
+    rows = ArrayRows({"input_ids": np.arange(N)[:, None]}, np.arange(N), None)
+    batches = Batches(rows, BATCH, 1)
+    found = np.concatenate([batches[number][1] for number in range(len(batches))])
+    assert sorted(found) == list(range(N)) and (np.diff(found) == 1).sum() < 5
+    assert batches[0][0]["input_ids"][:, 0].tolist() == found[:BATCH].tolist()

@@ -91,7 +91,7 @@ def test_a_label_in_both_places(task, task_model):
     task_model.compile("sgd", run_eagerly=EAGERLY)
     names = list(task.labels)
     for fit in (task_model.fit, task_model.evaluate, task_model.train_on_batch):
-        with pytest.raises(UserError, match=f"given once.* Received: {names[-1]} twice"):
+        with pytest.raises(UserError, match=f"each label once. Received: {names[-1]}"):
             fit({**task.inputs, **task.labels}, {names[-1]: task.labels[names[-1]]})
     with pytest.raises(ValueError, match="labels are labels|labels are start.*Received also: sop"):
         task_model.evaluate(task.inputs, {**task.labels, "sop": task.labels[names[0]]})
@@ -166,7 +166,8 @@ def test_weights_and_metrics_by_label(task, task_model):
     """They are dicts by label or by output, or in the order of the labels."""
     if task.config.get("answerability"):
         pytest.skip("takes its labels among the features")
-    names, single = list(task_model.targets.values()), len(task.labels) == 1
+    names = [target.output for target in task_model.targets.values()]
+    single = len(task.labels) == 1
     generator = np.random.default_rng(4)
     weights = {name: generator.random(4).astype("float32") for name in task.labels}
     task_model.compile("sgd", run_eagerly=EAGERLY)
@@ -282,15 +283,9 @@ def test_thresholds_stay_where_only_the_pooler_is_new(masked_lm, tmp_path):
 
 
 def test_tokenizers_in_keras_files(tiny_tokenizer, masked_lm, tmp_path):
-    """One that was only loaded stays out: reading a published vocabulary takes seconds."""
     tiny_tokenizer.model_max_length = 9
     masked_lm.tokenizer = tiny_tokenizer
     masked_lm.save(tmp_path / "model.keras")
     for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(masked_lm)):
         assert again.tokenizer.model_bytes == tiny_tokenizer.model_bytes
         assert again.tokenizer.model_max_length == 9
-    masked_lm.save_pretrained(tmp_path)
-    loaded = AlbertForMaskedLM.from_pretrained(tmp_path)
-    loaded.save(tmp_path / "without.keras")
-    assert loaded._tokenizer is None
-    assert keras.models.load_model(tmp_path / "without.keras").tokenizer is None

@@ -84,7 +84,7 @@ def test_texts_and_names_in_place_of_numbers(shallow_config, small_features):
     for form in (list, np.array, lambda values: np.array(values, object)):
         with pytest.raises(UserError, match=message):
             model.fit(small_features, form(names), verbose=0)
-        with pytest.raises(UserError, match="Texts need the model's tokenizer. .*tokenizer ="):
+        with pytest.raises(UserError, match="model.tokenizer = "):
             model.fit(form(texts), np.array([0, 2]), verbose=0)
         with pytest.raises(UserError, match="must be numbers. Received: 'A quiet film.', … as x"):
             AlbertForMaskedLM(shallow_config).predict(form(texts), verbose=0)

@@ -61,7 +61,7 @@ def test_groups_that_end_at_a_depth(small_config, fields, depth):
         ({"num_hidden_groups": 2}, 7, "6 layers in 2 groups, share='all', has no depth 7"),
         ({"num_hidden_groups": 2}, 4, "has no depth 4"),
         ({"share": "ffn"}, 2, "has no depth 2"),
-        ({}, 0, "between 1 and 1024. Received: num_hidden_layers=0"),
+        ({}, 0, "1 or more. Received: 0"),
     ],
 )
 def test_depths_that_no_configuration_describes(small_config, fields, depth, message):

@@ -1,4 +1,4 @@
-"""Training in Keras' ways; docs/keras.md runs callbacks, searches, and loops of your own."""
+"""Training in Keras's ways; docs/keras.md runs texts, callbacks, and heads of your own."""
 
 import functools
 
@@ -107,7 +107,7 @@ def test_arrays_alone_are_shuffled(load, features, monkeypatch):
     dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(4)
     model.fit(dataset)
     model.fit(dataset, shuffle=True)
-    assert given == [True, False, True]
+    assert given == [True, False, False]
 
 
 class Stop(keras.callbacks.Callback):
@@ -179,7 +179,7 @@ def test_weights_of_classes_and_examples(load, features):
 def test_weights_of_classes_need_a_class_for_each_example(load, features, cls):
     model = load(cls)
     model.compile("sgd")
-    with pytest.raises(UserError, match=f"one class for each example. .* for {cls.__name__}"):
+    with pytest.raises(UserError, match=f"class_weight .* {cls.__name__}"):
         model.fit(features, class_weight={0: 2.0}, verbose=0)
 
 
@@ -188,7 +188,7 @@ def test_weights_of_classes_are_not_for_several_labels(folder, features):
     model = AlbertForSequenceClassification.from_pretrained(folder, **several)
     model.compile("sgd")
     labels = np.eye(3, dtype="float32")[LABELS]
-    with pytest.raises(UserError, match="one class for each example"):
+    with pytest.raises(UserError, match="class_weight"):
         model.fit(features, labels, class_weight={0: 2.0}, verbose=0)
 
 
@@ -212,9 +212,7 @@ def test_an_evaluation_within_fit_may_have_other_labels(load, features):
 
 
 def test_weights_of_losses_need_losses(load):
-    with pytest.raises(
-        UserError, match="loss_weights without loss. Give a loss for each of logits"
-    ):
+    with pytest.raises(UserError, match="loss_weights .* each of logits"):
         load().compile(loss_weights=[2.0])
 
 
@@ -223,7 +221,7 @@ def test_several_labels_outside_0_and_1(folder, features):
     model = AlbertForSequenceClassification.from_pretrained(folder, **several)
     model.compile("sgd")
     for label in (-100, 7):
-        with pytest.raises(ValueError, match=f"must be 0 or 1, or between. Received: {label}"):
+        with pytest.raises(ValueError, match=f"between 0 and 1. Received: {label}"):
             model.evaluate(features, np.array([[1, 0, label]] * 12), verbose=0)
 
 

@@ -193,7 +193,7 @@ def test_no_rows(reader, nothing):
     """No answers; nothing to learn from."""
     assert reader.predict(nothing, verbose=0)["logits"].shape == (0, 3)
     for method in (reader.fit, reader.evaluate):
-        with pytest.raises(UserError, match="need examples. Received: no rows"):
+        with pytest.raises(UserError, match="at least one example"):
             method(nothing, np.zeros(0, "int32"), verbose=0)
 
 
@@ -261,7 +261,7 @@ def test_names_of_labels(reader, encode):
         ([0, None], "must be numbers.*Received: None"),
         ([0, NAN], "must be numbers.*Received: nan"),
         ([0, 3], "classes from 0 to 2.*Received: 3"),
-        (None, "needs labels, as `y` or among the features"),
+        (None, "requires labels, as `y` or among the features"),
     ],
 )
 def test_labels_of_texts_that_are_refused(reader, encode, labels, message):
@@ -296,8 +296,8 @@ def test_weights_of_classes_by_name(reader):
     ("weights", "message"),
     [
         ([1.0, 2.0], r"must be a dict.*dict\(enumerate\(weights\)\). Received: \[1.0, 2.0\]"),
-        ({"good": 2.0}, "must be numbers of classes, or .*: LABEL_0, .*Received: 'good'"),
-        ({3: 2.0}, "must be numbers of classes.*Received: 3"),
+        ({"good": 2.0}, "LABEL_0, .*Received: 'good'"),
+        ({3: 2.0}, "Received: 3"),
         ({1: None}, "0 or more. Received: None for 1"),
         ({1: NAN}, "0 or more. Received: nan for 1"),
         ({1: -1}, "0 or more. Received: -1 for 1"),

@@ -46,7 +46,7 @@ def test_arguments_that_change_nothing(model, small_features):
         ({"return_dict": False}, "True or left out. .*Use outputs.to_tuple"),
         ({"head_mask": np.ones((3, 5))}, "None or left out. Received: head_mask"),
         ({"labels": ["no", "yes"]}, "numbers. Received: 'no', … as labels"),
-        ({"labels": [[0, 1], [1]]}, "rows of one length.*Pad them with -100"),
+        ({"labels": [[0, 1], [1]]}, "labels must have the same length.*-100"),
     ],
 )
 def test_arguments_that_say_what_to_do(model, small_features, argument, message):
@@ -79,7 +79,7 @@ def test_options_of_from_pretrained_that_say_what_to_do(model, tmp_path, option,
 def test_the_losses_of_compile(shallow_config, small_features):
     model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd", loss=model.compute_loss, run_eagerly=True)
-    with pytest.raises(UserError, match="without a loss trains.*labels=labels.* computes it"):
+    with pytest.raises(UserError, match="labels=labels"):
         model.fit(small_features, np.array([0, 2]), verbose=0)
 
 

@@ -56,10 +56,10 @@ def test_gradient_checkpointing_is_kept(model):
         assert again.albert.encoder.gradient_checkpointing
 
 
-def test_an_unshared_copy_keeps_what_belongs_to_the_model(model, shallow_config):
+def test_an_unshared_copy_keeps_what_belongs_to_the_model(model, tiny_tokenizer):
     model.newly_initialized = ["classifier"]
     assert unshare(model).newly_initialized == ["classifier"]
-    model.tokenizer = object()
+    model.tokenizer = tiny_tokenizer
     assert unshare(model).tokenizer is model.tokenizer
 
 
@@ -84,13 +84,18 @@ def test_ids_of_any_type(model, small_features, dtype):
     np.testing.assert_array_equal(model(ids).logits, model(small_features).logits)
 
 
-def test_weights_need_labels_as_y(model, small_features):
-    model.compile("sgd", run_eagerly=True)
+def test_weights_of_labels_among_the_features(shallow_config, small_features, scrambled):
+    """Keras would drop them."""
+    dropout = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
+    config = shallow_config.replace(**dict.fromkeys(dropout, 0.0))
+    model = scrambled(AlbertForSequenceClassification(config))
+    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     examples = {**small_features, "labels": LABELS}
-    with pytest.raises(ValueError, match="sample_weight need labels as `y`"):
-        model.fit(examples, sample_weight=np.zeros(2), verbose=0)
-    with pytest.raises(ValueError, match="class_weight need labels as `y`"):
-        model.fit(examples, class_weight={0: 1.0}, verbose=0)
+    for weights in ({"sample_weight": np.array([2.0, 0.5])}, {"class_weight": {0: 2.0, 2: 0.5}}):
+        found = model.fit(examples, **weights, verbose=0).history["loss"]
+        expected = model.fit(small_features, LABELS, **weights, verbose=0).history["loss"]
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert found != pytest.approx([float(model(examples).loss)], rel=1e-3)
 
 
 def test_weights_of_one_column_or_a_list(model, small_features):
@@ -106,7 +111,7 @@ def test_weights_of_one_column_or_a_list(model, small_features):
 
 def test_one_hot_labels_are_refused_unless_they_are_probabilities(model, small_features):
     one_hot = np.eye(3)[LABELS]
-    with pytest.raises(ValueError, match="numbers of classes.*argmax"):
+    with pytest.raises(ValueError, match="argmax"):
         model(small_features, labels=one_hot.astype("int32"))
     expected = pytest.approx(float(model(small_features, labels=LABELS).loss), rel=1e-5)
     assert float(model(small_features, labels=one_hot).loss) == expected
@@ -176,7 +181,7 @@ def test_fit_takes_a_tokenizers_result(model, small_features):
         examples = (features, LABELS)
         history = model.fit(*examples, validation_data=examples, verbose=0).history
         assert history["val_loss"] == [expected]
-    with pytest.raises(ValueError, match="input_ids must have rows of one length.*tokenizer"):
+    with pytest.raises(ValueError, match="input_ids .*tokenizer"):
         model.fit({"input_ids": [[2, 3], [2]]}, LABELS, verbose=0)
 
 
@@ -218,16 +223,11 @@ def test_a_summary_has_shapes(shallow_config, cls, shape):
 
 @pytest.mark.parametrize(("name", "value"), [("input_ids", -1), ("token_type_ids", 2)])
 def test_ids_outside_the_table_in_a_compiled_call(model, small_features, name, value):
-    """Keras' lookup would answer as for the last row. JAX has no errors in graphs."""
+    """Keras's lookup would return the last row."""
     wrong = {**small_features, name: small_features[name].copy()}
     wrong[name][0, 1] = value
-    if keras.backend.backend() == "jax":
-        found = model.predict(wrong, verbose=0)["logits"]
-        assert np.isnan(found[0]).all()
-        assert np.isfinite(found[1]).all()
-    else:
-        with pytest.raises(Exception, match=r"not in \[0, |must lie in \[0, "):
-            model.predict(wrong, verbose=0)
+    with pytest.raises(ValueError, match=rf"{name} must lie in \[0, "):
+        model.predict(wrong, verbose=0)
 
 
 @pytest.mark.parametrize(

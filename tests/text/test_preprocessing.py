@@ -188,7 +188,7 @@ def test_texts_without_partners(plain, count):
     [
         ("unbaked", {}, r"must be baked.*AlbertTokenizer\(vocab_file\)"),
         ("spiece.model", {}, "the bytes of a baked model, or a tokenizer"),
-        ("plain", {"max_length": 2}, "at least 3, for the special tokens of a pair. Received: 2"),
+        ("plain", {"max_length": 2}, "3 or more. Received: 2"),
         ("plain", {"padding": True}, "'max_length' or 'longest'. Received: True"),
     ],
 )

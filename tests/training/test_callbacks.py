@@ -15,15 +15,9 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training import callbacks
-from albert_tf.training.callbacks import (
-    DIVERGED,
-    WINDOW,
-    Curve,
-    KeepBest,
-    ProgressLine,
-    Resume,
-)
+from albert_tf.training import curve as curves
+from albert_tf.training.callbacks import KeepBest, Resume
+from albert_tf.training.curve import DIVERGED, WINDOW, Curve, ProgressLine
 
 pytestmark = pytest.mark.tensorflow
 
@@ -185,12 +179,12 @@ def classifier(seed=1, vocab_size=31):
 
 
 def run(model, resume, *others, steps=12):
-    """Trains the missing ones of some steps, whose data depend on their number."""
+    """Trains some steps, whose data depend on their number."""
     generator = np.random.default_rng(2)
     ids = generator.integers(5, 31, (12, 2, 7)).astype("int32")
     labels = generator.integers(0, 2, (12, 2)).astype("int32")
-    data = tf.data.Dataset.from_tensor_slices((ids, labels)).skip(resume.step)
-    options = {"steps_per_epoch": steps - resume.step, "shuffle": False, "verbose": 0}
+    data = tf.data.Dataset.from_tensor_slices((ids, labels)).repeat()
+    options = {"steps_per_epoch": steps, "shuffle": False, "verbose": 0}
     model.fit(data, callbacks=[*others, resume], **options)
 
 
@@ -224,49 +218,6 @@ def test_a_signal_saves_and_the_same_program_goes_on(tmp_path, ctrl_c_enabled, n
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_a_run_by_epochs_goes_on_after_the_last_one(tiny_tokenizer, tmp_path):
-    """The order of texts is that of the epoch; a crash in mid-epoch loses its start."""
-    texts = [f"{word} film {number}" for number in range(4) for word in ("good", "bad")]
-    labels, folder = [1, 0] * 4, tmp_path / "run"
-
-    def train(folder, *others):
-        model = classifier(3, len(tiny_tokenizer))
-        model.tokenizer = tiny_tokenizer
-        resume = Resume(folder)
-        options = {"epochs": 2, "initial_epoch": resume.epoch, "batch_size": 4, "verbose": 0}
-        model.fit(texts, labels, callbacks=[*others, resume], **options)
-        return model
-
-    def crash(batch, logs):
-        if Resume(folder).epoch == 1:
-            raise InterruptedError
-
-    whole = train(tmp_path / "whole")
-    with pytest.raises(InterruptedError):
-        train(folder, keras.callbacks.LambdaCallback(on_train_batch_end=crash))
-    assert Resume(folder).epoch == 1
-    resumed = train(folder)
-    for one, other in zip(weights(resumed), weights(whole), strict=True):
-        np.testing.assert_array_equal(one, other)
-    with pytest.raises(UserError, match="has 2 epochs of this run. .*initial_epoch=resume.epoch"):
-        resumed.fit(texts, labels, callbacks=[Resume(folder)], verbose=0)
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_other_callbacks_states_are_saved(tmp_path):
-    keep = KeepBest(scored(0.5, 0.4, 0.3, 0.2, 0.1), None, 3)
-    run(classifier(), Resume(tmp_path, save_steps=4, others=[keep]), keep)
-    again = KeepBest(scored(), None, 3)
-    resume = Resume(tmp_path, save_steps=4, others=[again])
-    assert again.state == keep.state and again.step == resume.step == 12
-    assert [path.name for path in resume.found()] == ["step-00000012"]
-    with pytest.raises(UserError, match="seed was nothing, is 3"):
-        Resume(tmp_path, settings={"seed": 3})
-    with pytest.raises(UserError, match="as many `others` .*Received: 0; .* has 1"):
-        Resume(tmp_path)
-
-
-@pytest.mark.usefixtures("without_graphs")
 def test_adapters_are_refused(tmp_path):
     model = classifier()
     model.albert.encoder.blocks[0].attention.query.enable_lora(2)
@@ -277,7 +228,7 @@ def test_adapters_are_refused(tmp_path):
 def test_progress_is_shown_at_intervals_and_at_the_end(model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     clock, stream = [1000.0], io.StringIO()
-    monkeypatch.setattr(callbacks.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(curves.time, "monotonic", lambda: clock[0])
     with ProgressLine("training", 400, stream=stream) as line:
         line.set_model(model)
         for step in range(1, 42):

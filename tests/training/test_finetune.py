@@ -23,7 +23,8 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.outputs import RUN
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.training.callbacks import Curve, KeepBest
+from albert_tf.training.callbacks import KeepBest
+from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
 from albert_tf.training.options import FinetuningOptions

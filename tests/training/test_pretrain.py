@@ -23,9 +23,9 @@ from albert_tf.outputs import RUN
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain as training
-from albert_tf.training.callbacks import Resume
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
+from albert_tf.training.saver import Saver
 from tests.conftest import SENTENCES
 from tests.training.test_finetune import assert_batches_begin_at_any
 
@@ -150,7 +150,7 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
     monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
     monkeypatch.setattr(
-        "albert_tf.training.run.Resume", lambda *a, **named: Resume(*a, **named | second)
+        "albert_tf.training.run.Saver", lambda *a, **named: Saver(*a, **named | second)
     )
     few = {"steps": 4, "save_steps": 2, "eval_data": None, "eval_steps": None}
     with locked(tmp_path / "model"):

@@ -40,7 +40,7 @@ from albert_tf.data.corpus.reading import (
     readable,
 )
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import Checked, option
+from albert_tf.options import COUNT, Checked, check_number, option
 
 JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
 PASSAGE = 4096  # most bytes of a passage in a sample, a few paragraphs: small beside any sample
@@ -79,6 +79,7 @@ class CorpusOptions(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_number("max_document_bytes", self.max_document_bytes, COUNT)
         if not _LANGUAGE.fullmatch(self.language):
             raise UserError(
                 "language must be a code such as en, zh-classical or be_tarask. "

@@ -24,6 +24,7 @@ from albert_tf.data.pretraining.sources import (
     stored_records,
 )
 from albert_tf.errors import UserError
+from albert_tf.options import COUNT, NOT_NEGATIVE, check_number, checks_numbers
 from albert_tf.tasks import (
     ATTENTION_MASK,
     INPUT_IDS,
@@ -52,6 +53,7 @@ Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 traced_as_written = tf.autograph.experimental.do_not_convert
 
 
+@checks_numbers(batch_size=COUNT, seed=NOT_NEGATIVE, start=NOT_NEGATIVE, shuffle_records=COUNT)
 def pretraining_batches(
     source: Path | Sequence[Path] | RecordFiles,
     batch_size: int,
@@ -99,8 +101,9 @@ def pretraining_batches(
         UserError: an error of `find_records`; too few records; an argument out of its range.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
-    _check(batch_size=(batch_size, 1), start=(start, 0), seed=(seed, 0))
     index, count = part
+    for number in part:
+        check_number("part", number, NOT_NEGATIVE)
     if not 0 <= index < count or batch_size % count:
         raise UserError(
             "part must be (index, count) with an index in [0, count), and batch_size a multiple of "
@@ -133,6 +136,7 @@ def pretraining_batches(
     return _parsed(raw, files, multiple, tf.data.INFINITE_CARDINALITY)
 
 
+@checks_numbers(batch_size=COUNT, seed=NOT_NEGATIVE)
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
@@ -143,7 +147,6 @@ def evaluation_batches(
         seed: seed of the masks.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
-    _check(batch_size=(batch_size, 1), seed=(seed, 0))
     records = _read(files, tf.range(len(files.paths)), files_at_once=1)
     raw = records.batch(batch_size).map(
         lambda numbers, records: (_keys(seed, tf.constant(0), numbers), records)
@@ -229,12 +232,6 @@ def _fault(records: list[bytes], files: RecordFiles) -> str | None:
     else:
         return None
     return f"{RULE} whole examples for pretraining, all of one size. Received: {received}"
-
-
-def _check(**least: tuple[int, int]) -> None:
-    for name, (value, lowest) in least.items():
-        if value < lowest:
-            raise UserError(f"{name} must be {lowest} or more. Received: {value}.")
 
 
 def _child(key: Any, *numbers: Any) -> tf.Tensor:

@@ -142,7 +142,7 @@ class Unmasked(NamedTuple):
     Attributes:
         ids: int32 `[R, T]`, `[CLS] A [SEP] B [SEP]` and padding.
         lengths: int32 `[R]`, tokens without padding.
-        first: int32 `[R]`, tokens of `[CLS] A [SEP]`.
+        first: int32 `[R]`, tokens of `[CLS] A [SEP]`; for a single segment `lengths`.
     """
 
     ids: Any
@@ -245,7 +245,8 @@ def _words(rows: Unmasked, keys: Any, table: WordTable, options: ExampleOptions,
     for limit in limits:
         ends += xp.cast(drawn >= limit, np.int32)
     ends = xp.minimum(ends, xp.where(visit_order < separators[0], *separators))
-    return _Words(bounds, numbers, separators[1] - 2, visit_order, ends, len(limits) + 1)
+    counts = xp.cast(xp.sum(xp.cast(is_word, np.int32), 1, keepdims=True), np.int32)
+    return _Words(bounds, numbers, counts, visit_order, ends, len(limits) + 1)
 
 
 def _budget(lengths: Any, options: ExampleOptions, xp: Any) -> Any:

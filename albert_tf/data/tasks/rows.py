@@ -1,11 +1,14 @@
 """Encoded examples, and their padded batches."""
 
+import copy
+import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.errors import UserError
 from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
 from albert_tf.text.encoding import padded_length
 
@@ -31,7 +34,9 @@ class Rows:
         details: for each row, data that reading the model's outputs needs.
     Attributes:
         lengths: int `[N]`, T of each row.
-        cut: rows that had more tokens than fit.
+        weights: for each row, the weight of its labels: a number, or an array in their shape; None
+            without weights.
+        cut: number of rows that were truncated.
     """
 
     def __init__(
@@ -44,15 +49,18 @@ class Rows:
         tags: bool = False,
         details: Sequence[Any] = (),
     ):
-        self.arrays = {
+        self.arrays: dict[str, Any] = {
             name: [np.asarray(row, "int32") for row in rows] for name, rows in arrays.items()
         }
-        self.labels = {name: [_label(row) for row in rows] for name, rows in labels.items()}
+        self.labels: dict[str, Any] = {
+            name: [_label(row) for row in rows] for name, rows in labels.items()
+        }
         self._ids = self.arrays[INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
-        self.label_inputs, self._tags = tuple(label_inputs), tags
+        self.label_inputs, self.has_tags = tuple(label_inputs), tags
         self.details, self.cut = details, 0
+        self.weights: Any = None
         self._fills = {INPUT_IDS.name: pad_id}
 
     def warn_of_cut(self, max_length: int) -> None:
@@ -67,35 +75,128 @@ class Rows:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def in_epoch(self, epoch: int, seed: int) -> "Rows":
+        """Returns the rows as an epoch reads them; only masked texts differ between epochs."""
+        return self
+
     def batch(
         self, rows: np.ndarray, jit_compile: bool = False
-    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, and labels.
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray | None]:
+        """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, labels, and weights.
 
-        With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows:
-        the model may have no position beyond it. Padding has the mask 0, and the label -100.
+        With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows,
+        because the model may have no position beyond it. Padding has the mask 0, the label -100,
+        and the weight 0.
         """
-        length = self._length(rows, jit_compile)
-        labels = {
-            name: _padded([values[row] for row in rows], IGNORED, length if self._tags else None)
-            for name, values in self.labels.items()
-        }
-        inputs = self.inputs(rows, jit_compile)
-        return {**inputs, **{name: labels[name] for name in self.label_inputs}}, labels
+        features = self.inputs(rows, jit_compile)
+        length = features[INPUT_IDS.name].shape[-1] if self.has_tags else None
+
+        def padded(values: Sequence[np.ndarray], fill: int) -> np.ndarray:
+            return _padded([values[row] for row in rows], fill, length)
+
+        labels = {name: padded(values, IGNORED) for name, values in self.labels.items()}
+        features |= {name: labels[name] for name in self.label_inputs}
+        return features, labels, None if self.weights is None else padded(self.weights, 0)
 
     def inputs(self, rows: np.ndarray, jit_compile: bool = False) -> dict[str, np.ndarray]:
         """Returns the features of `batch` without labels."""
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
         arrays.setdefault(ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows])
-        length = self._length(rows, jit_compile)
+        length = padded_length(int(self.lengths[rows].max()), jit_compile)
+        length = min(length, int(self.lengths.max()))
         return {
             name: _padded(values, self._fills.get(name, 0), length)
             for name, values in arrays.items()
         }
 
-    def _length(self, rows: np.ndarray, jit_compile: bool) -> int:
-        length = padded_length(int(self.lengths[rows].max()), jit_compile)
-        return min(length, int(self.lengths.max()))
+    def weight_by_class(self, weights: Sequence[float] | None) -> None:
+        """Sets the weight of each label to that of its class; None changes nothing."""
+        if weights is not None:
+            by_class = np.asarray(weights, "float32")
+            (labels,) = self.labels.values()
+            self.weights = [by_class[np.maximum(label, 0)] for label in labels]
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of features, labels, and weights, in hexadecimal."""
+        total = hashlib.sha256()
+        weights = (
+            self.weights if isinstance(self.weights, dict) else {"weights": self.weights or ()}
+        )
+        for columns in (self.arrays, self.labels, weights):
+            for name, column in columns.items():
+                total.update(name.encode())
+                for row in column:
+                    total.update(repr(np.shape(row)).encode())
+                    total.update(np.ascontiguousarray(row).tobytes())
+        return total.hexdigest()
+
+    def split(self, share: float) -> "tuple[Rows, Rows]":
+        """Returns the rows of the first examples, and those of the last `share` of them.
+
+        Raises:
+            UserError: one of the two would be empty.
+        """
+        count = int(self.examples.max()) + 1
+        at = int(count * (1 - share))
+        if not 0 < at < count:
+            raise UserError(
+                f"validation_split={share} leaves no examples for training or for validation. "
+                f"Received: {count} examples."
+            )
+        is_first = self.examples < at
+        return self.select(np.flatnonzero(is_first)), self.select(np.flatnonzero(~is_first))
+
+    def select(self, rows: np.ndarray) -> "Rows":
+        """Returns some of the rows."""
+        chosen = copy.copy(self)
+        chosen.arrays, chosen.labels = (
+            {name: [values[row] for row in rows] for name, values in each.items()}
+            for each in (self.arrays, self.labels)
+        )
+        chosen._ids = chosen.arrays[INPUT_IDS.name]
+        chosen.lengths, chosen.examples = self.lengths[rows], self.examples[rows]
+        chosen.details = [self.details[row] for row in rows] if len(self.details) else ()
+        if self.weights is not None:
+            chosen.weights = [self.weights[row] for row in rows]
+        return chosen
+
+
+class ArrayRows(Rows):
+    """Examples that are padded arrays already.
+
+    Args:
+        features: arrays by name, `[N, …]`.
+        labels: an array, or arrays by target; None without labels.
+        weights: sample weights in the same form; None without weights.
+    """
+
+    def __init__(self, features: Mapping[str, Any], labels: Any, weights: Any):
+        self.arrays = {name: np.asarray(values) for name, values in features.items()}
+        self.labels = {} if labels is None else _by_name(labels)
+        self.weights = None if weights is None else _by_name(weights)
+        self.examples = np.arange(len(next(iter(self.arrays.values()))))
+        self.lengths = np.zeros(len(self.examples), int)  # all are equally long
+        self.has_tags = False
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def batch(self, rows: np.ndarray, jit_compile: bool = False) -> Any:
+        features, labels = (
+            {name: values[rows] for name, values in each.items()}
+            for each in (self.arrays, self.labels)
+        )
+        weights = self.weights and {name: values[rows] for name, values in self.weights.items()}
+        return features, labels, weights if len(labels) > 1 else weights and weights["labels"]
+
+    def select(self, rows: np.ndarray) -> "ArrayRows":
+        features, labels, weights = self.batch(rows)
+        return ArrayRows(features, labels, weights)
+
+
+def _by_name(values: Any) -> dict[str, np.ndarray]:
+    named = values if isinstance(values, Mapping) else {"labels": values}
+    return {name: np.asarray(each) for name, each in named.items()}
 
 
 def _label(value: Any) -> np.ndarray:

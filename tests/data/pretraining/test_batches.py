@@ -264,10 +264,10 @@ def test_a_data_service_gives_the_same_batches(dynamic):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch_size": 0}, "batch_size must be 1 or more. Received: 0"),
+        ({"batch_size": 0}, "batch_size must be .* Received: 0"),
         ({"batch_size": 5, "part": (0, 2)}, r"count. Received: part=\(0, 2\), batch_size=5"),
         ({"batch_size": 6, "part": (2, 2)}, r"Received: part=\(2, 2\), batch_size=6"),
-        ({"batch_size": 4, "start": -1}, "start must be 0 or more. Received: -1"),
+        ({"batch_size": 4, "start": -1}, "start must be .* Received: -1"),
     ],
 )
 def test_arguments_out_of_their_range_are_refused(static, given, message):

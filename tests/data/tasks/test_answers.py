@@ -67,7 +67,7 @@ def test_windows_without_the_whole_answer_have_cls(tiny_tokenizer):
     assert set(found[len(first) :]) == {0} and len(found) > len(first) + 1
     impossible = [float(label) for label in rows.labels["is_impossible"]]
     assert impossible == [float(text == 0) for text in found]
-    inputs, labels = rows.batch(np.arange(3))
+    inputs, labels, _ = rows.batch(np.arange(3))
     assert labels["is_impossible"].dtype == "float32"
     # The head scores ends given the true start.
     assert inputs.keys() & labels.keys() == {"start_positions"}

@@ -13,7 +13,7 @@ def rows(labels, **others):
 
 
 def test_batches_follow_the_schema():
-    inputs, labels = rows([4, 0, 1]).batch(np.array([0, 2]))
+    inputs, labels, _ = rows([4, 0, 1]).batch(np.array([0, 2]))
     assert inputs.keys() == {feature.name for feature in INPUTS}
     assert {array.dtype.name for array in inputs.values()} == {"int32"}
     assert inputs["input_ids"][0].tolist() == [2, 5, 6, 3, *[PAD] * 7]
@@ -32,14 +32,14 @@ def test_labels_that_are_no_classes():
 
 def test_choices_are_padded_in_number_and_length():
     arrays = {name: [[[2, 3]], [[2, 5, 3], [2, 6, 3]]] for name in ("input_ids", "token_type_ids")}
-    inputs, _ = Rows(arrays, {"labels": [0, 1]}, PAD).batch(np.array([0, 1]))
+    inputs, _, _ = Rows(arrays, {"labels": [0, 1]}, PAD).batch(np.array([0, 1]))
     assert inputs["attention_mask"].sum(axis=-1).tolist() == [[2, 0], [3, 3]]
     assert inputs["input_ids"][0].tolist() == [[2, 3, PAD], [PAD] * 3]
 
 
 def test_labels_that_the_model_needs_are_features_of_training_alone():
     data = rows([4, 0, 1], label_inputs=("labels",))
-    features, labels = data.batch(np.array([0, 2]))
+    features, labels, _ = data.batch(np.array([0, 2]))
     assert features["labels"].tolist() == labels["labels"].tolist() == [4, 1]
     assert "labels" not in data.inputs(np.array([0, 2]))
 

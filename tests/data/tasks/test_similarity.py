@@ -112,7 +112,7 @@ def test_rows_of_scores(tmp_path, tiny_tokenizer):
     (tmp_path / "d.tsv").write_text(GLUE_ROWS)
     made = task(tmp_path / "d.tsv")
     rows = made.encode(made.read(tmp_path / "d.tsv"), tiny_tokenizer, AlbertConfig(), 12)
-    features, labels = rows.batch(np.arange(2))
+    features, labels, _ = rows.batch(np.arange(2))
     assert labels["labels"].tolist() == [0.5, 1.0]
     expected = tiny_tokenizer("A boy.").input_ids
     ids, mask = (features[name][0, 1] for name in ("input_ids", "attention_mask"))
@@ -124,7 +124,7 @@ def test_rows_of_groups(pairs, triplets, tiny_tokenizer):
     for path, texts in ((pairs, 2), (triplets, 3)):
         made = task(path)
         rows = made.encode(made.read(path), tiny_tokenizer, AlbertConfig(), 12)
-        features, labels = rows.batch(np.arange(5))
+        features, labels, _ = rows.batch(np.arange(5))
         assert features["input_ids"].shape[:2] == (5, texts)
         assert labels["groups"].tolist() == [0, 1, 0, 1, 2]
 

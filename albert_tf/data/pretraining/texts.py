@@ -1,0 +1,53 @@
+"""Texts for masked-language modeling with `fit`: masked anew in each epoch."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from albert_tf.data.pretraining import rng
+from albert_tf.data.pretraining.masking import Unmasked, mask, word_table
+from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.text.base_tokenizer import BaseTokenizer
+
+SHORTEST: Final = 8  # tokens, the least that the options of masking allow
+
+
+class MaskedTexts(Rows):
+    """Rows of single texts, whose words are masked as in pretraining.
+
+    Labels are the tokens at `masked_lm_positions`, `[B, P]`. Which tokens are masked is a pure
+    function of the seed, the epoch, and the row.
+
+    Args:
+        tokenizer: the model's.
+        texts: one per row; a text longer than `max_length` is truncated.
+        max_length: maximum number of tokens in a row.
+    """
+
+    def __init__(self, tokenizer: BaseTokenizer, texts: Sequence[str], max_length: int):
+        encoded = tokenizer(
+            list(texts), truncation=True, max_length=max_length, split_special_tokens=True
+        )
+        arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+        super().__init__(arrays, {"labels": encoded["input_ids"]}, tokenizer.pad_token_id)
+        self._table = word_table(tokenizer)
+        self._options = ExampleOptions(max_seq_length=max(max_length, SHORTEST))
+        self._key = rng.key(0)
+
+    def in_epoch(self, epoch: int, seed: int) -> "MaskedTexts":
+        rows = copy.copy(self)
+        rows._key = rng.key(seed, epoch)
+        return rows
+
+    def batch(self, rows: np.ndarray, jit_compile: bool = False) -> Any:
+        features = self.inputs(rows, jit_compile)
+        lengths = self.lengths[rows].astype("int32")
+        unmasked = Unmasked(features["input_ids"], lengths, lengths)
+        masked = mask(unmasked, rng.fold_in(self._key, rows), self._table, self._options)
+        features |= {"input_ids": masked.ids, "masked_lm_positions": masked.positions}
+        is_label = np.arange(masked.labels.shape[1]) < masked.counts[:, None]
+        weights = None if self.weights is None else np.array([self.weights[row] for row in rows])
+        return features, {"labels": np.where(is_label, masked.labels, NO_LABEL)}, weights

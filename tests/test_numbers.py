@@ -1,0 +1,358 @@
+"""Each number that a public class or function takes: values that mean nothing are rejected by name.
+
+`fit`, `evaluate`, and `predict` are in tests/models/test_keras_contract.py; the options of commands
+and their functions are declared with ranges, see tests/test_options.py.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+
+import albert_tf
+from albert_tf import data
+from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.data.pretraining.sources import RecordFiles
+from albert_tf.errors import UserError
+
+pytestmark = pytest.mark.tensorflow
+
+TEXTS = ["a film", "the old man went to the sea"]
+COUNT = (0, -1, 2.5, "4")
+NOT_NEGATIVE = (-1, 2.5, "4")
+LENGTH = (0, -1, 4.5, "6")
+MODELS = {
+    "encoder": albert_tf.AlbertModel,
+    "words": albert_tf.AlbertForMaskedLM,
+    "classifier": albert_tf.AlbertForSequenceClassification,
+    "tagger": albert_tf.AlbertForTokenClassification,
+    "reader": albert_tf.AlbertForQuestionAnswering,
+}
+
+
+@pytest.fixture(scope="module")
+def tools(tiny_vocabulary, tmp_path_factory):
+    """Returns a folder, a tokenizer, a small model of several classes, and a saved classifier."""
+    folder = tmp_path_factory.mktemp("numbers")
+    tokenizer = albert_tf.AlbertTokenizer(tiny_vocabulary)
+    config = AlbertConfig(
+        vocab_size=len(tokenizer),
+        embedding_size=6,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=40,
+        id2label=unnamed_labels(3),
+    )
+    models = {name: model(config) for name, model in MODELS.items()}
+    for model in models.values():
+        model.tokenizer = tokenizer
+        model.newly_initialized.clear()
+    models["classifier"].save_pretrained(folder / "saved")
+    return SimpleNamespace(folder=folder, tokenizer=tokenizer, config=config, **models)
+
+
+def resume(tools, **options):
+    albert_tf.Resume(tools.folder / "run", **options)
+
+
+def keep_best(tools, **options):
+    albert_tf.KeepBest(lambda: {"score": 1.0}, None, **options)
+
+
+def tokenize(tools, **options):
+    tools.tokenizer(TEXTS, truncation=True, padding=True, return_overflowing_tokens=True, **options)
+
+
+def tokenizer(tools, **options):
+    albert_tf.AlbertTokenizer(tools.tokenizer.model_bytes, **options)
+
+
+def pad(tools, **options):
+    tools.tokenizer.pad({"input_ids": [[5, 6], [7]]}, padding="max_length", **options)
+
+
+def preprocessor(tools, **options):
+    albert_tf.AlbertPreprocessor(tools.tokenizer, **options)
+
+
+def pipeline(task, model, example):
+    """Returns functions that pass options to a pipeline: when it is made, and in a call."""
+
+    def make(tools, **options):
+        albert_tf.pipeline(task, getattr(tools, model), **options)(example)
+
+    def call(tools, **options):
+        albert_tf.pipeline(task, getattr(tools, model))(example, **options)
+
+    return make, call
+
+
+def soft_labels(tools, **options):
+    albert_tf.soft_labels(tools.folder / "saved", TEXTS, **options)
+
+
+def dataset(function, *columns):
+    return lambda tools, **options: function(tools.tokenizer, *columns, **options)
+
+
+def pretraining_batches(tools, **options):
+    files = RecordFiles(("a.tfrecord",), (100,), 16, 2)
+    albert_tf.pretraining_batches(files, **{"batch_size": 4, **options})
+
+
+def compile_model(tools, **options):
+    tools.classifier.compile(**options)
+
+
+def train_vocabulary(tools, **options):
+    albert_tf.train_vocabulary(TEXTS * 20, **{"vocab_size": 40, **options})
+
+
+def with_depth(tools, **options):
+    tools.classifier.with_depth(**options)
+
+
+def resize(tools, **options):
+    tools.classifier.resize_token_embeddings(**options)
+
+
+def load(tools, **options):
+    albert_tf.AlbertForSequenceClassification.from_pretrained(tools.folder / "saved", **options)
+
+
+def schedule(tools, **options):
+    albert_tf.WarmupPolynomialDecay(**{"peak": 0.1, "total_steps": 10, **options})
+
+
+def optimizer(kind):
+    return lambda tools, **options: kind(**options)
+
+
+def export(function, model="classifier"):
+    def call(tools, **options):
+        function(getattr(tools, model), tools.tokenizer, tools.folder / "export", **options)
+
+    return call
+
+
+def config(tools, **options):
+    AlbertConfig(**options)
+
+
+def command(function, **required):
+    def call(tools, **options):
+        paths = {name: tools.folder / path for name, path in PATHS.items() if name in required}
+        function(**{**required, **paths, **options})
+
+    return call
+
+
+# No file is there: numbers are checked first.
+PATHS = {"data": "examples.tsv", "input": "no.txt", "output": "new"}
+TASK = {"task": "classify", "data": None, "model": "small"}
+finetune = command(albert_tf.finetune, output=None, **TASK)
+evaluate = command(albert_tf.evaluate, **TASK)
+pretrain = command(albert_tf.pretrain, data=None, output=None, size="tiny")
+build_data = command(albert_tf.build_data, input=None, output=None, vocab="small")
+# Options are converted, as a command converts them: "4" is 4.
+DECLARED = (0, -1, 2.5, "four")
+
+ANSWER = {"text": ["man"], "answer_start": [8]}
+DATASETS = {
+    data.classification_dataset: (TEXTS, [0, 1]),
+    data.question_answering_dataset: (["Who?"], ["the old man went"], [ANSWER]),
+    data.token_classification_dataset: ([["a", "film"]], [[0, 1]]),
+    data.multiple_choice_dataset: (TEXTS, [["a", "film"], ["sea", "old"]], [0, 1]),
+}
+QUESTION = {"question": "Who?", "context": "the old man went to the sea"}
+PIPELINES = [
+    ("fill-mask", "words", "a [MASK]", {"top_k": COUNT, "max_length": LENGTH}),
+    (
+        "text-classification",
+        "classifier",
+        "a film",
+        {"top_k": COUNT, "stride": NOT_NEGATIVE, "max_length": LENGTH},
+    ),
+    ("token-classification", "tagger", "a film", {"stride": NOT_NEGATIVE, "max_length": LENGTH}),
+    (
+        "question-answering",
+        "reader",
+        QUESTION,
+        {
+            **dict.fromkeys(("top_k", "max_answer_len", "max_question_len"), COUNT),
+            "max_seq_len": LENGTH,
+            "doc_stride": (-1, 2.5, "9"),
+        },
+    ),
+    ("feature-extraction", "encoder", "a film", {"stride": NOT_NEGATIVE, "max_length": LENGTH}),
+]
+OPTIMIZER = {
+    "learning_rate": (-1.0,),
+    "weight_decay": (-1, "0.1"),
+    "beta_1": (-0.1, 1, "0.9"),
+    "beta_2": (-0.1, 1, "0.9"),
+    "epsilon": (-1, "0.1"),
+    "global_clipnorm": (0, -1, "1"),
+    "clipnorm": (0, -1, "1"),
+    "clipvalue": (0, -1, "1"),
+}
+# For each call its numbers, and values of each that mean nothing.
+CALLS = {
+    "Resume": (resume, {"save_steps": COUNT, "keep": COUNT}),
+    "KeepBest": (keep_best, {"steps": COUNT, "patience": NOT_NEGATIVE}),
+    "tokenizer": (
+        tokenize,
+        {"max_length": LENGTH, "stride": NOT_NEGATIVE, "pad_to_multiple_of": COUNT},
+    ),
+    "AlbertTokenizer": (tokenizer, {"model_max_length": COUNT}),
+    "pad": (pad, {"max_length": LENGTH, "pad_to_multiple_of": COUNT}),
+    "AlbertPreprocessor": (preprocessor, {"max_length": (0, -1, 4.5, "16")}),
+    "soft_labels": (soft_labels, {"batch_size": COUNT, "temperature": (0, -1, "2")}),
+    **{
+        function.__name__: (
+            dataset(function, *columns),
+            {
+                "max_length": LENGTH,
+                "batch_size": COUNT,
+                "seed": NOT_NEGATIVE,
+                "initial_epoch": NOT_NEGATIVE,
+            },
+        )
+        for function, columns in DATASETS.items()
+    },
+    "pretraining_batches": (
+        pretraining_batches,
+        {
+            "batch_size": COUNT,
+            "seed": NOT_NEGATIVE,
+            "start": NOT_NEGATIVE,
+            "shuffle_records": COUNT,
+            "part": ((-1, 2), (2, 2), (0, 0), (0.5, 2), ("0", 2)),
+        },
+    ),
+    "compile": (compile_model, {"micro_batches": COUNT}),
+    "train_vocabulary": (
+        train_vocabulary,
+        {
+            "vocab_size": (0, -1, 40.5, "40"),
+            "character_coverage": (0, -1, 2, "1"),
+            "seed_sentencepiece_size": (0, -1, 2.5, "9"),
+            "max_sentences": (-1, 2.5, "9"),
+            "threads": (0, -1, 2.5, "2"),
+        },
+    ),
+    "with_depth": (with_depth, {"num_hidden_layers": COUNT}),
+    "resize_token_embeddings": (resize, {"new_num_tokens": COUNT}),
+    "from_pretrained": (load, {"num_labels": COUNT, "num_hidden_layers": COUNT}),
+    "AlbertConfig": (
+        config,
+        {
+            **dict.fromkeys(("vocab_size", "embedding_size", "hidden_size", "num_labels"), COUNT),
+            **dict.fromkeys(("num_hidden_layers", "num_hidden_groups", "inner_group_num"), COUNT),
+            **dict.fromkeys(("num_attention_heads", "intermediate_size"), COUNT),
+            **dict.fromkeys(("max_position_embeddings", "type_vocab_size"), COUNT),
+        },
+    ),
+    "WarmupPolynomialDecay": (
+        schedule,
+        {
+            "peak": (-1, "0.1"),
+            "warmup_steps": (-1, 10, 2.5, "2"),
+            "total_steps": (0, -1, 9.5, "10"),
+            "power": (-1, "1"),
+            "start_warmup_step": (2.5, "2"),
+        },
+    ),
+    "AlbertAdamW": (optimizer(albert_tf.AlbertAdamW), OPTIMIZER),
+    "Lamb": (optimizer(albert_tf.Lamb), OPTIMIZER),
+    "export_saved_model": (
+        export(albert_tf.export_saved_model),
+        dict.fromkeys(("max_length", "max_bytes", "max_batch"), DECLARED),
+    ),
+    "export_tflite": (
+        export(albert_tf.export_tflite),
+        {
+            **dict.fromkeys(("max_length", "batch", "choices"), DECLARED),
+            "lengths": ((0,), (-1,), (2.5,), ("four",)),
+        },
+    ),
+    "export_onnx": (export(albert_tf.export_onnx, "words"), {"predictions": DECLARED}),
+    "export_web": (export(albert_tf.export_web), {"lengths": ((0,), (-1,), (2.5,), ("four",))}),
+    "finetune": (
+        finetune,
+        {
+            **dict.fromkeys(("epochs", "steps", "batch_size", "max_length"), DECLARED),
+            **dict.fromkeys(("vocab_size", "patience", "save_steps", "micro_batches"), DECLARED),
+            "learning_rate": (0, -1, "fast"),
+            "warmup": (-1, 1.5, "long"),
+            "dropout": (-1, 1, "none"),
+            "dev_fraction": (-1, 1.5, "half"),
+            "seed": (-1, 2.5, "four"),
+        },
+    ),
+    "evaluate": (evaluate, {"batch_size": DECLARED}),
+    "pretrain": (
+        pretrain,
+        {
+            **dict.fromkeys(("batch_size", "steps", "save_steps", "micro_batches"), DECLARED),
+            "eval_steps": DECLARED,
+            "warmup_steps": (-1, 2.5, "four"),
+            "learning_rate": (0, -1, "fast"),
+            "power": (-1, "one"),
+            "beta_2": (-1, 1, "four"),
+            "ema": (-1, 1, "four"),
+            "dropout": (-1, 1, "none"),
+            "seed": (-1, 2.5, "four"),
+        },
+    ),
+    "build_data": (
+        build_data,
+        {
+            **dict.fromkeys(("max_seq_length", "max_predictions_per_seq", "ngram"), DECLARED),
+            **dict.fromkeys(("max_document_bytes", "shard_bytes", "workers"), DECLARED),
+            "masked_lm_prob": (-1, 1.5, "half"),
+            "short_seq_prob": (-1, 1.5, "half"),
+            "random_seed": (-1, 2.5, "four"),
+        },
+    ),
+}
+for task, name, example, numbers in PIPELINES:
+    make, call = pipeline(task, name, example)
+    CALLS[task] = make, {"batch_size": COUNT, **numbers}
+    CALLS[f"{task} call"] = call, {"batch_size": COUNT, **numbers}
+# Documented to raise ValueError.
+VALUE_ERRORS = ("AlbertConfig", "WarmupPolynomialDecay", "from_pretrained")
+WITHOUT_NUMBERS = {
+    *(name for name in albert_tf.__all__ if name.startswith("AlbertFor")),
+    "AlbertModel",  # these take an AlbertConfig
+    "EntityF1",
+    "ExactMatch",
+    "ModelOutput",
+    "UserError",
+    "WordPieceTokenizer",  # its number is that of `AlbertTokenizer`
+    "__version__",
+    "convert",
+    "load_pretrained",  # as from_pretrained
+    "pipeline",  # by task
+    "unshare",
+}
+
+
+def test_every_public_name_is_in_the_table():
+    assert {*albert_tf.__all__, *data.__all__} - WITHOUT_NUMBERS <= CALLS.keys()
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "value"),
+    [
+        pytest.param(call, name, value, id=f"{call}-{name}={value!r}")
+        for call, (_, numbers) in CALLS.items()
+        for name, values in numbers.items()
+        for value in values
+    ],
+)
+def test_numbers_that_mean_nothing(tools, call, name, value):
+    error = ValueError if call in VALUE_ERRORS else UserError
+    with pytest.raises(error, match=name):
+        CALLS[call][0](tools, **{name: value})

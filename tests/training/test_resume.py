@@ -1,0 +1,505 @@
+"""Runs of `fit` that fail or are interrupted, and that `Resume` continues in another program."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data import classification_dataset
+from albert_tf.errors import Interrupted, UserError
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training.callbacks import KeepBest, Resume
+
+TEXTS = [f"{word} film {'so it goes ' * (n % 3)}" for n in range(5) for word in ("good", "bad")]
+LABELS = [1, 0] * 5
+SIZES = {"embedding_size": 4, "hidden_size": 6, "intermediate_size": 10}
+LAYERS = {"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32}
+BACKEND = keras.backend.backend()
+FORMS = ("texts", "arrays", "package dataset", "other dataset", "endless dataset")
+
+
+@pytest.fixture(autouse=True)
+def quick_steps(without_graphs, monkeypatch):
+    """Runs them eagerly, and on TensorFlow not in slices, which take half of the time."""
+    if BACKEND == "tensorflow":
+        monkeypatch.setattr("albert_tf.models.steps_tensorflow.SLICES", 1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_vocabulary):
+    return AlbertTokenizer(tiny_vocabulary)
+
+
+@pytest.fixture(scope="module")
+def classifier(tokenizer):
+    """Returns a function that makes the model of a new program, with dropout, and compiles it."""
+    sizes = {**SIZES, **LAYERS, "vocab_size": len(tokenizer), "num_labels": 2}
+    config = AlbertConfig(**sizes, hidden_dropout_prob=0.2)
+
+    def new(*args, **options):
+        keras.utils.set_random_seed(3)
+        model = AlbertForSequenceClassification(config)
+        model.tokenizer = tokenizer
+        model.compile(*args, **{"run_eagerly": BACKEND == "jax", **options})
+        return model
+
+    return new
+
+
+@pytest.fixture(scope="module")
+def data(tokenizer):
+    """Returns a function that makes the arguments of `fit` for a form of data.
+
+    An epoch has three batches, and four of the endless dataset.
+    """
+
+    def of(form, shuffle=True):
+        features = dict(tokenizer(TEXTS, padding=True, return_tensors="np"))
+        labels = np.array(LABELS, "int32")
+        if form == "texts":
+            return {"x": TEXTS, "y": LABELS, "batch_size": 4, "shuffle": shuffle}
+        if form == "arrays":
+            return {"x": features, "y": labels, "batch_size": 4, "shuffle": shuffle}
+        if form == "package dataset":
+            given = (tokenizer, TEXTS, LABELS)
+            return {"x": classification_dataset(*given, batch_size=4, shuffle=shuffle)}
+        dataset = tf.data.Dataset.from_tensor_slices((features, labels))
+        if form == "endless dataset":
+            return {"x": dataset.repeat().batch(3), "steps_per_epoch": 4}
+        return {"x": dataset.shuffle(9, seed=5, reshuffle_each_iteration=False).batch(4)}
+
+    return of
+
+
+class Crash(keras.callbacks.Callback):
+    """Ends a run after its first `batches`, as a lost machine does."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self.left = batches
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        if not self.left:
+            raise InterruptedError
+
+
+def run(model, given, resume, *others, epochs=2, **options):
+    """Trains, and returns the epochs that `fit` showed; a crash ends it early."""
+    with contextlib.suppress(InterruptedError):
+        model.fit(**given, epochs=epochs, callbacks=[*others, resume], verbose=0, **options)
+    return model.history.epoch
+
+
+def state(model):
+    """Returns the weights, the optimizer's state, and the dropout seeds."""
+    seeds = [each for each in model.variables if "seed" in each.path]
+    variables = [*model.weights, *model.optimizer.variables, *seeds]
+    return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+
+def assert_same(model, other):
+    for one, two in zip(state(model), state(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def tensorflow_from(first, cases):
+    """Marks cases after the first ones, which on the other backends would take long."""
+    return [
+        case if number < first else pytest.param(case, marks=pytest.mark.tensorflow)
+        for number, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("trial", tensorflow_from(5, range(20)))
+def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(
+    trial, classifier, data, tmp_path
+):
+    generator = np.random.default_rng(trial)
+    form, shuffle = FORMS[trial % len(FORMS)], bool(generator.integers(2))
+    save_steps = (None, 1, 2, 3)[generator.integers(4)]
+    steps_at_once = 1 if BACKEND == "torch" else (1, 2)[trial // len(FORMS) % 2]
+    compiled = {"steps_per_execution": steps_at_once}
+    whole, resume = classifier(**compiled), Resume(tmp_path / "whole")
+    run(whole, data(form, shuffle), resume)
+    steps = 8 if form == "endless dataset" else 6
+    assert resume.step == int(whole.optimizer.iterations) == steps
+    folder, crash = tmp_path / "run", Crash(generator.integers(1, 6 if steps_at_once == 1 else 4))
+    run(classifier(**compiled), data(form, shuffle), Resume(folder, save_steps), crash)
+    resumed = classifier(**compiled)
+    run(resumed, data(form, shuffle), Resume(folder, save_steps))
+    assert Resume(folder).step == steps and Resume(folder).is_finished
+    assert_same(resumed, whole)
+
+
+SCRIPT = """
+import os, signal, sys, keras, numpy as np
+from albert_tf import AlbertForSequenceClassification, AlbertTokenizer, Resume
+from albert_tf.config import AlbertConfig
+
+folder, out, kill_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
+tokenizer = AlbertTokenizer.from_pretrained("small")
+keras.utils.set_random_seed(3)
+config = AlbertConfig.from_size("tiny", num_hidden_layers=1, vocab_size=len(tokenizer))
+model = AlbertForSequenceClassification(config)
+model.tokenizer = tokenizer
+model.compile()
+
+class Kill(keras.callbacks.Callback):
+    batches = 0
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches += 1
+        if self.batches == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+callbacks = [Kill(), Resume(folder, save_steps=1)]
+model.fit(["good", "bad", "a film"] * 3, [1, 0, 1] * 3, 2, 2, 0, callbacks)
+np.savez(out, *map(np.array, [*model.weights, *model.optimizer.variables]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.tensorflow
+def test_a_killed_program_goes_on_when_started_again(tmp_path):
+    def start(folder, kill_at):
+        command = [sys.executable, "-c", SCRIPT, folder, f"{folder}.npz", str(kill_at)]
+        return subprocess.run(command, cwd=tmp_path, check=False).returncode
+
+    assert start("whole", 0) == 0
+    assert start("run", 7) == -signal.SIGKILL
+    assert Resume(tmp_path / "run").step == 6
+    assert start("run", 0) == 0
+    with np.load(tmp_path / "run.npz") as run, np.load(tmp_path / "whole.npz") as whole:
+        assert run.files == whole.files
+        for name in run.files:
+            np.testing.assert_array_equal(run[name], whole[name])
+
+
+@pytest.mark.parametrize("form", tensorflow_from(1, ["unknown length", "one pass per epoch"]))
+def test_other_datasets_are_resumed(form, classifier, data, tmp_path):
+    """Without a known length, or with as many steps in an epoch as batches."""
+
+    def given():
+        dataset = data("other dataset")["x"]
+        if form == "unknown length":
+            return {"x": dataset.filter(lambda features, labels: True)}
+        return {"x": dataset, "steps_per_epoch": 3}
+
+    whole = classifier("adam")
+    run(whole, given(), Resume(tmp_path / "whole"))
+    for batches in (3, 2):  # at the end of an epoch, and in the next one
+        run(classifier("adam"), given(), Resume(tmp_path / "run", save_steps=1), Crash(batches))
+    resumed = classifier("adam")
+    run(resumed, given(), Resume(tmp_path / "run", save_steps=1))
+    assert_same(resumed, whole)
+
+
+@pytest.mark.parametrize(
+    ("form", "steps", "message"),
+    [
+        ("texts", 3, "reads all texts"),
+        ("other dataset", 2, "Received: 3 batches, steps_per_epoch=2"),
+        ("generator", 3, "Received: .*Iterator"),
+        pytest.param("endless dataset", 3, "multiple of", marks=pytest.mark.tensorflow),
+    ],
+)
+def test_steps_per_epoch_that_no_run_could_resume(form, steps, message, classifier, data, tmp_path):
+    given = data("other dataset" if form == "generator" else form) | {"steps_per_epoch": steps}
+    if form == "generator":
+        given["x"] = iter(given["x"])
+    options = {"steps_per_execution": 2} if form == "endless dataset" else {}
+    with pytest.raises(UserError, match=message):
+        run(classifier(**options), given, Resume(tmp_path))
+
+
+@pytest.mark.tensorflow
+def test_the_learning_rate_of_each_step_in_graphs(classifier, data, tmp_path):
+    """The default schedule depends on the number of steps, which a traced step contains."""
+    tf.config.run_functions_eagerly(False)
+    rates = []
+
+    def note(batch, logs):
+        rates.append((int(model.optimizer.iterations), float(model.optimizer.learning_rate)))
+
+    notes = keras.callbacks.LambdaCallback(on_train_batch_end=note)
+    model = whole = classifier()
+    run(whole, data("texts"), Resume(tmp_path / "whole"), notes)
+    uninterrupted, rates = rates, []
+    assert len({rate for _, rate in uninterrupted}) == 6
+    model = classifier()
+    run(model, data("texts"), Resume(tmp_path / "run", save_steps=1), notes, Crash(6))
+    before, rates = rates, []
+    model = classifier()
+    run(model, data("texts"), Resume(tmp_path / "run", save_steps=1), notes)
+    after = rates[2:]  # the first two show the steps that were skipped
+    assert before[:5] + after == uninterrupted
+    assert_same(model, whole)
+
+
+@pytest.mark.tensorflow
+def test_several_steps_per_execution_are_counted(classifier, data, tmp_path):
+    """Keras counts 12 steps in an epoch of 10: the last execution ends early."""
+    given = {**data("texts"), "batch_size": 1}
+    options = {"optimizer": "sgd", "steps_per_execution": 4}
+    resume = Resume(tmp_path, save_steps=4)
+    run(classifier(**options), given, resume, Crash(4), epochs=2)
+    assert (resume.step, Resume(tmp_path).step, Resume(tmp_path).epoch) == (10, 8, 0)
+    models = []
+    for folder in (tmp_path, tmp_path / "whole"):
+        models.append(classifier(**options))
+        resume = Resume(folder, save_steps=4)
+        assert run(models[-1], given, resume) == [0, 1]
+        assert resume.step == int(models[-1].optimizer.iterations) == 20
+    assert_same(*models)
+
+
+def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog):
+    first = classifier()
+    run(first, data("texts"), Resume(tmp_path))
+    caplog.clear()
+    again = classifier()
+    assert run(again, data("texts"), Resume(tmp_path)) == []
+    assert_same(again, first)
+    (message,) = caplog.messages
+    assert "is finished, after 6 steps" in message and "\n" not in message
+    assert again.fit(**data("texts"), verbose=0).epoch == [0]  # without Resume as always
+
+
+@pytest.fixture(scope="module")
+def folders(classifier, data, tmp_path_factory):
+    """Returns a finished and an interrupted run with `adam`."""
+    folder = tmp_path_factory.mktemp("runs")
+    tf.config.run_functions_eagerly(True)
+    run(classifier("adam"), data("texts"), Resume(folder / "finished"))
+    run(classifier("adam"), data("texts"), Resume(folder / "interrupted", save_steps=1), Crash(3))
+    return folder
+
+
+OTHERS = {
+    "examples_sha256": {"y": LABELS[::-1]},
+    "examples was 10, is 8": {"x": TEXTS[:8], "y": LABELS[:8]},
+    "batch_size was 4, is 3": {"batch_size": 3},
+    "shuffle was True, is False": {"shuffle": False},
+    "epochs was 2, is 3": {"epochs": 3},
+    "optimizer learning_rate was 0.001": {"optimizer": keras.optimizers.Adam(0.5)},
+    "optimizer class was 'Adam', is 'RMSprop'": {"optimizer": "rmsprop"},
+    "loss was None, is .*CategoricalCrossentropy": {"loss": "sparse_categorical_crossentropy"},
+    "class_weight 1 was nothing, is 2.0": {"class_weight": {1: 2.0}},
+    "micro_batches was 1, is 2": {"micro_batches": 2},
+}
+
+
+@pytest.mark.parametrize("folder", ["finished", "interrupted"])
+@pytest.mark.parametrize("message", OTHERS)
+def test_a_run_with_other_settings_is_rejected_by_name(folder, message, classifier, data, folders):
+    given = {**data("texts"), **OTHERS[message]}
+    names = given.keys() & {"optimizer", "loss", "micro_batches"}
+    model = classifier(**{"optimizer": "adam", **{name: given.pop(name) for name in names}})
+    before = state(model)[: len(model.weights)]
+    with pytest.raises(UserError, match=message) as error:
+        run(model, given, Resume(folders / folder), epochs=given.pop("epochs", 2))
+    assert "--" not in str(error.value)
+    for one, other in zip(before, model.weights, strict=True):
+        np.testing.assert_array_equal(one, keras.ops.convert_to_numpy(other))
+
+
+def test_settings_of_ones_own_are_compared(classifier, data, folders):
+    with pytest.raises(UserError, match="corpus was nothing, is 3"):
+        run(classifier("adam"), data("texts"), Resume(folders / "finished", settings={"corpus": 3}))
+
+
+SCORES = (0.5, 0.7, 0.6, 0.4, 0.3, 0.9)  # the best one before two worse ones is that of epoch 1
+
+
+def waiting(kind, folder):
+    options = {"monitor": "score", "mode": "max", "patience": 2}
+    if kind == "KeepBest":
+        scores = iter(())
+        return KeepBest(lambda: {"score": next(scores)}, folder / "best", patience=2)
+    if kind == "ReduceLROnPlateau":
+        return keras.callbacks.ReduceLROnPlateau(**options, min_delta=0.01)
+    if kind == "ModelCheckpoint":
+        path = folder / "epoch-{epoch}.weights.h5"
+        return keras.callbacks.ModelCheckpoint(
+            path, "score", save_best_only=True, save_weights_only=True, mode="max"
+        )
+    restore = kind == "EarlyStopping, which restores the best weights"
+    return keras.callbacks.EarlyStopping(**options, restore_best_weights=restore)
+
+
+WAITING = {
+    "KeepBest": 4,
+    "EarlyStopping": 4,
+    "EarlyStopping, which restores the best weights": 4,
+    "ReduceLROnPlateau": 6,
+    "ModelCheckpoint": 6,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [*((kind, True) for kind in WAITING), ("KeepBest", False)]
+)
+def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, data, tmp_path):
+    """Whether `KeepBest` is before or after Resume in the list."""
+
+    def train(folder, *others):
+        given = {**data("arrays"), "batch_size": 5}
+        model, waits, resume = classifier("sgd"), waiting(kind, folder), Resume(folder / "run")
+        if kind == "KeepBest":
+            waits.score = lambda: {"score": SCORES[waits.step // 2 - 1]}
+
+        def score(epoch, logs):
+            logs["score"] = SCORES[epoch]
+
+        scores = keras.callbacks.LambdaCallback(on_epoch_end=score)
+        callbacks = [scores, *others, *([waits, resume] if first else [resume, waits])]
+        with contextlib.suppress(InterruptedError):
+            model.fit(**given, epochs=6, callbacks=callbacks, verbose=0)
+        return model, waits
+
+    whole, waited = train(tmp_path / "whole")
+    assert len(whole.history.epoch) == WAITING[kind]
+    for batches in (5, 4):  # in epoch 2, and in epoch 3
+        train(tmp_path / "run", Crash(batches))
+    resumed, waits = train(tmp_path / "run")
+    assert resumed.history.epoch == [*range(3, WAITING[kind])]
+    assert_same(resumed, whole)
+    if kind == "KeepBest":
+        assert waits.best == waited.best and waits.scores == waited.scores
+        assert waits.best["number"] == 2 and len(waits.scores) == 4
+    if kind == "ModelCheckpoint":
+        names = [
+            sorted(each.name for each in folder.glob("epoch*")) for folder in tmp_path.iterdir()
+        ]
+        assert names == [["epoch-1.weights.h5", "epoch-2.weights.h5", "epoch-6.weights.h5"]] * 2
+    again, _ = train(tmp_path / "run")
+    assert again.history.epoch == []
+    assert_same(again, whole)
+
+
+def test_a_resumed_run_has_the_same_callbacks(classifier, data, folders):
+    keep = KeepBest(lambda: {"score": 1.0}, None)
+    with pytest.raises(UserError, match="started with: none. Received: KeepBest"):
+        run(classifier("adam"), data("texts"), Resume(folders / "finished"), keep)
+
+
+@pytest.mark.parametrize("at", [0, 2, 100])
+def test_signal_handlers_are_as_before(at, classifier, data, tmp_path):
+    """After an exception before the first step or at a later one, and after the end."""
+    handlers = [signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)]
+    own = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    seen = []
+    spy = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda *_: seen.append(signal.getsignal(signal.SIGINT))
+    )
+    try:
+        with contextlib.suppress(UserError):
+            given = data("texts") | ({"steps_per_epoch": 2} if not at else {})
+            run(classifier("adam"), given, Resume(tmp_path), spy, Crash(at))
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == own
+        assert own[0] not in seen and bool(seen) == bool(at)
+        with pytest.raises(UserError, match="BackupAndRestore"):
+            other = keras.Sequential([keras.layers.Dense(1)])
+            other.compile("sgd", "mse")
+            other.fit(np.ones((2, 1)), np.ones((2, 1)), callbacks=[Resume(tmp_path)], verbose=0)
+        assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == own
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(number, handler)
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_the_same_callback_goes_on(
+    number, classifier, data, tmp_path, ctrl_c_enabled
+):
+    """Also in the same process, as in a notebook; and where batches are skipped."""
+    whole = classifier()
+    run(whole, data("texts"), Resume(tmp_path / "whole", save_steps=4, keep=9))
+    names = [path.name for path in sorted((tmp_path / "whole").iterdir())]
+    assert names == ["step-00000004", "step-00000006"]
+    left = [2, 1]
+
+    def interrupt(batch, logs):
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), number)
+
+    stopper = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
+    model, resume = classifier(), Resume(tmp_path / "run", save_steps=4)
+    for _ in range(2):
+        with pytest.raises(Interrupted, match="newest checkpoint is .*step-00000002"):
+            run(model, data("texts"), resume, stopper)
+        del left[0]
+        left.append(0)
+    run(model, data("texts"), resume)
+    assert_same(model, whole)
+
+
+def test_a_signal_after_an_early_end_leaves_a_finished_run(
+    classifier, data, tmp_path, ctrl_c_enabled
+):
+    def stop(epoch, logs):
+        model.stop_training = True
+        signal.raise_signal(signal.SIGINT)
+
+    model, stopper = classifier(), keras.callbacks.LambdaCallback(on_epoch_end=stop)
+    with pytest.raises(Interrupted):
+        run(model, data("texts"), Resume(tmp_path), stopper)
+    assert run(classifier(), data("texts"), Resume(tmp_path)) == []
+
+
+def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(classifier, data, tmp_path):
+    """With the same callback."""
+    whole, resume = classifier("adam"), Resume(tmp_path / "run")
+    run(whole, data("texts"), Resume(tmp_path / "whole"))
+    run(classifier("adam"), data("texts"), resume, Crash(2))
+    model = classifier("adam")
+    run(model, data("texts"), resume)
+    assert resume.step == 6
+    assert_same(model, whole)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors"])
+def test_a_changed_bit_is_noticed(name, classifier, data, tmp_path):
+    run(classifier("adam"), data("texts"), Resume(tmp_path, save_steps=1), Crash(2))
+    path = tmp_path / "step-00000001" / name
+    content = bytearray(path.read_bytes())
+    content[-7] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="step-00000001 is incomplete or damaged") as error:
+        Resume(tmp_path)
+    assert "--" not in str(error.value)
+
+
+def test_the_arguments_of_earlier_versions(classifier, data, tmp_path):
+    def train(folder, *others):
+        model = classifier("adam")
+        keep = KeepBest(lambda: {"f1": 0.5}, folder / "best")
+        resume = Resume(folder / "run", others=[keep])
+        options = {"initial_epoch": resume.epoch, "callbacks": [*others, keep, resume]}
+        with contextlib.suppress(InterruptedError):
+            model.fit(**data("texts"), epochs=2, verbose=0, **options)
+        return model, keep
+
+    whole, _ = train(tmp_path / "whole")
+    train(tmp_path / "run", Crash(5))
+    resumed, keep = train(tmp_path / "run")
+    assert resumed.history.epoch == [1] and [each["step"] for each in keep.scores] == [3, 6]
+    assert_same(resumed, whole)
+
+
+def test_adapters_are_rejected(classifier, data, tmp_path):
+    model = classifier()
+    model.albert.encoder.blocks[0].attention.query.enable_lora(2)
+    with pytest.raises(UserError, match="BackupAndRestore"):
+        run(model, data("arrays"), Resume(tmp_path))
