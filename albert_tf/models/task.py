@@ -308,14 +308,13 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
     ) -> Any:
-        """Trains as `keras.Model.fit` does, also on texts.
+        """Trains as `keras.Model.fit` does, also on texts. Other arguments are those of Keras.
 
         Args:
             x: ids, arrays by name, a dataset, or texts in the form of the task; see the class.
                 Texts of similar length share a batch.
             y: labels; label names as well.
             class_weight: keys may also be label names.
-            callbacks, and all others: as in Keras.
         Returns:
             The `keras.callbacks.History`.
         """
