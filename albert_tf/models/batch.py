@@ -38,7 +38,7 @@ Kind = Literal["class", "number", "multi_label", "position"]
 
 
 class Target(NamedTuple):
-    """What a label is compared with, and which values it has.
+    """The output that a label is compared with, and the kind of its values.
 
     Attributes:
         output: name of the output.

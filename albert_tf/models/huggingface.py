@@ -1,4 +1,4 @@
-"""What transformers' models take and have, and what to write here instead."""
+"""Arguments and methods of transformers' models, and what replaces them here."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the commands show of a run while it lasts: its curve, and a line of progress."""
+"""Callbacks of the commands: the learning curve, and a progress line."""
 
 import math
 import sys

@@ -23,7 +23,7 @@ from albert_tf.training.checkpoints import (
 )
 
 Scores = Mapping[str, float]
-# Attributes of Keras callbacks that decide how a run goes on.
+# Attributes of Keras callbacks that a resumed run needs.
 _STATES: Final[Mapping[type, tuple[str, ...]]] = {
     keras.callbacks.EarlyStopping: (
         *("wait", "best", "best_epoch", "stopped_epoch"),
