@@ -215,8 +215,6 @@ def soft_labels(
         >>> student.compile()
         >>> history = student.fit(texts, soft, verbose=0)
     """
-    if not (isinstance(temperature, int | float) and 0 < temperature < float("inf")):
-        raise UserError(f"temperature must be a number above 0. Received: {temperature!r}.")
     model = models.AlbertForSequenceClassification.from_pretrained(teacher)
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)

@@ -50,5 +50,5 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
 
 @pytest.mark.parametrize("temperature", [0, float("inf"), "hot"])
 def test_a_temperature_that_is_none(temperature):
-    with pytest.raises(UserError, match="temperature must be a number above 0. Received: "):
+    with pytest.raises(UserError, match="temperature.*Received: "):
         soft_labels("teacher", ["a text"], temperature=temperature)
