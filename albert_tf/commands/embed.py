@@ -78,7 +78,7 @@ def run(options: OPTIONS) -> int:
 
 def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
     from albert_tf.checkpoints.sentence_transformers import FOLDER
-    from albert_tf.text.encoding import default_stride
+    from albert_tf.text.windows import default_stride
 
     embed = load(
         "feature-extraction", options, pooling=options.pooling or FOLDER, return_tensors=True

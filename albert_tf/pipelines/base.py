@@ -13,8 +13,9 @@ import numpy as np
 from albert_tf.errors import UserError, short_repr
 from albert_tf.exported import POSITIONS as POSITIONS
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
-from albert_tf.text.encoding import pad, padded_length, special_count
+from albert_tf.text.padding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit
+from albert_tf.text.windows import special_count
 
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.

@@ -22,8 +22,8 @@ from albert_tf.pipelines.base import (
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import MASKED_LM, PRETRAINING
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.encoding import special_count
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
+from albert_tf.text.windows import special_count
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Labels for the tokens of a text, and entities that group them."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -10,19 +10,20 @@ import numpy as np
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
 from albert_tf.pipelines.base import (
+    FEATURES,
     Outputs,
     Pipeline,
     Window,
     WindowOptions,
     as_text,
     checked_length,
-    encode_windows,
-    window,
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import TOKEN_CLASSIFICATION
 from albert_tf.text.answers import trimmed
-from albert_tf.text.encoding import default_stride, special_count
+from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.tokens import Tokens
+from albert_tf.text.windows import special_count, word_windows
 
 STRATEGIES: Final = ("none", "simple", "first", "average", "max")
 SPECIAL: Final = special_count(False)
@@ -144,21 +145,14 @@ class TokenClassificationPipeline(Pipeline):
 
     def encode(self, examples: Sequence[SplitText], options: Options) -> Iterable[list[Window]]:
         length = checked_length(options.max_length, self.max_length)
-        stride = default_stride(length) if options.stride is None else options.stride
+        is_split, tokenizer = options.is_split_into_words, self.tokenizer
+        tokens_of = tokenizer.tokens_of_words if is_split else tokenizer.tokens_of
         for example in examples:
-            encoding = encode_windows(
-                self.tokenizer,
-                example.text if example.words is None else example.words,
-                is_split_into_words=example.words is not None,
-                truncation=True,
-                max_length=length,
-                stride=stride,
-                return_offsets_mapping=True,
-            )
-            first = range(0, len(encoding["input_ids"]) * length, length - SPECIAL - stride)
+            given = [example.words if is_split else example.text]
+            [tokens] = tokens_of(given, split_special=True, with_offsets=True)
             yield [
-                window(encoding, index, list(self._tokens(encoding, index, start, example)))
-                for index, start in enumerate(first[: len(encoding["input_ids"])])
+                self._window(example, tokens.cut(*span), span[0])
+                for span in word_windows(tokens, length, options.stride)
             ]
 
     def postprocess(
@@ -203,26 +197,33 @@ class TokenClassificationPipeline(Pipeline):
             )
         return chosen
 
-    def _tokens(self, encoding: Any, row: int, first: int, example: SplitText) -> Iterator[Token]:
-        """Yields a row's tokens, without scores; `first` is the row's position in the text."""
-        ids, words = encoding["input_ids"][row], encoding.word_ids(row)
-        for at in range(1, len(ids) - 1):
-            start, end = encoding["offset_mapping"][row][at]
-            if example.words is not None:  # Offsets count from the start of the word.
-                start, end = (example.starts[words[at]] + offset for offset in (start, end))
-            is_unknown = ids[at] == self.tokenizer.unk_token_id
-            yield Token(
-                text=(
-                    example.text[start:end]
-                    if is_unknown
-                    else self.tokenizer.convert_ids_to_tokens(int(ids[at]))
-                ),
-                scores=(),  # type: ignore[arg-type]
-                start=start,
-                end=end,
-                position=first + at,
-                continues=words[at] == words[at - 1] and not is_unknown,
+    def _window(self, example: SplitText, tokens: Tokens, start: int) -> Window:
+        """Returns a window with its tokens, which have no scores yet.
+
+        Args:
+            start: index of the window's first token in the text.
+        """
+        sequence = EncodedSequence([tokens], self.tokenizer.special)
+        features = {name: getattr(sequence, name) for name in FEATURES}
+        names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
+        details, last = [], None
+        rows = zip(tokens.ids, names, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
+        for position, (index, name, word, (first, end)) in enumerate(rows, start + 1):
+            is_unknown = index == self.tokenizer.unk_token_id
+            shift = 0 if example.words is None else example.starts[word]
+            span = first + shift, end + shift
+            details.append(
+                Token(
+                    text=example.text[slice(*span)] if is_unknown else name,
+                    scores=(),  # type: ignore[arg-type]
+                    start=span[0],
+                    end=span[1],
+                    position=position,
+                    continues=word == last and not is_unknown,
+                )
             )
+            last = word
+        return Window(features, details)
 
 
 _WORD_SCORES: Final[dict[str, Callable[[Sequence[Token]], np.ndarray]]] = {

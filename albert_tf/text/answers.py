@@ -12,12 +12,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 from albert_tf.errors import UserError
 from albert_tf.probabilities import softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.encoding import EncodedSequence, Tokens, make_sequences, special_count
+from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.layout import Layout
+from albert_tf.text.tokens import Tokens
+from albert_tf.text.windows import make_sequences, special_count
 
 SPECIAL: Final = special_count(True)
-# google-research/albert, run_squad_v1.py and run_squad_v2.py.
-STRIDE: Final = 128  # tokens
-MAX_QUESTION: Final = 64  # tokens
+# Tokens that the windows of a context share: every answer of up to 128 tokens lies within one
+# window. transformers' pipeline has this number and meaning; google-research/albert has the number,
+# as the distance from the start of a window to the next.
+ANSWER_OVERLAP: Final = 128
+MAX_QUESTION: Final = 64  # tokens; google-research/albert, run_squad_v1.py and run_squad_v2.py
 logger = logging.getLogger(__name__)
 
 
@@ -37,8 +42,8 @@ def question_windows(
     Args:
         questions, contexts: texts, a context for each question.
         length: maximum number of tokens in a window.
-        stride: tokens that neighbouring windows share. Default: 128, but at most half of what a
-            window has of the context.
+        stride: number of tokens that neighboring windows share. Default: `ANSWER_OVERLAP`, but at
+            most half of the context's tokens in a window.
         max_question: tokens to read of a question; at most half a window.
         locations: file and line of each question, for the warning.
     Raises:
@@ -50,20 +55,15 @@ def question_windows(
     windows = []
     for sample, question in enumerate(_truncated(tokenizer, questions, longest, locations)):
         room = length - SPECIAL - len(question.ids)
-        shared = max(0, min(STRIDE, room // 2)) if stride is None else stride
         context = encoded[unique[contexts[sample]]]
         try:
-            windows.append(
-                make_sequences(
-                    [question],
-                    [context],
-                    tokenizer.special,
-                    "only_second",
-                    length,
-                    shared,
-                    overflow=True,
-                )
+            layout = Layout(
+                truncation="only_second",
+                max_length=length,
+                stride=max(0, min(ANSWER_OVERLAP, room // 2)) if stride is None else stride,
+                return_overflowing_tokens=True,
             )
+            windows.append(make_sequences([question], [context], tokenizer.special, layout))
         except ValueError as error:
             raise UserError(str(error)) from error
     return windows

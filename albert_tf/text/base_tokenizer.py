@@ -2,47 +2,32 @@
 
 import copy
 import os
-import re
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final, overload
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
-from albert_tf.errors import UserError, short_repr
-from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers, without_foreign
+from albert_tf.errors import UserError
+from albert_tf.options import without_foreign, without_methods
 from albert_tf.text.added_tokens import (
     add_tokens,
     additional_tokens,
     check_special,
     mark_special,
 )
-from albert_tf.text.encoding import (
-    PADDING,
-    PADDING_STRATEGIES,
-    TRUNCATION_STRATEGIES,
-    BatchEncoding,
-    EncodedSequence,
-    RaggedRows,
-    Segment,
-    Side,
-    SpecialTokens,
-    Tensors,
-    Text,
-    Tokens,
-    as_tensors,
-    checked_side,
-    chosen,
-    collect,
-    make_sequences,
-    pad_rows,
-)
-from albert_tf.text.huggingface import FROM_PRETRAINED, TokenizerNames
+from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
+from albert_tf.text.huggingface import FROM_PRETRAINED, SAVE_PRETRAINED, TOKENIZER_METHODS
+from albert_tf.text.ids import IdMethods
+from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
+from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
+from albert_tf.text.texts import Text, as_text, as_texts, as_words
 from albert_tf.text.tokenizer_files import (
     TOKENIZER_CONFIG,
     json_files,
@@ -51,9 +36,9 @@ from albert_tf.text.tokenizer_files import (
     stored_settings,
     write_tokenizer,
 )
+from albert_tf.text.tokens import Segment, SpecialTokens, Tokens, join_segments, join_words
+from albert_tf.text.windows import make_sequences
 
-NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _ALL_CORES: Final = -1
 
 # What a vocabulary decides; an assignment would change neither ids nor files.
@@ -63,7 +48,8 @@ _FIXED: Final = frozenset(
 )
 
 
-class BaseTokenizer(TokenizerNames, ABC):
+@without_methods(TOKENIZER_METHODS)
+class BaseTokenizer(IdMethods):
     """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
     Args:
@@ -76,7 +62,6 @@ class BaseTokenizer(TokenizerNames, ABC):
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
-    special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
     pad_token_type_id = 0
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
@@ -84,9 +69,6 @@ class BaseTokenizer(TokenizerNames, ABC):
     do_lower_case: bool
     padding_side: Side
     truncation_side: Side
-    additional_special_tokens: list[str]
-    all_special_tokens: list[str]
-    all_special_ids: list[int]
     # The constructor's arguments that tokenizer_config.json stores, and their types.
     SETTINGS: ClassVar[Mapping[str, type]] = {
         "model_max_length": int,
@@ -141,18 +123,6 @@ class BaseTokenizer(TokenizerNames, ABC):
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     @abstractmethod
-    def _token(self, index: int) -> str:
-        """Returns the token of an id in `[0, vocab_size)`."""
-
-    @abstractmethod
-    def _id(self, token: str) -> int:
-        """Returns the id of a token, or the unknown token's for any other string."""
-
-    @abstractmethod
-    def _detokenize(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text."""
-
-    @abstractmethod
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
         """Returns int32 `[T]` for each text, in bulk; special tokens in it are plain text.
 
@@ -176,7 +146,6 @@ class BaseTokenizer(TokenizerNames, ABC):
     def in_graph(self) -> Any:
         """Returns an object whose `tokenize` takes strings `[B]` to ragged ids, in a graph."""
 
-    @checks_numbers(max_length=COUNT, stride=NOT_NEGATIVE, pad_to_multiple_of=COUNT)
     def __call__(
         self,
         text: Text | Sequence[Any],
@@ -232,93 +201,74 @@ class BaseTokenizer(TokenizerNames, ABC):
             TypeError: a text is neither str nor bytes.
             ValueError: options contradict each other.
         """
-        if truncation is None:
-            truncation = max_length is not None and padding is False
-        length = self.model_max_length if max_length is None else max_length
-        side = checked_side(padding_side or self.padding_side)
-        texts, pairs, is_batch = (as_words if is_split_into_words else as_texts)(text, text_pair)
-        split = self.split_special_tokens if split_special_tokens is None else split_special_tokens
-        options: dict[str, Any] = {
-            "special": self.special if add_special_tokens else None,
-            "truncation": chosen("truncation", truncation, TRUNCATION_STRATEGIES),
-            "max_length": length,
-            "stride": stride,
-            "overflow": return_overflowing_tokens,
-            "side": checked_side(truncation_side or self.truncation_side, "truncation_side"),
-        }
-        are_words = is_split_into_words
-        sequences = self._sequences(texts, pairs, are_words, split, return_offsets_mapping, options)
-        requested = {
-            "input_ids": True,
-            "token_type_ids": return_token_type_ids is not False,
-            "attention_mask": return_attention_mask is not False,
-            "special_tokens_mask": return_special_tokens_mask,
-            "offset_mapping": return_offsets_mapping,
-            "overflow_to_sample_mapping": return_overflowing_tokens,
-        }
-        features = pad_rows(
-            collect(sequences, requested),
-            chosen("padding", padding, PADDING_STRATEGIES),
-            length,
-            pad_to_multiple_of,
-            pad_id=self.pad_token_id,
-            side=side,
-        )
-        ids = features["input_ids"]
+        return self._encode(text, text_pair, self._layout(locals()))
+
+    def _layout(self, options: Mapping[str, Any]) -> Layout:
+        """Returns the options of a call, checked; the tokenizer's settings replace None."""
+        own = {name: value for name, value in options.items() if name in OPTIONS}
+        settings = BaseTokenizer.SETTINGS
+        own |= {name: getattr(self, name) for name in settings if options.get(name) is None}
+        return Layout(**own)
+
+    def _encode(self, text: Any, text_pair: Any, layout: Layout) -> BatchEncoding:
+        lists_of = as_words if layout.is_split_into_words else as_texts
+        texts, pairs, is_batch = lists_of(text, text_pair)
+        sequences = self._sequences(texts, pairs, layout)
+        rows = pad_rows(collect(sequences, layout.features), layout, self.pad_token_id)
+        ids = rows["input_ids"]
         lengths = np.maximum(ids.lengths, ids.width).tolist()
-        if verbose and max(lengths, default=0) > self.model_max_length and max_length is None:
-            self._warn_of_length(max(lengths))
-        if return_length:
-            features["length"] = lengths
-        features = as_tensors(features, return_tensors)
-        if not is_batch and not return_overflowing_tokens and return_tensors is None:
+        if layout.verbose and layout.max_length is None:
+            self._warn_of_length(max(lengths, default=0))
+        if layout.return_length:
+            rows["length"] = lengths
+        features = as_tensors(rows, layout.return_tensors)
+        if not (is_batch or layout.return_overflowing_tokens or layout.return_tensors):
             features = {
                 name: values if name == "length" else values[0] for name, values in features.items()
             }
-        if return_offsets_mapping:
-            return BatchEncoding(features, sequences, lengths, side)
-        # Offsets take ten times as long as ids: the encoding asks for them when they are needed,
-        # of the tokenizer as it is now, without tokens added later.
+        if layout.return_offsets_mapping:
+            return BatchEncoding(features, sequences, lengths, layout.padding_side)
+        # Offsets take ten times as long as ids, so the encoding asks for them when they are needed.
+        # It asks the tokenizer as it is now, without tokens that are added later.
         now = copy.copy(self)
         return BatchEncoding(
             features,
             sequences,
             lengths,
-            side,
-            lambda: now._sequences(texts, pairs, are_words, split, True, options),
+            layout.padding_side,
+            lambda: now._sequences(texts, pairs, replace(layout, return_offsets_mapping=True)),
         )
 
     def _warn_of_length(self, length: int) -> None:
-        if not vars(self).get("_has_warned"):
+        """Warns once of a sequence that is longer than `model_max_length`."""
+        if length > self.model_max_length and not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(
                 f"A sequence has {length} tokens, more than "
-                f"model_max_length={self.model_max_length}: a model may have no positions for "
+                f"model_max_length={self.model_max_length}. A model may have no positions for "
                 "them. Pass truncation=True.",
-                stacklevel=3,
+                stacklevel=4,  # the line that calls the tokenizer
             )
 
     def _sequences(
-        self,
-        texts: Sequence[Any],
-        pairs: Sequence[Any] | None,
-        are_words: bool,
-        split_special: bool,
-        with_offsets: bool,
-        options: Mapping[str, Any],
+        self, texts: Sequence[Any], pairs: Sequence[Any] | None, layout: Layout
     ) -> list[EncodedSequence]:
-        """Encodes texts, and truncates them with the `options` of `make_sequences`."""
-        encode: Callable[..., list[Tokens]] = self._tokens_of_words if are_words else self.tokens_of
-        first = encode(texts, split_special, with_offsets)
-        second = None if pairs is None else encode(pairs, split_special, with_offsets)
-        return make_sequences(first, second, **options)
+        """Encodes texts, or lists of words, and truncates them."""
+        tokens_of = self.tokens_of_words if layout.is_split_into_words else self.tokens_of
+        options = layout.split_special_tokens, layout.return_offsets_mapping
+        second = None if pairs is None else tokens_of(pairs, *options)
+        return make_sequences(tokens_of(texts, *options), second, self.special, layout)
 
-    def _tokens_of_words(
+    def tokens_of_words(
         self, samples: Sequence[Sequence[Text]], split_special: bool, with_offsets: bool
     ) -> list[Tokens]:
-        """Encodes texts that are lists of words; offsets count from each word's start."""
+        """Returns the tokens of texts that are lists of words, without special tokens around them.
+
+        Args:
+            split_special, with_offsets: see `tokens_of`. Offsets count from each word's start.
+        """
         words = iter(self.tokens_of([*chain.from_iterable(samples)], split_special, with_offsets))
-        return [_joined_words([next(words) for _ in sample]) for sample in samples]
+        return [join_words([next(words) for _ in sample]) for sample in samples]
 
     def tokens_of(
         self, texts: Sequence[Text], split_special: bool, with_offsets: bool
@@ -338,7 +288,7 @@ class BaseTokenizer(TokenizerNames, ABC):
         plain = [s.content for segments in segmented for s in segments if not s.is_special]
         rest = iter(self._tokens(plain, with_offsets))
         return [
-            _joined_segments(
+            join_segments(
                 segments, [self._special(s) if s.is_special else next(rest) for s in segments]
             )
             for segments in segmented
@@ -350,10 +300,6 @@ class BaseTokenizer(TokenizerNames, ABC):
             return map(self._encode_with_offsets, texts)
         return map(Tokens, self.encode_plain(texts, _ALL_CORES))
 
-    def _segments(self, text: Text, split_special: bool) -> list[Segment]:
-        text = as_text(text)
-        return [Segment(text, 0, False)] if split_special else self.special.split(text)
-
     def _special(self, segment: Segment) -> Tokens:
         ids = np.array([self._id(segment.content)], np.int32)
         return Tokens(ids, np.array([[0, len(segment.content)]], np.int32), np.zeros(1, np.int32))
@@ -362,7 +308,6 @@ class BaseTokenizer(TokenizerNames, ABC):
         """Returns only the `input_ids`; takes the options of `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
-    @checks_numbers(max_length=COUNT, pad_to_multiple_of=COUNT)
     def pad(
         self,
         encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
@@ -383,59 +328,8 @@ class BaseTokenizer(TokenizerNames, ABC):
         Raises:
             ValueError: `input_ids` are missing, or options contradict each other.
         """
-        if not isinstance(encoded_inputs, Mapping):
-            names = encoded_inputs[0] if encoded_inputs else ()
-            encoded_inputs = {name: [single[name] for single in encoded_inputs] for name in names}
-        if "input_ids" not in encoded_inputs:
-            raise ValueError(
-                "Encodings must have input_ids to be padded. "
-                f"Received: {', '.join(encoded_inputs) or 'none'}."
-            )
-        features = {name: _as_lists(values) for name, values in encoded_inputs.items()}
-        is_single = bool(features["input_ids"]) and isinstance(features["input_ids"][0], int)
-        if is_single:
-            features = {name: [values] for name, values in features.items()}
-        if "attention_mask" not in features and return_attention_mask is not False:
-            features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
-        rows = {
-            name: RaggedRows.of(values) if name == "input_ids" or name in PADDING else values
-            for name, values in features.items()
-        }
-        padded = pad_rows(
-            rows,
-            chosen("padding", padding, PADDING_STRATEGIES),
-            self.model_max_length if max_length is None else max_length,
-            pad_to_multiple_of,
-            pad_id=self.pad_token_id,
-            side=checked_side(padding_side or self.padding_side),
-        )
-        features = as_tensors(padded, return_tensors)
-        if is_single and return_tensors is None:
-            features = {name: values[0] for name, values in features.items()}
-        return BatchEncoding(features)
-
-    def _mark_special(self, tokens: Iterable[str]) -> None:
-        """Marks tokens as special, so that decoding can skip them; ignores unknown ones."""
-        own = self.special
-        ids = {token: self._id(token) for token in tokens if token not in own.tokens}
-        known = {token: index for token, index in ids.items() if index != self.unk_token_id}
-        self.additional_special_tokens = [*known]
-        self.all_special_tokens = [*own.tokens, *known]
-        self.all_special_ids = [*own.ids, *known.values()]
-
-    def __len__(self) -> int:
-        return self.vocab_size
-
-    @property
-    def special_tokens_map(self) -> dict[str, Any]:
-        """Special tokens by Hugging Face's names."""
-        own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
-        more = self.additional_special_tokens
-        return {**own, "additional_special_tokens": more} if more else own
-
-    def get_vocab(self) -> dict[str, int]:
-        """Returns every token with its id."""
-        return {self._token(index): index for index in range(self.vocab_size)}
+        layout = self._layout(locals())
+        return BatchEncoding(pad_encodings(encoded_inputs, layout, self.pad_token_id))
 
     def tokenize(
         self, text: Text, pair: Text | None = None, add_special_tokens: bool = False
@@ -443,81 +337,13 @@ class BaseTokenizer(TokenizerNames, ABC):
         """Returns the tokens as strings, by default without `[CLS]` and `[SEP]`."""
         tokens = [self.cls_token] if add_special_tokens else []
         for each in [text] if pair is None else [text, pair]:
-            for segment in self._segments(each, self.split_special_tokens):
-                is_special, content = segment.is_special, segment.content
-                tokens += [content] if is_special else self._tokenize(content)
+            plain = Segment(as_text(each), 0, False)
+            is_plain = self.split_special_tokens
+            for segment in [plain] if is_plain else self.special.split(plain.content):
+                content = segment.content
+                tokens += [content] if segment.is_special else self._tokenize(content)
             tokens += [self.sep_token] if add_special_tokens else []
         return tokens
-
-    @overload
-    def convert_tokens_to_ids(self, tokens: str) -> int: ...
-    @overload
-    def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
-    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """Returns the id of a token, or of several; `unk_token_id` for unknown tokens."""
-        if isinstance(tokens, str):
-            return self._id(tokens)
-        return [self._id(token) for token in tokens]
-
-    @overload
-    def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = ...) -> str: ...
-    @overload
-    def convert_ids_to_tokens(
-        self, ids: Iterable[int], skip_special_tokens: bool = ...
-    ) -> list[str]: ...
-    def convert_ids_to_tokens(
-        self, ids: int | Iterable[int], skip_special_tokens: bool = False
-    ) -> str | list[str]:
-        """Returns the token of an id, or the tokens of several (a list or an array).
-
-        Raises:
-            ValueError: an id is outside `[0, vocab_size)`.
-        """
-        if isinstance(ids, int):
-            return self._checked_token(ids)
-        indices = [int(index) for index in ids]
-        if skip_special_tokens:
-            indices = [index for index in indices if index not in self.all_special_ids]
-        return [self._checked_token(index) for index in indices]
-
-    def _checked_token(self, index: int) -> str:
-        if not 0 <= index < self.vocab_size:
-            raise ValueError(
-                f"An id must be in [0, {self.vocab_size}). Received: {index}. "
-                "Decode with the vocabulary that the ids were made with."
-            )
-        return self._token(index)
-
-    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text; special tokens appear by name."""
-        return self._detokenize(tokens)
-
-    def decode(
-        self,
-        token_ids: Any,
-        skip_special_tokens: bool = False,
-        clean_up_tokenization_spaces: bool | None = None,
-    ) -> Any:
-        """Returns the normalized text of ids (one, a list, or an array), or a list of texts for
-        several sequences.
-
-        `clean_up_tokenization_spaces` has no effect: the vocabulary decides where spaces are.
-        """
-        ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
-        ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
-        ids = [ids] if isinstance(ids, int) else ids
-        if len(ids) and hasattr(ids[0], "__len__"):
-            return self.batch_decode(ids, skip_special_tokens)
-        return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
-
-    def batch_decode(
-        self,
-        sequences: Any,
-        skip_special_tokens: bool = False,
-        clean_up_tokenization_spaces: bool | None = None,
-    ) -> list[str]:
-        """Returns the normalized text of each sequence of ids."""
-        return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
         """Adds tokens to the vocabulary file itself, so that every runtime knows them.
@@ -554,8 +380,22 @@ class BaseTokenizer(TokenizerNames, ABC):
 
         Options of transformers are accepted with their defaults.
         """
-        self._check_saving(options)
+        if unknown := without_foreign(options, SAVE_PRETRAINED):
+            raise TypeError(
+                f"save_pretrained takes only save_directory. Received: {', '.join(unknown)}."
+            )
         return write_tokenizer(save_directory, self.files())
+
+    def save_vocabulary(
+        self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
+    ) -> tuple[str, ...]:
+        """Writes the vocabulary as `spiece.model` or `vocab.txt`, or as `prefix-spiece.model`.
+
+        Returns:
+            The path of the file, in a tuple.
+        """
+        name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
+        return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def files(self) -> dict[str, bytes]:
         """Returns the content of the files that `save_pretrained` writes, by name."""
@@ -615,115 +455,3 @@ class BaseTokenizer(TokenizerNames, ABC):
             f"{type(self).__name__}(vocab_size={self.vocab_size}, "
             f"do_lower_case={self.do_lower_case}, model_max_length={self.model_max_length})"
         )
-
-
-def _joined_segments(segments: Sequence[Segment], tokens: Sequence[Tokens]) -> Tokens:
-    """Joins the tokens of a text's segments."""
-    if len(tokens) == 1:
-        return tokens[0]
-    counts = [t.words.max(initial=-1) + 1 for t in tokens]
-    words = np.cumsum([0, *counts], dtype=np.int32)
-    return Tokens(
-        np.concatenate([t.ids for t in tokens]),
-        np.concatenate([t.offsets + s.start for t, s in zip(tokens, segments, strict=True)]),
-        np.concatenate([t.words + word for t, word in zip(tokens, words, strict=False)]),
-    )
-
-
-def _joined_words(words: Sequence[Tokens]) -> Tokens:
-    """Joins the tokens of a text's words, and numbers the words."""
-    lengths = np.array([len(word.ids) for word in words], np.int32)
-    tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
-    return Tokens(
-        np.concatenate([t.ids for t in tokens]),
-        np.concatenate([t.offsets for t in tokens]),
-        np.repeat(np.arange(len(words), dtype=np.int32), lengths),
-    )
-
-
-def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]:
-    """Returns both arguments as lists of texts, and whether they are a batch."""
-    if isinstance(text, str | bytes):
-        if pair is not None and not isinstance(pair, str | bytes):
-            raise TypeError(
-                "text and text_pair must both be texts or both be lists. "
-                f"Received: a text and a {type(pair).__name__}."
-            )
-        return [text], None if pair is None else [pair], False
-    first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
-    if second is None and first and all(isinstance(e, tuple | list) and len(e) == 2 for e in first):
-        first, second = map(list, zip(*first, strict=True))
-    return first, _of_one_length(first, second), True
-
-
-def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
-    """Returns both texts as lists of lists of words, and whether they are a batch."""
-    first = _words(text)
-    is_batch = bool(first) and not isinstance(first[0], str | bytes)
-    samples = [_words(words) for words in (first if is_batch else [first])]
-    if pair is None:
-        return samples, None, is_batch
-    second = _words(pair)
-    others = [_words(words) for words in (second if is_batch else [second])]
-    return samples, _of_one_length(samples, others), is_batch
-
-
-def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:
-    if second is not None and len(first) != len(second):
-        raise ValueError(
-            "text and text_pair must have the same length. "
-            f"Received: {len(first)} texts and {len(second)} text pairs."
-        )
-    return second
-
-
-def _words(words: Any) -> list[Text]:
-    if isinstance(words, str | bytes):
-        raise TypeError(
-            "With is_split_into_words=True a text must be a list of words. "
-            f"Received: {short_repr(words)}. Split it, or leave is_split_into_words out."
-        )
-    return _listed("text", words)
-
-
-def _listed(name: str, texts: Any) -> list[Any]:
-    if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
-        raise TypeError(
-            f"{name} must be a text or a list of texts. Received: {short_repr(texts)} of type "
-            f"{type(texts).__name__}."
-        )
-    return list(texts)
-
-
-def _as_lists(values: Any) -> list[Any]:
-    """Returns sequences of numbers (lists or arrays) as lists."""
-    if hasattr(values, "numpy"):
-        values = values.numpy()
-    return [value.tolist() if hasattr(value, "tolist") else value for value in values]
-
-
-def as_text(text: Text) -> str:
-    """Returns a str in which stray bytes and lone surrogates are `NO_CHARACTER`.
-
-    Raises:
-        TypeError: `text` is neither str nor bytes.
-    """
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    if not isinstance(text, str):
-        raise TypeError(
-            "A text must be a str, or bytes in UTF-8. "
-            f"Received: {short_repr(text)} of type {type(text).__name__}. Pass a text, a list of "
-            "texts, or a list of tuples of two texts; lists of words require "
-            "is_split_into_words=True."
-        )
-    return text if text.isascii() else _SURROGATES.sub(NO_CHARACTER, text)
-
-
-def trim(text: str, offsets: np.ndarray) -> None:
-    """Drops white space at the ends of spans, in place, unless a span is all white space."""
-    ends = offsets[:, 1].tolist()
-    for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
-        start, end = offsets[at].tolist()
-        if kept := len(text[start:end].rstrip()):
-            offsets[at, 1] = start + kept

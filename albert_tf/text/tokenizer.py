@@ -13,10 +13,12 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.base_tokenizer import BaseTokenizer, as_text, trim
-from albert_tf.text.encoding import Side, SpecialTokens, Tokens
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.huggingface import SENTENCEPIECE_ARGUMENTS, own_arguments, path_of
+from albert_tf.text.layout import Side
 from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.texts import as_text
+from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
 _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.

@@ -41,7 +41,6 @@ from albert_tf.options import (
     Range,
     checks_numbers,
 )
-from albert_tf.text.encoding import SPECIAL_TOKENS
 from albert_tf.text.model_file import (
     Baked,
     DigitComma,
@@ -53,6 +52,7 @@ from albert_tf.text.model_file import (
     parse_model,
     read_file,
 )
+from albert_tf.text.tokens import SPECIAL_TOKENS
 
 # SHA-256 of the published vocabularies' own rules; other models of that time have the same.
 PUBLISHED_RULES: Final = "0942789e0111452f1cc446f70036e26d24458c3c7858c53cc12ca4d87531279b"

@@ -34,10 +34,11 @@ import tensorflow as tf
 
 from albert_tf.errors import UserError
 from albert_tf.quiet import import_tensorflow_text
-from albert_tf.text.base_tokenizer import BaseTokenizer, trim
-from albert_tf.text.encoding import Side, SpecialTokens, Tokens
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments, path_of
+from albert_tf.text.layout import Side
 from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
+from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.

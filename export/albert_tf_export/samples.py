@@ -12,10 +12,10 @@ from albert_tf.layers.heads import BEAM
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.encoding import special_count
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
+from albert_tf.text.windows import special_count
 from albert_tf_export.check import Case, Row
 from albert_tf_export.report import ParityError
 from albert_tf_export.signatures import (

@@ -17,8 +17,9 @@ from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.outputs import SAVED_MODEL
 from albert_tf.runtimes import BATCH
-from albert_tf.text.base_tokenizer import BaseTokenizer, as_text
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.texts import as_text
 from albert_tf_export import check as checks
 from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import write

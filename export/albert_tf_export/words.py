@@ -26,10 +26,10 @@ from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.answers import BRACKETS, CLS, INVISIBLE, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.encoding import special_count
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED
+from albert_tf.text.windows import special_count
 from albert_tf_export.options import refuse_left, sentence_embedding
 from albert_tf_export.signatures import Tensors, task_outputs
 

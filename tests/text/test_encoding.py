@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from albert_tf.text.encoding import kept_lengths
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.windows import kept_lengths
 
 WORDS = ["The", "old", "library,", "", "sold", "20,000", "Cafe\u0301s", "on hill", " ", "[MASK]"]
 

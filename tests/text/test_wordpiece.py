@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.text.encoding import SpecialTokens
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokens import SpecialTokens
 from albert_tf.text.wordpiece import (
     BYTES,
     UNKNOWN,

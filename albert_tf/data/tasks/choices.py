@@ -27,7 +27,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import INPUTS
-from albert_tf.text.encoding import special_count
+from albert_tf.text.windows import special_count
 
 RACE: Final = "race"
 SWAG: Final = "swag"

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
-from albert_tf.text.encoding import padded_length
+from albert_tf.text.padding import padded_length
 
 IGNORED: Final = -100  # label of a position that doesn't count
 

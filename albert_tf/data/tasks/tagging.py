@@ -24,10 +24,9 @@ from albert_tf.evaluation.entities import (
     unprefixed,
 )
 from albert_tf.probabilities import softmax
-from albert_tf.text.encoding import default_stride, special_count, windows
+from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
-NO_WORD: Final = -1  # at a position that decides no word's tag
 _WORDS: Final = (conll.WORDS, "tokens")  # names of JSONL's columns
 _TAGS: Final = (conll.TAGS, "ner_tags")
 logger = logging.getLogger(__name__)
@@ -280,36 +279,25 @@ def encode_words(
     tokenizer: Any,
     max_length: int,
 ) -> Rows:
-    """Returns the rows of sentences: a sentence that is too long is several windows.
+    """Returns the rows of sentences; a sentence that is too long becomes several rows.
 
-    A word's first token has its label; all others have -100. Where windows overlap, the one in
-    which the token is farthest from the edges has the label. `Rows.details` has for each position
-    the word whose label it has, or `NO_WORD`.
+    A word's label is at its first token; all other labels are -100. Where rows overlap, the label
+    is in the row in which the token is farthest from the edges (`deciding_tokens`). `Rows.details`
+    contains, for each position, the word whose label it has, or `NO_WORD`.
 
     Args:
         words: the words of each sentence.
-        labels: the number of each word's tag, or None.
+        labels: the class id of each word's tag, or None.
         max_length: maximum number of tokens in a row.
     """
-    whole = tokenizer(
-        [list(sentence) for sentence in words],
-        is_split_into_words=True,
-        add_special_tokens=False,
-        truncation=False,
-        split_special_tokens=True,
-        verbose=False,
-    )
-    size = max_length - special_count(False)
-    stride = default_stride(max_length)
+    encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []
-    for sample, tokens in enumerate(whole["input_ids"]):
-        spans = list(windows(len(tokens), size, stride))
-        firsts = _first_tokens(np.array(whole.word_ids(sample), int))
-        best = _best_window(spans, len(tokens))
-        for number, (start, end) in enumerate(spans):
-            decided = np.where(best[start:end] == number, firsts[start:end], NO_WORD)
+    for sample, tokens in enumerate(encoded):
+        spans = word_windows(tokens, max_length)
+        for span, decided in zip(spans, deciding_tokens(tokens.words, spans), strict=True):
             details.append(np.pad(decided, 1, constant_values=NO_WORD))
-            ids.append([tokenizer.cls_token_id, *tokens[start:end], tokenizer.sep_token_id])
+            inside = tokens.ids[slice(*span)]
+            ids.append([tokenizer.cls_token_id, *inside, tokenizer.sep_token_id])
             samples.append(sample)
     _count_words_without_tokens(words, details)
     targets = {}
@@ -318,22 +306,6 @@ def encode_words(
         targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
     arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
-
-
-def _first_tokens(words: np.ndarray) -> np.ndarray:
-    """Returns for each token its word, or `NO_WORD` if it isn't the word's first."""
-    return np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
-
-
-def _best_window(spans: Sequence[tuple[int, int]], length: int) -> np.ndarray:
-    """Returns for each token the window in which its shorter context is the longest."""
-    context = np.full((len(spans), length), -1)
-    for number, (start, end) in enumerate(spans):
-        tokens = np.arange(start, end)
-        before = tokens - start if start else length  # nothing is cut off at the text's ends
-        after = end - 1 - tokens if end < length else length
-        context[number, start:end] = np.minimum(before, after)
-    return context.argmax(axis=0)
 
 
 def _count_words_without_tokens(

@@ -1,0 +1,190 @@
+"""Ids to tokens and text, and back, by Hugging Face's names; the special tokens among them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+from albert_tf.errors import UserError
+from albert_tf.text.tokens import SpecialTokens
+
+
+class IdMethods(ABC):
+    """Base of `BaseTokenizer`: the methods that work on ids and tokens."""
+
+    is_fast = True  # It returns offsets, words, and windows.
+    special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
+    vocab_file: str | None  # None for a vocabulary that isn't a file
+    vocab_size: int
+    model_max_length: int
+    special: SpecialTokens
+    cls_token_id: int
+    sep_token_id: int
+    unk_token_id: int
+    additional_special_tokens: list[str]
+    all_special_tokens: list[str]
+    all_special_ids: list[int]
+
+    @abstractmethod
+    def _token(self, index: int) -> str:
+        """Returns the token of an id in `[0, vocab_size)`."""
+
+    @abstractmethod
+    def _id(self, token: str) -> int:
+        """Returns the id of a token, or the unknown token's for any other string."""
+
+    @abstractmethod
+    def _detokenize(self, tokens: Sequence[str]) -> str:
+        """Joins tokens to text."""
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    @property
+    def special_tokens_map(self) -> dict[str, Any]:
+        """Special tokens by Hugging Face's names."""
+        own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
+        more = self.additional_special_tokens
+        return {**own, "additional_special_tokens": more} if more else own
+
+    def get_vocab(self) -> dict[str, int]:
+        """Returns every token with its id."""
+        return {self._token(index): index for index in range(self.vocab_size)}
+
+    def _mark_special(self, tokens: Iterable[str]) -> None:
+        """Marks tokens as special, so that decoding can skip them; ignores unknown ones."""
+        own = self.special
+        ids = {token: self._id(token) for token in tokens if token not in own.tokens}
+        known = {token: index for token, index in ids.items() if index != self.unk_token_id}
+        self.additional_special_tokens = [*known]
+        self.all_special_tokens = [*own.tokens, *known]
+        self.all_special_ids = [*own.ids, *known.values()]
+
+    @overload
+    def convert_tokens_to_ids(self, tokens: str) -> int: ...
+    @overload
+    def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
+        """Returns the id of a token, or of several; `unk_token_id` for unknown tokens."""
+        if isinstance(tokens, str):
+            return self._id(tokens)
+        return [self._id(token) for token in tokens]
+
+    @overload
+    def convert_ids_to_tokens(self, ids: int, skip_special_tokens: bool = ...) -> str: ...
+    @overload
+    def convert_ids_to_tokens(
+        self, ids: Iterable[int], skip_special_tokens: bool = ...
+    ) -> list[str]: ...
+    def convert_ids_to_tokens(
+        self, ids: int | Iterable[int], skip_special_tokens: bool = False
+    ) -> str | list[str]:
+        """Returns the token of an id, or the tokens of several (a list or an array).
+
+        Raises:
+            ValueError: an id is outside `[0, vocab_size)`.
+        """
+        if isinstance(ids, int):
+            return self._checked_token(ids)
+        indices = [int(index) for index in ids]
+        if skip_special_tokens:
+            indices = [index for index in indices if index not in self.all_special_ids]
+        return [self._checked_token(index) for index in indices]
+
+    def _checked_token(self, index: int) -> str:
+        if not 0 <= index < self.vocab_size:
+            raise ValueError(
+                f"An id must be in [0, {self.vocab_size}). Received: {index}. "
+                "Decode with the vocabulary that the ids were made with."
+            )
+        return self._token(index)
+
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Joins tokens to text; special tokens appear by name."""
+        return self._detokenize(tokens)
+
+    def decode(
+        self,
+        token_ids: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> Any:
+        """Returns the normalized text of ids (one, a list, or an array), or a list of texts for
+        several sequences.
+
+        `clean_up_tokenization_spaces` has no effect: the vocabulary decides where spaces are.
+        """
+        ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
+        ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
+        ids = [ids] if isinstance(ids, int) else ids
+        if len(ids) and hasattr(ids[0], "__len__"):
+            return self.batch_decode(ids, skip_special_tokens)
+        return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))
+
+    def batch_decode(
+        self,
+        sequences: Any,
+        skip_special_tokens: bool = False,
+        clean_up_tokenization_spaces: bool | None = None,
+    ) -> list[str]:
+        """Returns the normalized text of each sequence of ids."""
+        return [self.decode(sequence, skip_special_tokens) for sequence in sequences]
+
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+        second = [] if token_ids_1 is None else [*token_ids_1, self.sep_token_id]
+        return [self.cls_token_id, *token_ids_0, self.sep_token_id, *second]
+
+    def create_token_type_ids_from_sequences(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
+        """Returns 0 for each position of `[CLS] A [SEP]`, and 1 for each of `B [SEP]`."""
+        second = [] if token_ids_1 is None else [1] * (len(token_ids_1) + 1)
+        return [0] * (len(token_ids_0) + 2) + second
+
+    def get_special_tokens_mask(
+        self,
+        token_ids_0: list[int],
+        token_ids_1: list[int] | None = None,
+        already_has_special_tokens: bool = False,
+    ) -> list[int]:
+        """Returns 1 for each special token and 0 for each token of a text.
+
+        Args:
+            token_ids_0, token_ids_1: ids of one text or two.
+            already_has_special_tokens: whether `token_ids_0` is a whole sequence. Otherwise the
+                mask is that of the sequence that `build_inputs_with_special_tokens` returns.
+        """
+        if already_has_special_tokens:
+            if token_ids_1 is not None:
+                raise UserError(
+                    "already_has_special_tokens=True requires a single sequence. Received: "
+                    "token_ids_1. Pass the whole sequence as token_ids_0."
+                )
+            return [int(index in self.all_special_ids) for index in token_ids_0]
+        second = [] if token_ids_1 is None else [*[0] * len(token_ids_1), 1]
+        return [1, *[0] * len(token_ids_0), 1, *second]
+
+    def num_special_tokens_to_add(self, pair: bool = False) -> int:
+        """Returns 2 for one text, 3 for a pair."""
+        return 3 if pair else 2
+
+    @property
+    def max_len_single_sentence(self) -> int:
+        """The largest number of tokens of a text, without special tokens."""
+        return self.model_max_length - self.num_special_tokens_to_add()
+
+    @property
+    def max_len_sentences_pair(self) -> int:
+        """The largest number of tokens of both texts of a pair, without special tokens."""
+        return self.model_max_length - self.num_special_tokens_to_add(pair=True)
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """Every token with its id, as from `get_vocab`."""
+        return self.get_vocab()
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """Returns the special tokens with their ids; other added tokens are in `get_vocab()`."""
+        return dict(zip(self.all_special_tokens, self.all_special_ids, strict=True))

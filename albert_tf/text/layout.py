@@ -1,0 +1,116 @@
+"""The options of a tokenizer's call, checked once: how texts become sequences."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from albert_tf.errors import UserError, short_repr
+from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
+
+Side = Literal["right", "left"]
+Tensors = Literal["np", "tf", "pt"]
+# Hugging Face's values of `padding` and `truncation`, and the strategies that they mean.
+PADDING_STRATEGIES: Final[Mapping[Any, str]] = {
+    True: "longest",
+    False: "do_not_pad",
+    "longest": "longest",
+    "max_length": "max_length",
+    "do_not_pad": "do_not_pad",
+}
+TRUNCATION_STRATEGIES: Final[Mapping[Any, str]] = {
+    True: "longest_first",
+    False: "do_not_truncate",
+    "longest_first": "longest_first",
+    "only_first": "only_first",
+    "only_second": "only_second",
+    "do_not_truncate": "do_not_truncate",
+}
+FRAMEWORKS: Final = (None, "np", "tf", "pt")
+NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer without a limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The options of a call, as documented in `BaseTokenizer.__call__`.
+
+    `padding` and `truncation` become the names of strategies.
+
+    Attributes:
+        model_max_length: the length if `max_length` is None.
+    Raises:
+        ValueError: an option has a value that Hugging Face doesn't define for it.
+    """
+
+    add_special_tokens: bool = True
+    padding: bool | str = False
+    truncation: bool | str | None = None
+    max_length: int | None = None
+    stride: int = 0
+    is_split_into_words: bool = False
+    pad_to_multiple_of: int | None = None
+    padding_side: str = "right"
+    truncation_side: str = "right"
+    split_special_tokens: bool = False
+    return_tensors: str | None = None
+    return_token_type_ids: bool | None = None
+    return_attention_mask: bool | None = None
+    return_offsets_mapping: bool = False
+    return_overflowing_tokens: bool = False
+    return_special_tokens_mask: bool = False
+    return_length: bool = False
+    verbose: bool = True
+    model_max_length: int = NO_LIMIT
+
+    def __post_init__(self) -> None:
+        check_number("stride", self.stride, NOT_NEGATIVE)
+        for name in ("max_length", "pad_to_multiple_of"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), COUNT)
+        checked_side(self.padding_side)
+        checked_side(self.truncation_side, "truncation_side")
+        truncation = self.truncation
+        if truncation is None:
+            truncation = self.max_length is not None and self.padding is False
+        known = {"padding": PADDING_STRATEGIES, "truncation": TRUNCATION_STRATEGIES}
+        for name, value in (("padding", self.padding), ("truncation", truncation)):
+            object.__setattr__(self, name, known[name][_one_of(name, value, known[name])])
+        _one_of("return_tensors", self.return_tensors, FRAMEWORKS)
+
+    @property
+    def length(self) -> int:
+        """Number of tokens to truncate to, or to pad to with `padding="max_length"`."""
+        return self.model_max_length if self.max_length is None else self.max_length
+
+    @property
+    def truncates(self) -> bool:
+        return self.truncation != "do_not_truncate"
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the requested features, except `length`."""
+        requested = {
+            "input_ids": True,
+            "token_type_ids": self.return_token_type_ids is not False,
+            "attention_mask": self.return_attention_mask is not False,
+            "special_tokens_mask": self.return_special_tokens_mask,
+            "offset_mapping": self.return_offsets_mapping,
+            "overflow_to_sample_mapping": self.return_overflowing_tokens,
+        }
+        return [name for name, is_requested in requested.items() if is_requested]
+
+
+OPTIONS: Final = frozenset(field.name for field in dataclasses.fields(Layout))
+
+
+def checked_side(side: str, name: str = "padding_side") -> Side:
+    """Returns a side to pad or to truncate, after checking it."""
+    if side not in ("right", "left"):
+        raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
+    return side  # type: ignore[return-value]
+
+
+def _one_of(name: str, value: Any, known: Any) -> Any:
+    if value not in known:
+        allowed = ", ".join(map(repr, known))
+        raise ValueError(f"{name} must be one of {allowed}. Received: {short_repr(value)}.")
+    return value

@@ -1,0 +1,200 @@
+"""Sequences of different lengths to lists or tensors of one length."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from albert_tf.errors import UserError
+from albert_tf.text.layout import NO_LIMIT, Layout
+
+NO_TEXT: Final = (0, 0)  # offsets of special tokens and padding
+# The value of each feature at padded positions; `input_ids` get the padding token.
+PADDING: Final[Mapping[str, Any]] = {
+    "token_type_ids": 0,
+    "attention_mask": 0,
+    "special_tokens_mask": 1,
+    "offset_mapping": NO_TEXT,
+}
+
+
+class RaggedRows(NamedTuple):
+    """Rows of any length, end to end, and how to pad them.
+
+    Attributes:
+        values: int32 `[N]`, or `[N, 2]` for offsets.
+        lengths: int64 `[S]`, the length of each row.
+        width: length to pad rows to; a longer row stays as it is.
+        padding: value of the padding.
+        side: "right" or "left".
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    width: int = 0
+    padding: Any = 0
+    side: str = "right"
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
+        """Joins lists of numbers, or of pairs of numbers."""
+        values = np.array(list(chain.from_iterable(rows)), np.int32)
+        return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
+
+    def lists(self) -> list[list[Any]]:
+        """Returns each row as a list."""
+        spans = pairwise([0, *np.cumsum(self.lengths).tolist()])
+        if self.values.ndim == 1:
+            values = self.values.tolist()
+            rows = (values[start:end] for start, end in spans)
+        else:
+            rows = (as_list(self.values[start:end]) for start, end in spans)
+        if not self.width:
+            return list(rows)
+        return [pad(row, self.width, self.padding, self.side) for row in rows]
+
+    def array(self) -> np.ndarray:
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`.
+
+        Raises:
+            ValueError: the rows differ in length.
+        """
+        lengths = np.maximum(self.lengths, self.width)
+        longest = int(lengths.max(initial=0))
+        if (lengths < longest).any():
+            raise ValueError(f"from {lengths.min()} to {longest}")
+        shape = len(lengths), longest, *self.values.shape[1:]
+        result = np.full(shape, self.padding, np.int32)
+        columns, count = np.arange(longest), self.lengths[:, None]
+        result[columns >= longest - count if self.side == "left" else columns < count] = self.values
+        return result
+
+
+def as_list(values: np.ndarray) -> list[Any]:
+    """Returns numbers, or pairs of numbers as tuples."""
+    return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
+
+
+def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
+    """Returns a sequence padded to `length` with `value`; a longer one is returned unchanged."""
+    padding = [value] * (length - len(values))
+    return padding + values if side == "left" else values + padding
+
+
+def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[str, Any]:
+    """Pads every feature in `RaggedRows` to the same length; other features are returned unchanged.
+
+    Args:
+        features: by name, including "input_ids". Sequences that are too long are not truncated.
+        layout: the options for padding.
+        pad_id: the padding token.
+    """
+    if layout.padding == "do_not_pad":
+        return dict(features)
+    if layout.padding == "longest":
+        length = int(features["input_ids"].lengths.max(initial=0))
+    elif (length := layout.length) > NO_LIMIT:
+        raise ValueError(
+            f"padding='max_length' requires a max_length. Received: {length}, the tokenizer's "
+            "model_max_length, which means no limit."
+        )
+    length = multiple_of(layout.pad_to_multiple_of or 1, length)
+    values = {"input_ids": pad_id, **PADDING}
+    return {
+        name: rows._replace(width=length, padding=values[name], side=layout.padding_side)
+        if isinstance(rows, RaggedRows)
+        else rows
+        for name, rows in features.items()
+    }
+
+
+def multiple_of(number: int, length: int) -> int:
+    """Returns a length rounded up to a multiple of a number."""
+    return -(-length // number) * number
+
+
+def padded_length(longest: int, jit_compile: bool) -> int:
+    """Returns the length of a batch: its longest sequence's, for XLA a multiple of 8.
+
+    XLA compiles anew for each length; TensorFlow's own graphs take any.
+    """
+    return multiple_of(8, longest) if jit_compile else longest
+
+
+def pad_encodings(
+    encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], layout: Layout, pad_id: int
+) -> dict[str, Any]:
+    """Returns the features of encodings, padded; see `BaseTokenizer.pad`."""
+    if not isinstance(encoded_inputs, Mapping):
+        names = encoded_inputs[0] if encoded_inputs else ()
+        encoded_inputs = {name: [single[name] for single in encoded_inputs] for name in names}
+    if "input_ids" not in encoded_inputs:
+        raise ValueError(
+            "Encodings must have input_ids to be padded. "
+            f"Received: {', '.join(encoded_inputs) or 'none'}."
+        )
+    features = {name: _as_lists(values) for name, values in encoded_inputs.items()}
+    is_single = bool(features["input_ids"]) and isinstance(features["input_ids"][0], int)
+    if is_single:
+        features = {name: [values] for name, values in features.items()}
+    if "attention_mask" not in features and layout.return_attention_mask is not False:
+        features["attention_mask"] = [[1] * len(ids) for ids in features["input_ids"]]
+    rows = {
+        name: RaggedRows.of(values) if name == "input_ids" or name in PADDING else values
+        for name, values in features.items()
+    }
+    padded = as_tensors(pad_rows(rows, layout, pad_id), layout.return_tensors)
+    if is_single and layout.return_tensors is None:
+        return {name: values[0] for name, values in padded.items()}
+    return padded
+
+
+def _as_lists(values: Any) -> list[Any]:
+    """Returns sequences of numbers (lists or arrays) as lists."""
+    if hasattr(values, "numpy"):
+        values = values.numpy()
+    return [value.tolist() if hasattr(value, "tolist") else value for value in values]
+
+
+def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
+    """Returns lists, int32 arrays of NumPy ("np") or TensorFlow ("tf"), or int64 of torch ("pt").
+
+    Raises:
+        ValueError: the sequences differ in length.
+    """
+    if framework is None:
+        return {
+            name: rows.lists() if isinstance(rows, RaggedRows) else rows
+            for name, rows in features.items()
+        }
+    arrays = {name: _array(name, rows) for name, rows in features.items()}
+    if framework == "np":
+        return arrays
+    if framework == "tf":
+        import tensorflow as tf
+
+        return {name: tf.constant(array) for name, array in arrays.items()}
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            "return_tensors='pt' needs torch, which isn't installed. Install torch, or use 'np', "
+            "which models on every backend accept."
+        ) from error
+    return {name: torch.from_numpy(array).long() for name, array in arrays.items()}
+
+
+def _array(name: str, rows: RaggedRows | Sequence[Any]) -> np.ndarray:
+    try:
+        return rows.array() if isinstance(rows, RaggedRows) else np.array(rows, dtype=np.int32)
+    except (TypeError, ValueError) as error:
+        way_out = "Use padding=True, and truncation=True with a max_length."
+        lengths = str(error)
+        if not isinstance(rows, RaggedRows):  # labels, which the tokenizer doesn't pad
+            lengths = ", ".join(map(str, sorted({np.size(row) for row in rows})))
+            way_out = "Pad them with -100, as albert_tf.data's datasets do."
+        raise ValueError(
+            "Sequences must have the same length to become one array. "
+            f"Received: {name} with lengths {lengths}. {way_out}"
+        ) from None

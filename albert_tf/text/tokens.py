@@ -1,0 +1,123 @@
+"""The tokens of one text, with their characters and words; and the special tokens around them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+
+
+class Tokens(NamedTuple):
+    """The tokens of one text, as int32 arrays; offsets and words are empty unless requested.
+
+    Attributes:
+        ids: `[T]`.
+        offsets: `[T, 2]`, start and end of each token in the raw text, in characters.
+        words: `[T]`, the index of each token's word.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray = np.empty((0, 2), np.int32)
+    words: np.ndarray = np.empty(0, np.int32)
+
+    def cut(self, start: int, end: int) -> "Tokens":
+        """Returns the tokens from `start` to before `end`."""
+        return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
+
+
+class Segment(NamedTuple):
+    """A stretch of a text: `text[start:start + len(content)] == content`."""
+
+    content: str
+    start: int
+    is_special: bool
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """The special tokens of a vocabulary.
+
+    Attributes:
+        tokens: the padding, unknown, classification, separator and mask token, in this order.
+        ids: their ids.
+    """
+
+    tokens: tuple[str, ...] = SPECIAL_TOKENS
+    ids: tuple[int, ...] = (0, 1, 2, 3, 4)
+
+    @property
+    def pad_id(self) -> int:
+        return self.ids[0]
+
+    @property
+    def unknown_id(self) -> int:
+        return self.ids[1]
+
+    @property
+    def cls_id(self) -> int:
+        return self.ids[2]
+
+    @property
+    def sep_id(self) -> int:
+        return self.ids[3]
+
+    @cached_property
+    def _written(self) -> re.Pattern[str]:
+        return re.compile("|".join(re.escape(token) for token in self.tokens))
+
+    def are_in(self, text: str) -> bool:
+        """Returns whether a special token is written out in a text."""
+        return any(token in text for token in self.tokens)
+
+    def split(self, text: str) -> list[Segment]:
+        """Splits a text into special tokens and the text between them.
+
+        The text between them keeps its white space, which the vocabulary drops. `[MASK]` therefore
+        absorbs the space on its left.
+        """
+        segments, end = [], 0
+        for match in self._written.finditer(text):
+            if match.start() > end:
+                segments.append(Segment(text[end : match.start()], end, False))
+            segments.append(Segment(match.group(), match.start(), True))
+            end = match.end()
+        if end < len(text) or not segments:
+            segments.append(Segment(text[end:], end, False))
+        return segments
+
+
+def join_segments(segments: Sequence[Segment], tokens: Sequence[Tokens]) -> Tokens:
+    """Joins the tokens of a text's segments, and counts characters and words from its start."""
+    if len(tokens) == 1:
+        return tokens[0]
+    counts = [t.words.max(initial=-1) + 1 for t in tokens]
+    words = np.cumsum([0, *counts], dtype=np.int32)
+    return Tokens(
+        np.concatenate([t.ids for t in tokens]),
+        np.concatenate([t.offsets + s.start for t, s in zip(tokens, segments, strict=True)]),
+        np.concatenate([t.words + word for t, word in zip(tokens, words, strict=False)]),
+    )
+
+
+def join_words(words: Sequence[Tokens]) -> Tokens:
+    """Joins the tokens of a text's words, and numbers the words; offsets count from each word."""
+    lengths = np.array([len(word.ids) for word in words], np.int32)
+    tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
+    return Tokens(
+        np.concatenate([t.ids for t in tokens]),
+        np.concatenate([t.offsets for t in tokens]),
+        np.repeat(np.arange(len(words), dtype=np.int32), lengths),
+    )
+
+
+def trim(text: str, offsets: np.ndarray) -> None:
+    """Drops white space at the ends of spans, in place, unless a span is all white space."""
+    ends = offsets[:, 1].tolist()
+    for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
+        start, end = offsets[at].tolist()
+        if kept := len(text[start:end].rstrip()):
+            offsets[at, 1] = start + kept
