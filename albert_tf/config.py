@@ -1,21 +1,19 @@
-"""ALBERT's configuration: frozen; its published sizes; reads Google's and Hugging Face's JSON."""
+"""ALBERT's configuration: its fields, which are checked and frozen, and the published sizes."""
 
 import dataclasses
-import difflib
 import functools
 import json
-import logging
 import os
 from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from albert_tf.config_files import FIXED, FOREIGN, arguments_of, without_bookkeeping
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import as_json, read_json, user_path, write_json
 from albert_tf.options import RATE, Range, without_foreign, without_methods
 
-logger = logging.getLogger(__name__)
 Config = TypeVar("Config", bound=type)
 
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
@@ -79,83 +77,7 @@ SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
 }
 
-# google-research/albert writes these and never reads them; no model has other values.
-GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
-    "down_scale_factor": 1,
-    "gap_size": 0,
-    "layers_to_keep": [],
-    "net_structure_type": 0,
-    "num_memory_blocks": 0,
-}
-# Likewise, in Chinese models, which have them from BERT.
-_BERT_CONSTANTS: Final[Mapping[str, Any]] = {
-    "directionality": "bidi",
-    "ln_type": "postln",
-    "pooler_fc_size": 768,
-    "pooler_num_attention_heads": 12,
-    "pooler_num_fc_layers": 3,
-    "pooler_size_per_head": 128,
-    "pooler_type": "first_token_transform",
-}
-# A BERT's, where its configuration leaves a field out.
-_BERT_DEFAULTS: Final[Mapping[str, Any]] = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-# Hugging Face writes these about the run or the library; none changes what an encoder computes.
-_HF_BOOKKEEPING: Final = frozenset(
-    """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
-    _num_labels add_cross_attention architectures attn_implementation bad_words_ids
-    begin_suppress_tokens chunk_size_feed_forward cross_attention_hidden_size
-    decoder_start_token_id diversity_penalty do_sample dtype early_stopping
-    encoder_no_repeat_ngram_size eos_token_ids exponential_decay_length_penalty finetuning_task
-    forced_bos_token_id forced_eos_token_id gradient_checkpointing is_decoder is_encoder_decoder
-    language length_penalty max_length min_length name_or_path no_repeat_ngram_size num_beam_groups
-    num_beams num_return_sequences output_attentions output_hidden_states output_past output_scores
-    prefix pruned_heads remove_invalid_values repetition_penalty return_dict
-    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature
-    tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
-)
-# Keys of which ALBERT implements one value; all but the second are no fields.
-FIXED: Final[Mapping[str, Any]] = {
-    "model_type": "albert",
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-_IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
-_PRUNED: Final = "All layers have all heads: use the checkpoint before pruning."
-_ENCODER: Final = "Every token attends to all others, as in every ALBERT."
-# Arguments of transformers' constructor that also are attributes: the only value, and the way out.
-_BOOKKEEPING_VALUES: Final[Mapping[str, tuple[Any, str]]] = {
-    "return_dict": (True, "Call outputs.to_tuple(), or read outputs[0]."),
-    "output_attentions": (False, _IN_CALLS.format("output_attentions")),
-    "output_hidden_states": (False, _IN_CALLS.format("output_hidden_states")),
-    "torchscript": (False, "Export the model with albert_tf.export_saved_model."),
-    "is_decoder": (False, _ENCODER),
-    "is_encoder_decoder": (False, _ENCODER),
-    "add_cross_attention": (False, _ENCODER),
-    "pruned_heads": ({}, _PRUNED),
-}
-_CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
 _SAVING: Final = {"push_to_hub": (False, "Call push_to_hub(repo_id) of the model.")}
-# Fields that Google's files have; every other key is written by Hugging Face alone.
-GOOGLE_FIELDS: Final = frozenset(
-    """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
-    initializer_range inner_group_num intermediate_size max_position_embeddings
-    num_attention_heads num_hidden_groups num_hidden_layers type_vocab_size
-    vocab_size""".split()  # noqa: SIM905
-)
-# Keys of this project and of transformers besides the fields.
-_OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
 # Fields that transformers lacks, and a problem type that it infers: only written if set.
 _OMITTED: Final = {
     "problem_type": None,
@@ -185,7 +107,7 @@ def unnamed_labels(count: int) -> dict[int, str]:
 _UNNAMED: Final = unnamed_labels(2)  # transformers' default, which it doesn't write either
 
 
-def _number(default: float, allowed: Range) -> Any:
+def _in_range(default: float, allowed: Range) -> Any:
     """Declares a field that is a number within a range.
 
     Without limits a file of a few bytes could claim a model that no machine allocates.
@@ -194,21 +116,42 @@ def _number(default: float, allowed: Range) -> Any:
 
 
 def _own_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Returns the fields among a constructor's arguments, with the labels merged.
+    """Returns the fields among transformers' arguments.
 
-    Drops transformers' arguments about a run or the library, as `from_dict` does.
+    Merges `num_labels`, `id2label`, and `label2id` into `id2label`.
 
     Args:
-        arguments: by name.
-        count: number of classes; see `_merged_labels`.
+        arguments: values by name.
+        count: current number of classes, whose names are kept if `num_labels` is the same.
     Raises:
-        UserError: a value that no ALBERT implements.
+        UserError: an argument has a value that no ALBERT implements.
+        ValueError: the arguments for labels contradict each other.
     """
-    arguments = without_foreign(arguments, _BOOKKEEPING_VALUES)
-    _check_constants(arguments)
-    dropped = _HF_BOOKKEEPING | _CONSTANTS.keys() - _FIELDS
-    own = {name: value for name, value in arguments.items() if name not in dropped}
-    return _merged_labels(own, count)
+    fields = without_bookkeeping(arguments, _FIELDS)
+    num_labels, labels = fields.pop("num_labels", None), fields.pop("id2label", None)
+    if num_labels is not None:
+        _check("num_labels", num_labels, _LABELS, Integral)
+    label2id = fields.pop("label2id", None)
+    if labels is None and label2id is not None:
+        labels = {index: name for name, index in label2id.items()}
+    if labels is not None:
+        try:
+            labels = {int(index): name for index, name in labels.items()}
+        except (AttributeError, TypeError, ValueError):
+            received = short_repr(labels)
+            raise ValueError(
+                f"id2label must map class ids to names. Received: {received}."
+            ) from None
+        if num_labels not in (None, len(labels)):
+            raise ValueError(
+                "num_labels must be the number of names in id2label. "
+                f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
+            )
+        return {**fields, "id2label": labels}
+    if num_labels not in (None, count):
+        return {**fields, "id2label": unnamed_labels(int(num_labels))}
+    is_removed = "id2label" in arguments and num_labels is None
+    return {**fields, "id2label": None} if is_removed else fields
 
 
 def _as_in_transformers(cls: Config) -> Config:
@@ -220,7 +163,7 @@ def _as_in_transformers(cls: Config) -> Config:
         construct(self, *args, **_own_fields(arguments, len(_UNNAMED)))
 
     def refuse(self: Any, name: str, value: Any) -> None:
-        without_foreign({name: value}, _BOOKKEEPING_VALUES)
+        without_foreign({name: value}, FOREIGN)
         raise dataclasses.FrozenInstanceError(
             f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
             "from_pretrained. Labels' names, problem_type and thresholds may change later: "
@@ -288,22 +231,22 @@ class AlbertConfig:
         (768, 6)
     """
 
-    vocab_size: int = _number(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million
-    embedding_size: int = _number(128, _WIDTH)
-    hidden_size: int = _number(4096, _WIDTH)
-    num_hidden_layers: int = _number(12, _LAYERS)
-    num_hidden_groups: int = _number(1, _LAYERS)
-    num_attention_heads: int = _number(64, _WIDTH)  # it divides H
-    intermediate_size: int = _number(16384, Range(1, 262_144))  # 4·H, as published
-    inner_group_num: int = _number(1, _LAYERS)
+    vocab_size: int = _in_range(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million
+    embedding_size: int = _in_range(128, _WIDTH)
+    hidden_size: int = _in_range(4096, _WIDTH)
+    num_hidden_layers: int = _in_range(12, _LAYERS)
+    num_hidden_groups: int = _in_range(1, _LAYERS)
+    num_attention_heads: int = _in_range(64, _WIDTH)  # it divides H
+    intermediate_size: int = _in_range(16384, Range(1, 262_144))  # 4·H, as published
+    inner_group_num: int = _in_range(1, _LAYERS)
     hidden_act: str = "gelu_new"
-    hidden_dropout_prob: float = _number(0.0, RATE)
-    attention_probs_dropout_prob: float = _number(0.0, RATE)
-    max_position_embeddings: int = _number(512, Range(1, 2**20))  # whose scores take terabytes
-    type_vocab_size: int = _number(2, Range(1, 65_536))  # TAPAS has 256, for columns
-    initializer_range: float = _number(0.02, _SCALE)
-    layer_norm_eps: float = _number(1e-12, _SCALE)
-    classifier_dropout_prob: float = _number(0.1, RATE)
+    hidden_dropout_prob: float = _in_range(0.0, RATE)
+    attention_probs_dropout_prob: float = _in_range(0.0, RATE)
+    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # whose scores take terabytes
+    type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS has 256, for columns
+    initializer_range: float = _in_range(0.02, _SCALE)
+    layer_norm_eps: float = _in_range(1e-12, _SCALE)
+    classifier_dropout_prob: float = _in_range(0.1, RATE)
     position_embedding_type: str = "absolute"
     pad_token_id: int | None = 0
     bos_token_id: int | None = 2
@@ -360,8 +303,8 @@ class AlbertConfig:
         """Returns a constant of transformers' configurations, such as `model_type`."""
         if name in FIXED:
             return FIXED[name]
-        if name in _BOOKKEEPING_VALUES:
-            return _BOOKKEEPING_VALUES[name][0]
+        if name in FOREIGN:
+            return FOREIGN[name][0]
         raise AttributeError(f"AlbertConfig has no field {name!r}.")
 
     def __hash__(self) -> int:
@@ -436,35 +379,22 @@ class AlbertConfig:
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
-        A BERT's becomes that of the ALBERT that computes the same: E = H, a group for each layer.
-        `changes` override fields, as in `replace`.
+        The configuration of a BERT becomes that of the ALBERT that computes the same: E = H, and a
+        group for each layer.
 
-        `hidden_act` "gelu" is erf in Hugging Face's file and tanh in Google's. A file without any
-        key that only Hugging Face writes is Google's.
+        `hidden_act` "gelu" means erf in Hugging Face's files and tanh in Google's. A file is
+        Google's if it has no key that only Hugging Face writes.
 
+        Args:
+            config_dict: the content of a file. Unknown keys are ignored with a warning.
+            **changes: override fields, as in `replace`.
         Raises:
-            UserError: a misspelt key, another model family, a value that no ALBERT implements, or
-                a value out of range. Warns of other unknown keys.
+            UserError: a misspelled key, another model family, a value that no ALBERT implements,
+                or a value out of range.
         """
-        values = dict(config_dict)
-        if values.get("model_type") == "bert":
-            values = _from_bert(values)
-        _check_keys(values)
-        fields = {key: value for key, value in values.items() if key in _FIELDS}
-        google_keys = GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
-        if values.keys() <= google_keys and fields.get("hidden_act") == "gelu":
-            fields["hidden_act"] = "gelu_new"
-        for key in (
-            "classifier_dropout_prob",
-            "hidden_dropout_prob",
-            "attention_probs_dropout_prob",
-        ):
-            if fields.get(key, 0) is None:  # older transformers write null for "as published"
-                del fields[key]
-        if fields.get("share", "all") != "all":
-            fields["num_hidden_groups"] = values.get("shared_groups", 1)
+        arguments = arguments_of(config_dict, _FIELDS)
         try:
-            config = cls(**{**fields, "id2label": _labels_of_file(values)})
+            config = cls(**arguments)
         except ValueError as error:
             raise UserError(f"The configuration is not valid. {error}") from error
         return config.replace(**changes) if changes else config
@@ -496,7 +426,8 @@ class AlbertConfig:
         Raises:
             UserError: there is no such checkpoint, or its configuration isn't an ALBERT's.
         """
-        from albert_tf.checkpoints import finder  # Imports this module.
+        # Checkpoints import this module. tests/test_imports.py allows no other import like this.
+        from albert_tf.checkpoints import finder
 
         hub_options, fields = finder.split_hub_options(options)
         return finder.read_config(pretrained_model_name_or_path, **hub_options).replace(**fields)
@@ -593,70 +524,11 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
 _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
 
 
-def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the configuration of the ALBERT that computes what a BERT's does."""
-    for key in ("is_decoder", "add_cross_attention"):
-        if values.get(key):
-            raise UserError(
-                f"{key} must be false in a BERT's configuration: each token attends to all others "
-                f"here. Received: {short_repr(values[key])}."
-            )
-    if values.get("type_vocab_size") == 1 and values.get("pad_token_id"):
-        raise UserError(
-            "The configuration must be a BERT's. Received: type_vocab_size=1 with pad_token_id="
-            f"{short_repr(values['pad_token_id'])}, as RoBERTa has them, whose positions begin "
-            "after pad_token_id. Choose a BERT, or an ALBERT."
-        )
-    fields = {**_BERT_DEFAULTS, **values, "model_type": "albert"}
-    dropout = fields.pop("classifier_dropout", None)
-    return {
-        **fields,
-        "classifier_dropout_prob": fields["hidden_dropout_prob"] if dropout is None else dropout,
-        "embedding_size": fields["hidden_size"],
-        "num_hidden_groups": fields["num_hidden_layers"],
-    }
-
-
-def _check_keys(values: Mapping[str, Any]) -> None:
-    """Warns of unknown keys, which another library wrote; refuses those that change a model.
-
-    Raises:
-        UserError: another value of a constant, pruned heads, or a misspelt field.
-    """
-    _check_constants(values)
-    if values.get("pruned_heads") not in (None, {}, []):
-        raise UserError(
-            f"pruned_heads must be empty. Received: {short_repr(values['pruned_heads'])}. {_PRUNED}"
-        )
-    known = _FIELDS | _CONSTANTS.keys() | _HF_BOOKKEEPING | _OTHER_KEYS
-    unknown = sorted(values.keys() - known)
-    for key in unknown:
-        if nearest := difflib.get_close_matches(key, _FIELDS - values.keys(), n=1, cutoff=0.85):
-            raise UserError(
-                f"Unknown key {short_repr(key)} in the configuration. Did you mean {nearest[0]!r}?"
-            )
-    if unknown:
-        logger.warning(
-            "Unknown keys in the configuration are ignored: %s.",
-            ", ".join(map(short_repr, unknown[:8])) + ", …" * (len(unknown) > 8),
-        )
-
-
-def _check_constants(values: Mapping[str, Any]) -> None:
-    """Rejects values that no ALBERT implements."""
-    for key, only in _CONSTANTS.items():
-        if key in values and values[key] != only:
-            raise UserError(
-                f"{key} must be {only!r} in an ALBERT configuration. "
-                f"Received: {short_repr(values[key])}."
-            )
-
-
 def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
     """Returns `id2label` in order; every class must have a name, no two the same."""
     received = f"Received: {short_repr(labels)}."
     if not isinstance(labels, Mapping) or not all(type(index) is int for index in labels):
-        raise ValueError(f"id2label must map class numbers to names. {received}")
+        raise ValueError(f"id2label must map class ids to names. {received}")
     ordered = {index: labels[index] for index in sorted(labels)}
     if not ordered or list(ordered) != list(range(len(ordered))):
         raise ValueError(f"id2label must name the classes 0, 1, 2, … without a gap. {received}")
@@ -668,48 +540,6 @@ def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
         raise ValueError(f"id2label must not name two classes alike. {received}")
     _check("num_labels", len(ordered), _LABELS)
     return ordered
-
-
-def _labels_of_file(values: Mapping[str, Any]) -> dict[int, str] | None:
-    """Returns a file's labels: `id2label`, or `num_labels` unnamed ones."""
-    labels, count = values.get("id2label"), values.get("num_labels", values.get("_num_labels"))
-    if isinstance(labels, Mapping) and all(str(index).isdigit() for index in labels):
-        return {int(index): label for index, label in labels.items()}
-    if labels is not None:
-        received = short_repr(labels)
-        raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
-    return None if count is None else unnamed_labels(count)
-
-
-def _merged_labels(changes: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Returns `changes` with `num_labels`, `id2label` and `label2id` merged into `id2label`.
-
-    Args:
-        changes: fields to override.
-        count: number of classes; `num_labels` keeps their names if it is the same.
-    """
-    fields = dict(changes)
-    num_labels, labels = fields.pop("num_labels", None), fields.pop("id2label", None)
-    if num_labels is not None:
-        _check("num_labels", num_labels, _LABELS, Integral)
-    label2id = fields.pop("label2id", None)
-    if labels is None and label2id is not None:
-        labels = {index: name for name, index in label2id.items()}
-    if labels is not None:
-        if not isinstance(labels, Mapping):
-            received = short_repr(labels)
-            raise ValueError(f"id2label must map class numbers to names. Received: {received}.")
-        labels = {int(index): name for index, name in labels.items()}
-        if num_labels not in (None, len(labels)):
-            raise ValueError(
-                "num_labels must be the number of names in id2label. "
-                f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
-            )
-        return {**fields, "id2label": labels}
-    if num_labels not in (None, count):
-        return {**fields, "id2label": unnamed_labels(int(num_labels))}
-    is_removed = "id2label" in changes and num_labels is None
-    return {**fields, "id2label": None} if is_removed else fields
 
 
 def parameters(config: AlbertConfig) -> int:

@@ -16,7 +16,8 @@ import numpy as np
 
 from albert_tf.checkpoints import names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import GOOGLE_CONSTANTS, GOOGLE_FIELDS, AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
 from albert_tf.files import read_bytes, read_json, write_json
 

@@ -85,7 +85,7 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     if _OBJECT_GRAPH in entries:
         # A string: its length, a checksum of that, its bytes.
         graph = _read(entries[_OBJECT_GRAPH], shards)
-        length, at = _number(graph, 0)
+        length, at = _varint(graph, 0)
         keys = dict(_by_full_name(graph[at + 4 : at + 4 + length]))
     weights = {}
     for name, key in sorted(keys.items()):
@@ -204,16 +204,16 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     if content[-len(_MAGIC) :] != _MAGIC:
         raise ValueError("no table")
     footer = content[-_FOOTER:]
-    _, at = _number(footer, 0)
-    _, at = _number(footer, at)
+    _, at = _varint(footer, 0)
+    _, at = _varint(footer, at)
     for _, handle in _block(content, footer[at:]):
         yield from _block(content, handle)
 
 
 def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yields keys and values of the block at a handle; a key may share the last one's prefix."""
-    offset, at = _number(handle, 0)
-    size, _ = _number(handle, at)
+    offset, at = _varint(handle, 0)
+    size, _ = _varint(handle, at)
     block, compression = content[offset : offset + size], content[offset + size]
     if compression != _UNCOMPRESSED or offset + size + _TRAILER > len(content):
         raise ValueError("compressed or cut")
@@ -223,16 +223,16 @@ def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
     (restarts,) = struct.unpack("<I", block[-4:])
     end, at, key = len(block) - 4 * (1 + restarts), 0, b""
     while at < end:
-        shared, at = _number(block, at)
-        length, at = _number(block, at)
-        value, at = _number(block, at)
+        shared, at = _varint(block, at)
+        length, at = _varint(block, at)
+        value, at = _varint(block, at)
         key = key[:shared] + block[at : at + length]
         at += length
         yield key, block[at : at + value]
         at += value
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Reads a varint; returns it and the position after it."""
     value = shift = 0
     while True:

@@ -88,10 +88,10 @@ TEXT = "the old library on a hill"
     [
         ([TEXT], {"padding": "left"}, "padding must be one of True, .* Received: 'left'"),
         ([TEXT], {"truncation": "middle"}, "truncation must be one of .* Received: 'middle'"),
-        ([TEXT], {"return_tensors": "jax"}, "must be None, 'np', 'tf' or 'pt'. Received: 'jax'"),
+        ([TEXT], {"return_tensors": "jax"}, "return_tensors must be .*'pt'. Received: 'jax'"),
         ([["a", TEXT]], {"return_tensors": "np"}, "must have the same length.*Use padding=True"),
         ([TEXT], {"max_length": 4, "stride": 2, "return_overflowing_tokens": True}, "stride=2"),
-        ([TEXT], {"truncation": "only_second", "max_length": 5}, "must be given pairs"),
+        ([TEXT], {"truncation": "only_second", "max_length": 5}, "'only_second' requires pairs"),
         (["a", TEXT], {"truncation": "only_first", "max_length": 5}, "must be able to make the"),
         ([TEXT, TEXT], {"truncation": True, "max_length": 2}, "room for 3 .*max_length=2"),
         ([TEXT, TEXT], {"max_length": 9, "return_overflowing_tokens": True}, "Use 'only_first'"),
@@ -256,7 +256,7 @@ def test_a_long_row_is_warned_of_once(tiny_tokenizer, recwarn):
     text = "the old library " * 9
     tokenizer(text, truncation=True), tokenizer(text, max_length=9), tokenizer(text, verbose=False)
     assert not recwarn
-    with pytest.warns(UserWarning, match=r"more than model_max_length=8: .*truncation=True"):
+    with pytest.warns(UserWarning, match=r"model_max_length=8\..*truncation=True"):
         tokenizer(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
