@@ -91,11 +91,6 @@ GOOGLE_FIELDS: Final = frozenset(
 _GOOGLE: Final = GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
 # Keys of this project and of transformers besides the fields.
 _OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
-_DROPOUTS: Final = (
-    "classifier_dropout_prob",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-)
 
 
 def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
@@ -114,8 +109,8 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
     arguments = {key: value for key, value in values.items() if key in fields}
     if values.keys() <= _GOOGLE and arguments.get("hidden_act") == "gelu":
         arguments["hidden_act"] = "gelu_new"
-    for key in _DROPOUTS:
-        if arguments.get(key, 0) is None:  # older transformers write null for "as published"
+    for key in [key for key in arguments if key.endswith("_dropout_prob")]:
+        if arguments[key] is None:  # older transformers write null for "as published"
             del arguments[key]
     if arguments.get("share", "all") != "all":
         arguments["num_hidden_groups"] = values.get("shared_groups", 1)

@@ -5,7 +5,7 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -13,9 +13,11 @@ import numpy as np
 from albert_tf.errors import UserError, short_repr
 from albert_tf.exported import POSITIONS as POSITIONS
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
+from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.layout import Layout
 from albert_tf.text.padding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit
-from albert_tf.text.windows import special_count
+from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.
@@ -114,11 +116,6 @@ class LongTextOptions(WindowOptions):
                 f"truncation must be one of {', '.join(map(str, TRUNCATIONS))}. "
                 f"Received: {self.truncation!r}."
             )
-
-    @property
-    def strategy(self) -> bool | str | None:
-        """The tokenizer's strategy for a text that is too long."""
-        return True if self.truncation is None else self.truncation
 
 
 class Pipeline(ABC):
@@ -365,93 +362,63 @@ def text_windows(
 ) -> Iterator[list[Window]]:
     """Yields the windows of each text or pair: one, unless the text is long."""
     length = checked_length(options.max_length, longest)
-    for is_pair, group in groupby(examples, lambda each: each.text_pair is not None):
-        texts = list(group)
-        firsts = [each.text for each in texts]
-        seconds = [each.text_pair for each in texts] if is_pair else None
-        whole = tokenizer(
-            firsts, seconds, truncation=False, split_special_tokens=True, verbose=False
-        )
-        for index, each in enumerate(texts):
-            if len(whole["input_ids"][index]) <= length:
-                yield [window(whole, index)]
-            elif options.stride is not None:
-                yield _strided(tokenizer, each, options, length)
-            else:
-                yield [_truncated(tokenizer, each, options, length)]
+    given = [[text for text in example if text is not None] for example in examples]
+    tokens = tokenizer.tokens_of([*chain.from_iterable(given)], True, with_offsets=False)
+    encoded = iter(tokens)
+    for texts in given:
+        parts = [next(encoded) for _ in texts]
+        lengths = [len(part.ids) for part in parts]
+        layout = Layout()
+        if sum(lengths) + special_count(len(texts) == 2) > length:
+            layout = _long_layout(texts, lengths, options, length, tokenizer.truncation_side)
+        try:
+            first, second = [parts[0]], [parts[1]] if len(parts) == 2 else None
+            sequences = make_sequences(first, second, tokenizer.special, layout)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        yield [window(sequence) for sequence in sequences]
 
 
-def _truncated(tokenizer: Any, texts: Texts, options: LongTextOptions, length: int) -> Window:
-    if options.truncation is False:
-        raise UserError(
-            f"With truncation=False a text must have at most {length} tokens. "
-            f"Received: a longer one, {texts.text[:60]!r}…. Truncate it with truncation=True, or "
-            "read it in windows with stride=64."
-        )
-    if options.truncation is None:
-        warnings.warn(
-            f"Texts of more than {length} tokens are truncated. truncation=True truncates without "
-            "a warning; stride=64 reads the whole text in windows.",
-            stacklevel=2,
-        )
-    cut = tokenizer(
-        *texts, truncation=options.strategy, max_length=length, split_special_tokens=True
-    )
-    return Window({name: cut[name] for name in FEATURES})
+def _long_layout(
+    texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
+) -> Layout:
+    """Returns how to read a text, or a pair, that is longer than `length`.
 
-
-def _strided(tokenizer: Any, texts: Texts, options: LongTextOptions, length: int) -> list[Window]:
-    is_pair = texts.text_pair is not None
-    strategy = options.truncation if isinstance(options.truncation, str) else None
-    if is_pair and strategy in (None, "only_second"):
-        _check_first(tokenizer, texts.text, options, length)
-    cut = encode_windows(
-        tokenizer,
-        *texts,
-        truncation=strategy or ("only_second" if is_pair else True),
-        max_length=length,
-        stride=options.stride,
-    )
-    return [window(cut, index) for index in range(len(cut["input_ids"]))]
-
-
-def _check_first(tokenizer: Any, text: str, options: LongTextOptions, length: int) -> None:
-    """Checks that each window has room for new tokens of the second text."""
-    ids = tokenizer(
-        text,
-        add_special_tokens=False,
-        truncation=False,
-        split_special_tokens=True,
-        verbose=False,
-    )
-    count = len(ids["input_ids"])
-    if count >= length - special_count(True) - (options.stride or 0):
+    Args:
+        lengths: number of tokens in each text.
+        side: the end of a text that truncation takes from; windows begin at the start.
+    """
+    stride, strategy = options.stride, options.truncation
+    if stride is None:
+        if strategy is False:
+            raise UserError(
+                f"With truncation=False a text must have at most {length} tokens. "
+                f"Received: a longer one, {texts[0][:60]!r}…. Truncate it with truncation=True, or "
+                "read it in windows with stride=64."
+            )
+        if strategy is None:
+            warnings.warn(
+                f"Texts of more than {length} tokens are truncated. truncation=True truncates "
+                "without a warning; stride=64 reads the whole text in windows.",
+                stacklevel=3,
+            )
+        truncation = True if strategy is None else strategy
+        return Layout(truncation=truncation, max_length=length, truncation_side=side)
+    if not isinstance(strategy, str):
+        strategy = "only_second" if len(texts) == 2 else "longest_first"
+    room = length - special_count(True) - stride  # for the first text, if the second has windows
+    if len(texts) == 2 and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
             "With stride only the second text of a pair is read in windows; each window must have "
             "room for the whole first text, and more than stride tokens of the second. Received: "
-            f"{count} tokens, stride={options.stride}, {length} a window. Without stride both "
-            "texts are truncated."
+            f"{lengths[0]} tokens, stride={stride}, {length} a window. Without stride both texts "
+            "are truncated."
         )
+    return Layout(
+        truncation=strategy, max_length=length, stride=stride, return_overflowing_tokens=True
+    )
 
 
-def encode_windows(tokenizer: Any, *texts: Any, **options: Any) -> Any:
-    """Returns the encoding of a text or pair, in as many windows as it needs.
-
-    Raises:
-        UserError: the stride, or the text that isn't cut, is too long for a window.
-    """
-    try:
-        return tokenizer(
-            *texts,
-            return_overflowing_tokens=True,
-            truncation_side="right",
-            split_special_tokens=True,
-            **options,
-        )
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-def window(encoding: Mapping[str, Any], index: int, details: Any = None) -> Window:
-    """Returns one sequence of a batch encoding."""
-    return Window({name: encoding[name][index] for name in FEATURES}, details)
+def window(sequence: EncodedSequence, details: Any = None) -> Window:
+    """Returns an encoded sequence as a window."""
+    return Window({name: getattr(sequence, name) for name in FEATURES}, details)

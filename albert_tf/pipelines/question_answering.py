@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
-    FEATURES,
     Outputs,
     Pipeline,
     Window,
@@ -15,6 +14,7 @@ from albert_tf.pipelines.base import (
     as_text,
     check_numbers,
     checked_length,
+    window,
 )
 from albert_tf.probabilities import sigmoid
 from albert_tf.tasks import QUESTION_ANSWERING
@@ -32,7 +32,6 @@ from albert_tf.text.answers import (
     question_windows,
     read_span,
 )
-from albert_tf.text.encoding import EncodedSequence
 
 LENGTH: Final = 384  # tokens
 SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
@@ -159,7 +158,7 @@ class QuestionAnsweringPipeline(Pipeline):
             options.doc_stride,
             options.max_question_len,
         )
-        return [[_window(row) for row in rows] for rows in encoded]
+        return [[window(row, context_positions(row)) for row in rows] for rows in encoded]
 
     def postprocess(
         self,
@@ -224,10 +223,6 @@ class QuestionAnsweringPipeline(Pipeline):
         if null_odds > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
         return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
-
-
-def _window(row: EncodedSequence) -> Window:
-    return Window({name: getattr(row, name) for name in FEATURES}, context_positions(row))
 
 
 def _by_score(found: dict[str, Any]) -> float:

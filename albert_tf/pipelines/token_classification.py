@@ -1,7 +1,7 @@
 """Labels for the tokens of a text, and entities that group them."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
@@ -10,13 +10,13 @@ import numpy as np
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
 from albert_tf.pipelines.base import (
-    FEATURES,
     Outputs,
     Pipeline,
     Window,
     WindowOptions,
     as_text,
     checked_length,
+    window,
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import TOKEN_CLASSIFICATION
@@ -150,10 +150,12 @@ class TokenClassificationPipeline(Pipeline):
         for example in examples:
             given = [example.words if is_split else example.text]
             [tokens] = tokens_of(given, split_special=True, with_offsets=True)
-            yield [
-                self._window(example, tokens.cut(*span), span[0])
-                for span in word_windows(tokens, length, options.stride)
-            ]
+            windows = []
+            for start, end in word_windows(tokens, length, options.stride):
+                part = tokens.cut(start, end)
+                details = list(self._tokens(example, part, start))
+                windows.append(window(EncodedSequence([part], tokenizer.special), details))
+            yield windows
 
     def postprocess(
         self,
@@ -197,33 +199,25 @@ class TokenClassificationPipeline(Pipeline):
             )
         return chosen
 
-    def _window(self, example: SplitText, tokens: Tokens, start: int) -> Window:
-        """Returns a window with its tokens, which have no scores yet.
-
-        Args:
-            start: index of the window's first token in the text.
-        """
-        sequence = EncodedSequence([tokens], self.tokenizer.special)
-        features = {name: getattr(sequence, name) for name in FEATURES}
+    def _tokens(self, example: SplitText, tokens: Tokens, start: int) -> Iterator[Token]:
+        """Yields the tokens of a window, without scores; `start` is the first one's index."""
         names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
-        details, last = [], None
-        rows = zip(tokens.ids, names, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
-        for position, (index, name, word, (first, end)) in enumerate(rows, start + 1):
+        rows = zip(names, tokens.ids, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
+        last = None
+        for position, (name, index, word, span) in enumerate(rows, start + 1):
+            # Offsets of words count from the start of each word.
+            first = 0 if example.words is None else example.starts[word]
+            start, end = first + span[0], first + span[1]
             is_unknown = index == self.tokenizer.unk_token_id
-            shift = 0 if example.words is None else example.starts[word]
-            span = first + shift, end + shift
-            details.append(
-                Token(
-                    text=example.text[slice(*span)] if is_unknown else name,
-                    scores=(),  # type: ignore[arg-type]
-                    start=span[0],
-                    end=span[1],
-                    position=position,
-                    continues=word == last and not is_unknown,
-                )
+            yield Token(
+                text=example.text[start:end] if is_unknown else name,
+                scores=(),  # type: ignore[arg-type]
+                start=start,
+                end=end,
+                position=position,
+                continues=word == last and not is_unknown,
             )
             last = word
-        return Window(features, details)
 
 
 _WORD_SCORES: Final[dict[str, Callable[[Sequence[Token]], np.ndarray]]] = {

@@ -16,12 +16,7 @@ from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.options import without_foreign, without_methods
-from albert_tf.text.added_tokens import (
-    add_tokens,
-    additional_tokens,
-    check_special,
-    mark_special,
-)
+from albert_tf.text.added_tokens import add_tokens, additional_tokens, check_special, mark_special
 from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
 from albert_tf.text.huggingface import FROM_PRETRAINED, SAVE_PRETRAINED, TOKENIZER_METHODS
 from albert_tf.text.ids import IdMethods

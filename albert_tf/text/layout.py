@@ -10,22 +10,13 @@ from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
 Side = Literal["right", "left"]
 Tensors = Literal["np", "tf", "pt"]
 # Hugging Face's values of `padding` and `truncation`, and the strategies that they mean.
-PADDING_STRATEGIES: Final[Mapping[Any, str]] = {
-    True: "longest",
-    False: "do_not_pad",
-    "longest": "longest",
-    "max_length": "max_length",
-    "do_not_pad": "do_not_pad",
+PADDING: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
+    name: name for name in ("longest", "max_length", "do_not_pad")
 }
-TRUNCATION_STRATEGIES: Final[Mapping[Any, str]] = {
-    True: "longest_first",
-    False: "do_not_truncate",
-    "longest_first": "longest_first",
-    "only_first": "only_first",
-    "only_second": "only_second",
-    "do_not_truncate": "do_not_truncate",
+TRUNCATION: Final[Mapping[Any, str]] = {True: "longest_first", False: "do_not_truncate"} | {
+    name: name for name in ("longest_first", "only_first", "only_second", "do_not_truncate")
 }
-FRAMEWORKS: Final = (None, "np", "tf", "pt")
+FRAMEWORKS: Final[Mapping[Any, Any]] = {name: name for name in (None, "np", "tf", "pt")}
 NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer without a limit
 
 
@@ -71,19 +62,20 @@ class Layout:
         truncation = self.truncation
         if truncation is None:
             truncation = self.max_length is not None and self.padding is False
-        known = {"padding": PADDING_STRATEGIES, "truncation": TRUNCATION_STRATEGIES}
-        for name, value in (("padding", self.padding), ("truncation", truncation)):
-            object.__setattr__(self, name, known[name][_one_of(name, value, known[name])])
-        _one_of("return_tensors", self.return_tensors, FRAMEWORKS)
+        for name, value, known in (
+            ("padding", self.padding, PADDING),
+            ("truncation", truncation, TRUNCATION),
+            ("return_tensors", self.return_tensors, FRAMEWORKS),
+        ):
+            if value not in known:
+                allowed = ", ".join(map(repr, known))
+                raise ValueError(f"{name} must be one of {allowed}. Received: {short_repr(value)}.")
+            object.__setattr__(self, name, known[value])
 
     @property
     def length(self) -> int:
         """Number of tokens to truncate to, or to pad to with `padding="max_length"`."""
         return self.model_max_length if self.max_length is None else self.max_length
-
-    @property
-    def truncates(self) -> bool:
-        return self.truncation != "do_not_truncate"
 
     @property
     def features(self) -> list[str]:
@@ -107,10 +99,3 @@ def checked_side(side: str, name: str = "padding_side") -> Side:
     if side not in ("right", "left"):
         raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]
-
-
-def _one_of(name: str, value: Any, known: Any) -> Any:
-    if value not in known:
-        allowed = ", ".join(map(repr, known))
-        raise ValueError(f"{name} must be one of {allowed}. Received: {short_repr(value)}.")
-    return value

@@ -40,7 +40,7 @@ def make_sequences(
     """
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
-    room, truncates = layout.length - added, layout.truncates
+    room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
     if first and truncates and room < 0:
         raise ValueError(
             f"max_length must leave room for {added} special tokens. "
@@ -74,17 +74,15 @@ def _truncated(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[l
             for length, size in zip(lengths, kept, strict=True)
         ]
         yield [text.cut(*span) for text, span in zip(texts, spans, strict=False)]
-    elif not is_pair or strategy == "only_first":
-        for span in windows(lengths[0], kept[0], layout.stride, side):
-            yield [texts[0].cut(*span), *texts[1:]]
-    elif strategy == "only_second":
-        for span in windows(lengths[1], kept[1], layout.stride, side):
-            yield [texts[0], texts[1].cut(*span)]
-    else:
+        return
+    if is_pair and strategy == "longest_first":
         raise ValueError(
             "return_overflowing_tokens must know which text of a pair to truncate. "
             "Received: truncation='longest_first'. Use 'only_first' or 'only_second'."
         )
+    long = int(strategy == "only_second")
+    for span in windows(lengths[long], kept[long], layout.stride, side):
+        yield [text.cut(*span) if at == long else text for at, text in enumerate(texts)]
 
 
 def longest_first(
@@ -105,13 +103,11 @@ def longest_first(
 
 
 def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int, int]:
-    """Returns how many tokens each text keeps, so that both fit in `room`.
+    """Returns how many tokens each of two texts keeps, which together are longer than `room`.
 
     Raises:
         ValueError: the text to truncate is too short to make both fit.
     """
-    if first + second <= room or strategy == "do_not_truncate":
-        return first, second
     if strategy == "longest_first":
         return longest_first(first, second, room)
     kept_first = room - second if strategy == "only_first" else first
