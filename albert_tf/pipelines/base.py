@@ -117,6 +117,11 @@ class LongTextOptions(WindowOptions):
                 f"Received: {self.truncation!r}."
             )
 
+    @property
+    def strategy(self) -> bool | str:
+        """The tokenizer's `truncation` for a text that is too long."""
+        return True if self.truncation is None else self.truncation
+
 
 class Pipeline(ABC):
     """A task from raw text to results.
@@ -388,26 +393,26 @@ def _long_layout(
         lengths: number of tokens in each text.
         side: the end of a text that truncation takes from; windows begin at the start.
     """
-    stride, strategy = options.stride, options.truncation
+    stride = options.stride
     if stride is None:
-        if strategy is False:
+        if options.truncation is False:
             raise UserError(
                 f"With truncation=False a text must have at most {length} tokens. "
                 f"Received: a longer one, {texts[0][:60]!r}…. Truncate it with truncation=True, or "
                 "read it in windows with stride=64."
             )
-        if strategy is None:
+        if options.truncation is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. truncation=True truncates "
                 "without a warning; stride=64 reads the whole text in windows.",
                 stacklevel=3,
             )
-        truncation = True if strategy is None else strategy
-        return Layout(truncation=truncation, max_length=length, truncation_side=side)
+        return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
+    is_pair, strategy = len(texts) == 2, options.truncation
     if not isinstance(strategy, str):
-        strategy = "only_second" if len(texts) == 2 else "longest_first"
+        strategy = "only_second" if is_pair else "longest_first"
     room = length - special_count(True) - stride  # for the first text, if the second has windows
-    if len(texts) == 2 and strategy == "only_second" and lengths[0] >= room:
+    if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
             "With stride only the second text of a pair is read in windows; each window must have "
             "room for the whole first text, and more than stride tokens of the second. Received: "
