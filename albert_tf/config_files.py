@@ -1,8 +1,4 @@
-"""Configuration files of any origin, read as arguments of `AlbertConfig`.
-
-Hugging Face, google-research/albert, and BERT's code write fields under the same names, and each
-writes further keys: constants, and bookkeeping about a run or a library.
-"""
+"""Configuration files of Hugging Face, Google, and BERT, read as arguments of `AlbertConfig`."""
 
 import difflib
 import logging

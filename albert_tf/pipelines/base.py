@@ -118,7 +118,7 @@ class LongTextOptions(WindowOptions):
             )
 
     @property
-    def strategy(self) -> bool | str:
+    def strategy(self) -> bool | str | None:
         """The tokenizer's `truncation` for a text that is too long."""
         return True if self.truncation is None else self.truncation
 
@@ -368,16 +368,15 @@ def text_windows(
     """Yields the windows of each text or pair: one, unless the text is long."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
-    tokens = tokenizer.tokens_of([*chain.from_iterable(given)], True, with_offsets=False)
-    encoded = iter(tokens)
+    encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
     for texts in given:
-        parts = [next(encoded) for _ in texts]
-        lengths = [len(part.ids) for part in parts]
+        tokens = [next(encoded) for _ in texts]
+        lengths = [len(each.ids) for each in tokens]
         layout = Layout()
         if sum(lengths) + special_count(len(texts) == 2) > length:
             layout = _long_layout(texts, lengths, options, length, tokenizer.truncation_side)
         try:
-            first, second = [parts[0]], [parts[1]] if len(parts) == 2 else None
+            first, second = tokens[:1], tokens[1:] or None
             sequences = make_sequences(first, second, tokenizer.special, layout)
         except ValueError as error:
             raise UserError(str(error)) from error

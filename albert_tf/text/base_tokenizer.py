@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from albert_tf.checkpoints import hub
-from albert_tf.checkpoints.finder import split_hub_options
+from albert_tf.checkpoints.finder import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, split_hub_options
 from albert_tf.errors import UserError
+from albert_tf.files import as_json
 from albert_tf.options import without_foreign, without_methods
 from albert_tf.text.added_tokens import add_tokens, additional_tokens, check_special, mark_special
 from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
@@ -24,8 +25,6 @@ from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
 from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
 from albert_tf.text.texts import Text, as_text, as_texts, as_words
 from albert_tf.text.tokenizer_files import (
-    TOKENIZER_CONFIG,
-    json_files,
     read_tokenizer,
     refuse_other_kinds,
     stored_settings,
@@ -62,8 +61,6 @@ class BaseTokenizer(IdMethods):
     hub_class: ClassVar[str]
     continuation: ClassVar[str] = ""  # begins the tokens that continue a word
     do_lower_case: bool
-    padding_side: Side
-    truncation_side: Side
     # The constructor's arguments that tokenizer_config.json stores, and their types.
     SETTINGS: ClassVar[Mapping[str, type]] = {
         "model_max_length": int,
@@ -280,24 +277,15 @@ class BaseTokenizer(IdMethods):
         if split_special or not self.special.are_in("".join(strings)):
             return list(self._tokens(strings, with_offsets))
         segmented = [self.special.split(text) for text in strings]
-        plain = [s.content for segments in segmented for s in segments if not s.is_special]
+        plain = [s.content for s in chain(*segmented) if not s.is_special]
         rest = iter(self._tokens(plain, with_offsets))
-        return [
-            join_segments(
-                segments, [self._special(s) if s.is_special else next(rest) for s in segments]
-            )
-            for segments in segmented
-        ]
+        return [join_segments(segments, rest, self.special) for segments in segmented]
 
     def _tokens(self, texts: list[str], with_offsets: bool) -> Iterable[Tokens]:
         """Returns the tokens of texts in which special tokens are plain text."""
         if with_offsets:
             return map(self._encode_with_offsets, texts)
         return map(Tokens, self.encode_plain(texts, _ALL_CORES))
-
-    def _special(self, segment: Segment) -> Tokens:
-        ids = np.array([self._id(segment.content)], np.int32)
-        return Tokens(ids, np.array([[0, len(segment.content)]], np.int32), np.zeros(1, np.int32))
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Returns only the `input_ids`; takes the options of `__call__`."""
@@ -397,8 +385,12 @@ class BaseTokenizer(IdMethods):
         # Without the names transformers 5 leaves token_type_ids out, and pairs lose their segments.
         names = list(self.model_input_names)
         settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
-        files = json_files(settings, self.special_tokens_map)
-        return {self.vocab_name: self.model_bytes, **files}
+        special = self.special_tokens_map
+        return {
+            self.vocab_name: self.model_bytes,
+            TOKENIZER_CONFIG: as_json({**settings, **special}).encode(),
+            SPECIAL_TOKENS_MAP: as_json(special).encode(),
+        }
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.

@@ -4,8 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from albert_tf.errors import UserError
-from albert_tf.text.tokens import SpecialTokens
+from albert_tf.text.encoding import EncodedSequence, Positions
+from albert_tf.text.tokens import SpecialTokens, Tokens
+from albert_tf.text.windows import special_count
 
 
 class IdMethods(ABC):
@@ -17,8 +21,6 @@ class IdMethods(ABC):
     vocab_size: int
     model_max_length: int
     special: SpecialTokens
-    cls_token_id: int
-    sep_token_id: int
     unk_token_id: int
     additional_special_tokens: list[str]
     all_special_tokens: list[str]
@@ -33,8 +35,8 @@ class IdMethods(ABC):
         """Returns the id of a token, or the unknown token's for any other string."""
 
     @abstractmethod
-    def _detokenize(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text."""
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
+        """Joins tokens to text; special tokens appear by name."""
 
     def __len__(self) -> int:
         return self.vocab_size
@@ -98,10 +100,6 @@ class IdMethods(ABC):
             )
         return self._token(index)
 
-    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text; special tokens appear by name."""
-        return self._detokenize(tokens)
-
     def decode(
         self,
         token_ids: Any,
@@ -133,15 +131,13 @@ class IdMethods(ABC):
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
         """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
-        second = [] if token_ids_1 is None else [*token_ids_1, self.sep_token_id]
-        return [self.cls_token_id, *token_ids_0, self.sep_token_id, *second]
+        return self._positions(token_ids_0, token_ids_1).input_ids.tolist()
 
     def create_token_type_ids_from_sequences(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
         """Returns 0 for each position of `[CLS] A [SEP]`, and 1 for each of `B [SEP]`."""
-        second = [] if token_ids_1 is None else [1] * (len(token_ids_1) + 1)
-        return [0] * (len(token_ids_0) + 2) + second
+        return self._positions(token_ids_0, token_ids_1).token_type_ids.tolist()
 
     def get_special_tokens_mask(
         self,
@@ -153,8 +149,8 @@ class IdMethods(ABC):
 
         Args:
             token_ids_0, token_ids_1: ids of one text or two.
-            already_has_special_tokens: whether `token_ids_0` is a whole sequence. Otherwise the
-                mask is that of the sequence that `build_inputs_with_special_tokens` returns.
+            already_has_special_tokens: whether `token_ids_0` is a whole sequence. If not, the mask
+                is that of the sequence that `build_inputs_with_special_tokens` returns.
         """
         if already_has_special_tokens:
             if token_ids_1 is not None:
@@ -163,12 +159,15 @@ class IdMethods(ABC):
                     "token_ids_1. Pass the whole sequence as token_ids_0."
                 )
             return [int(index in self.all_special_ids) for index in token_ids_0]
-        second = [] if token_ids_1 is None else [*[0] * len(token_ids_1), 1]
-        return [1, *[0] * len(token_ids_0), 1, *second]
+        return self._positions(token_ids_0, token_ids_1).special_tokens_mask.tolist()
+
+    def _positions(self, first: list[int], second: list[int] | None) -> Positions:
+        texts = [Tokens(np.array(ids, np.int32)) for ids in (first, second) if ids is not None]
+        return Positions([EncodedSequence(texts, self.special)])
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
         """Returns 2 for one text, 3 for a pair."""
-        return 3 if pair else 2
+        return special_count(pair)
 
     @property
     def max_len_single_sentence(self) -> int:

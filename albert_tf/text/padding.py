@@ -44,14 +44,8 @@ class RaggedRows(NamedTuple):
 
     def lists(self) -> list[list[Any]]:
         """Returns each row as a list."""
-        spans = pairwise([0, *np.cumsum(self.lengths).tolist()])
-        if self.values.ndim == 1:
-            values = self.values.tolist()
-            rows = (values[start:end] for start, end in spans)
-        else:
-            rows = (as_list(self.values[start:end]) for start, end in spans)
-        if not self.width:
-            return list(rows)
+        values, ends = as_list(self.values), np.cumsum(self.lengths).tolist()
+        rows = (values[start:end] for start, end in pairwise([0, *ends]))
         return [pad(row, self.width, self.padding, self.side) for row in rows]
 
     def array(self) -> np.ndarray:

@@ -132,7 +132,7 @@ class AlbertTokenizer(BaseTokenizer):
     def _id(self, token: str) -> int:
         return self._processor.piece_to_id(as_text(token))  # Half a surrogate pair is unknown.
 
-    def _detokenize(self, tokens: Sequence[str]) -> str:
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
 
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:

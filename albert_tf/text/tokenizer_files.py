@@ -20,7 +20,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
-from albert_tf.files import as_json, read_json, replace_files, user_path
+from albert_tf.files import read_json, replace_files, user_path
 from albert_tf.text.added_tokens import text_and_options
 from albert_tf.text.wordpiece_json import is_wordpiece
 
@@ -118,12 +118,6 @@ def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) 
     path = user_path(folder)
     replace_files(path, writers)
     return tuple(str(path / name) for name in files)
-
-
-def json_files(settings: Mapping[str, Any], special: Mapping[str, Any]) -> dict[str, bytes]:
-    """Returns the content of the two JSON files beside the vocabulary."""
-    files = {TOKENIZER_CONFIG: {**settings, **special}, SPECIAL_TOKENS_MAP: special}
-    return {name: as_json(content).encode() for name, content in files.items()}
 
 
 def _write_bytes(content: bytes, path: Path) -> None:

@@ -1,7 +1,7 @@
 """The tokens of one text, with their characters and words; and the special tokens around them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -69,6 +69,11 @@ class SpecialTokens:
     def _written(self) -> re.Pattern[str]:
         return re.compile("|".join(re.escape(token) for token in self.tokens))
 
+    def tokens_of(self, token: str) -> Tokens:
+        """Returns a special token that is a text of its own."""
+        ids = np.array([self.ids[self.tokens.index(token)]], np.int32)
+        return Tokens(ids, np.array([[0, len(token)]], np.int32), np.zeros(1, np.int32))
+
     def are_in(self, text: str) -> bool:
         """Returns whether a special token is written out in a text."""
         return any(token in text for token in self.tokens)
@@ -90,8 +95,15 @@ class SpecialTokens:
         return segments
 
 
-def join_segments(segments: Sequence[Segment], tokens: Sequence[Tokens]) -> Tokens:
-    """Joins the tokens of a text's segments, and counts characters and words from its start."""
+def join_segments(
+    segments: Sequence[Segment], plain: Iterator[Tokens], special: SpecialTokens
+) -> Tokens:
+    """Joins the tokens of a text's segments, and counts characters and words from its start.
+
+    Args:
+        plain: yields the tokens of the next segment that isn't a special token.
+    """
+    tokens = [special.tokens_of(s.content) if s.is_special else next(plain) for s in segments]
     if len(tokens) == 1:
         return tokens[0]
     counts = [t.words.max(initial=-1) + 1 for t in tokens]

@@ -371,7 +371,7 @@ class WordPieceTokenizer(BaseTokenizer):
     def _id(self, token: str) -> int:
         return self._ids_by_token.get(token, self.special.unknown_id)
 
-    def _detokenize(self, tokens: Sequence[str]) -> str:
+    def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         text = ""
         for token in tokens:
             if token.startswith(CONTINUATION):
