@@ -45,7 +45,9 @@ class RaggedRows(NamedTuple):
     def lists(self) -> list[list[Any]]:
         """Returns each row as a list."""
         values, ends = as_list(self.values), np.cumsum(self.lengths).tolist()
-        rows = (values[start:end] for start, end in pairwise([0, *ends]))
+        rows = [values[start:end] for start, end in pairwise([0, *ends])]
+        if not self.width:
+            return rows
         return [pad(row, self.width, self.padding, self.side) for row in rows]
 
     def array(self) -> np.ndarray:
