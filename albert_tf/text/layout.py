@@ -10,12 +10,13 @@ from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
 Side = Literal["right", "left"]
 Tensors = Literal["np", "tf", "pt"]
 # Hugging Face's values of `padding` and `truncation`, and the strategies that they mean.
-PADDING: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
+PADDING_STRATEGIES: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
     name: name for name in ("longest", "max_length", "do_not_pad")
 }
-TRUNCATION: Final[Mapping[Any, str]] = {True: "longest_first", False: "do_not_truncate"} | {
-    name: name for name in ("longest_first", "only_first", "only_second", "do_not_truncate")
-}
+TRUNCATION_STRATEGIES: Final[Mapping[Any, str]] = {
+    True: "longest_first",
+    False: "do_not_truncate",
+} | {name: name for name in ("longest_first", "only_first", "only_second", "do_not_truncate")}
 FRAMEWORKS: Final[Mapping[Any, Any]] = {name: name for name in (None, "np", "tf", "pt")}
 NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer without a limit
 
@@ -63,8 +64,8 @@ class Layout:
         if truncation is None:
             truncation = self.max_length is not None and self.padding is False
         for name, value, known in (
-            ("padding", self.padding, PADDING),
-            ("truncation", truncation, TRUNCATION),
+            ("padding", self.padding, PADDING_STRATEGIES),
+            ("truncation", truncation, TRUNCATION_STRATEGIES),
             ("return_tensors", self.return_tensors, FRAMEWORKS),
         ):
             if value not in known:

@@ -1,7 +1,5 @@
 """Hugging Face's further methods; reference values are those of transformers 4.57.6."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -20,21 +18,6 @@ def tokenizer(words_vocabulary):
 @pytest.fixture(scope="module")
 def words():
     return ["cat", "sat", "mat", "paris", "lives"]
-
-
-def test_methods_on_ids(tokenizer):
-    mask = tokenizer.get_special_tokens_mask
-    assert mask([5, 6, 7]) == [1, 0, 0, 0, 1]
-    assert mask([5, 6], [7]) == [1, 0, 0, 1, 0, 1]
-    assert mask([2, 5, 4, 3, 0], already_has_special_tokens=True) == [1, 0, 1, 1, 1]
-    with pytest.raises(UserError, match="requires a single sequence. Received: token_ids_1"):
-        mask([2, 5], [4], already_has_special_tokens=True)
-    types = tokenizer.create_token_type_ids_from_sequences
-    assert types([5, 6]) == [0, 0, 0, 0]
-    assert types([5, 6], [7]) == [0, 0, 0, 0, 1, 1]
-    assert types([5, 6], []) == [0, 0, 0, 0, 1]
-    assert [tokenizer.num_special_tokens_to_add(pair) for pair in (False, True)] == [2, 3]
-    assert (tokenizer.max_len_single_sentence, tokenizer.max_len_sentences_pair) == (510, 509)
 
 
 def test_positions_words_and_characters(tokenizer, words):
@@ -134,15 +117,6 @@ def test_save_vocabulary(tokenizer, tmp_path):
     assert loaded.vocab_file == named
     assert loaded.model_bytes == tokenizer.model_bytes
     assert tokenizer.vocab_file is None  # made of bytes
-
-
-def test_added_tokens(tokenizer):
-    tokenizer = copy.copy(tokenizer)
-    tokenizer.add_special_tokens({"additional_special_tokens": ["qqq"]})
-    size = len(tokenizer)
-    special = {"<pad>": 0, "<unk>": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4}
-    assert tokenizer.get_added_vocab() == {**special, "qqq": size - 1}
-    assert tokenizer.vocab["qqq"] == size - 1
 
 
 def test_features_by_number(tokenizer):
