@@ -50,7 +50,7 @@ def question_windows(
         UserError: the stride is too long for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
-    encoded = _tokens_of(tokenizer, list(unique))
+    encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
     longest = question_limit(length, max_question)
     windows = []
     for sample, question in enumerate(_truncated(tokenizer, questions, longest, locations)):
@@ -84,7 +84,7 @@ def _truncated(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
     """Returns the tokens of questions; a long question loses those after `longest`."""
-    tokens = _tokens_of(tokenizer, questions)
+    tokens = tokenizer.tokens_of(questions, split_special=True, with_offsets=True)
     cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
         first = next(iter(cut))
@@ -97,10 +97,6 @@ def _truncated(
     for number, long in cut.items():
         tokens[number] = long.cut(0, longest)
     return tokens
-
-
-def _tokens_of(tokenizer: BaseTokenizer, texts: Sequence[str]) -> list[Tokens]:
-    return tokenizer.tokens_of(texts, split_special=True, with_offsets=True)
 
 
 NOWHERE: Final = -1e4  # logit of a position where no answer can start or end

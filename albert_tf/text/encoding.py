@@ -53,11 +53,6 @@ class EncodedSequence(NamedTuple):
         words = Positions([self]).spread([text.words for text in self.texts], -1)
         return [None if word < 0 else word for word in words.tolist()]
 
-    @property
-    def has_words(self) -> bool:
-        """Whether the tokens' words are known."""
-        return all(len(text.words) == len(text.ids) for text in self.texts)
-
 
 class Positions:
     """The positions of sequences, end to end, in arrays: N positions of S sequences.
@@ -198,7 +193,7 @@ class BatchEncoding(dict[str, Any]):
         where a word begins.
         """
         sequence = self._sequence(batch_index)
-        if not sequence.has_words:
+        if any(len(text.words) < len(text.ids) for text in sequence.texts):
             sequence = self._with_offsets[batch_index]
         return self._padded(batch_index, sequence.word_ids, None)
 

@@ -95,7 +95,8 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
             f"padding='max_length' requires a max_length. Received: {length}, the tokenizer's "
             "model_max_length, which means no limit."
         )
-    length = multiple_of(layout.pad_to_multiple_of or 1, length)
+    if multiple := layout.pad_to_multiple_of:
+        length = -(-length // multiple) * multiple
     values = {"input_ids": pad_id, **PADDING}
     return {
         name: rows._replace(width=length, padding=values[name], side=layout.padding_side)
@@ -105,17 +106,12 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
     }
 
 
-def multiple_of(number: int, length: int) -> int:
-    """Returns a length rounded up to a multiple of a number."""
-    return -(-length // number) * number
-
-
 def padded_length(longest: int, jit_compile: bool) -> int:
     """Returns the length of a batch: its longest sequence's, for XLA a multiple of 8.
 
     XLA compiles anew for each length; TensorFlow's own graphs take any.
     """
-    return multiple_of(8, longest) if jit_compile else longest
+    return -(-longest // 8) * 8 if jit_compile else longest
 
 
 def pad_encodings(
