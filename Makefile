@@ -19,6 +19,7 @@
 # make test-pythons   the same with the newest versions, on each installed Python
 # make coverage       branches that test and test-slow cover, in the processes that they start too
 # make lint           ruff and mypy
+# make messages       writes tests/messages.txt, the wording of all errors, warnings, and help texts
 # make pages          runs the blocks of README.md and docs/ with the built wheel in an empty folder, and
 #                     compares what they print with the pages; PAGES='README.md docs/mobile.md': these alone
 # make docs           runs the notebooks that have changed, or all if the package has; then make site
@@ -41,7 +42,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
-  test-site test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint pages docs \
+  test-site test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint messages pages docs \
   site pictures web-picture dist clean
 
 WORKERS ?= 2
@@ -227,6 +228,9 @@ lint: $(DEV_STAMP)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+
+messages: $(DEV_STAMP)
+	$(RUN) .ci/messages.py
 
 # Without torch, so that uv may install it.
 pages: $(DEV_STAMP)

@@ -29,7 +29,7 @@ UNDRAWN["exported"] = {"checkpoints", "config", "text", *UNDRAWN}
 # The same for the folders of albert_tf.data.
 DATA = {
     "corpus": set(),
-    "tasks": {"conll", "hub", "options", "readers"},
+    "tasks": {"conll", "hub", "json_rows", "options", "readers", "tables", "text_files"},
     "pretraining": {"corpus", "tasks"},
     "jobs": {"corpus", "pretraining"},
 }

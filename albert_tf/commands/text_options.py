@@ -11,14 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from albert_tf.data.readers import (
-    FORMATS,
-    SHEETS,
-    Columns,
-    check_compression,
-    check_row,
-    rows_of,
-)
+from albert_tf.data.readers import FORMATS, SHEETS, check_row, rows_of
+from albert_tf.data.tables import Columns
+from albert_tf.data.text_files import check_compression
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
 from albert_tf.options import COUNT, Checked, option

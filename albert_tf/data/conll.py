@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.readers import BAD_ROW, opened
+from albert_tf.data.tables import BAD_ROW
+from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed
 
 _PLAIN: Final = (
@@ -62,11 +63,11 @@ def sentences(
             "# global.columns = …", or of a header. Default: FORM and UPOS of a `.conllu` file,
             otherwise the first and the last.
         labelled: whether to read tags.
-        encoding: as `opened` takes it.
+        encoding: as for `open_text`.
     Raises:
         UserError: there is no such column.
     """
-    with opened(path, encoding=encoding) as file:
+    with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
     layout = _layout(path, lines, words, tags, labelled)
     block: dict[int, list[str]] = {}

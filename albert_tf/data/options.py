@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from albert_tf.data.readers import Columns
+from albert_tf.data.tables import Columns
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.options import COUNT, Checked, option
 

@@ -1,64 +1,85 @@
-"""Parts of a SavedModel that only TensorFlow Serving reads."""
+"""The clients of docs/serving.md, against a server with TensorFlow Serving's two protocols.
+
+Its binary can't be installed where the tests run.
+"""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from albert_tf_export import export_saved_model, saved_model
 
-from albert_tf.errors import UserError
-from albert_tf.files import check_own
-from albert_tf.outputs import SAVED_MODEL
+from tests.test_pages import pages
 
-
-def test_a_warm_up_and_a_limit_on_rows(checked, classifier, tmp_path):
-    prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    requests = tmp_path / "requests"
-    requests.write_text('a quiet boat\n{"text": "naïve"}\n', encoding="utf-8")
-    report = checked(export_saved_model, classifier, warmup=requests, max_batch=2)
-    assert set(report.differences) == {"text", "ids"}
-    check_own(report.path, SAVED_MODEL)
-    served = tf.saved_model.load(report.path)
-    texts = []
-    for record in tf.data.TFRecordDataset(str(report.path / saved_model.WARMUP)):
-        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
-        assert request.model_spec.signature_name == "text"
-        (text,) = tf.make_ndarray(request.inputs["text"])
-        texts.append(text.decode())
-        assert served.signatures["text"](text=tf.constant([text]))["logits"].shape == (1, 3)
-    assert texts == ["a quiet boat", "naïve"]
-    ids = tf.ones([3, 4], tf.int32)
-    for name, inputs in (
-        ("text", {"text": tf.constant(["a", "b", "c"])}),
-        ("ids", {"input_ids": ids, "attention_mask": ids, "token_type_ids": 0 * ids}),
-    ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="at most 2 rows. Send several"):
-            served.signatures[name](**inputs)
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ('a\n{"texts": "a"}\n', "must be JSON with text, each a text; .* in line 2 of"),
-        ("{text", "must be JSON with text, each a text"),
-        ("a\n" * 1001, "Received: 1001 in"),
-        ('{"text": "\\ud800"}', "must be JSON with text, each a text"),
-        ("caf\xe9", "must be UTF-8"),
-    ],
+grpc = pytest.importorskip("grpc")
+pytest.importorskip("tensorflow_serving.apis")
+from tensorflow_serving.apis import (  # noqa: E402
+    predict_pb2,
+    prediction_service_pb2_grpc,
 )
-def test_requests_that_are_refused(lines, message, tmp_path):
-    (tmp_path / "requests").write_text(lines, encoding="latin-1")
-    with pytest.raises(UserError, match=message):
-        saved_model.read_requests(tmp_path / "requests", ["text"], nested=False)
+
+PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 
 
-def test_requests_have_the_inputs_of_the_task(tmp_path):
-    names, row = ["text", "text_pair"], {"text": ["Who?"], "text_pair": ["A boat."]}
-    (tmp_path / "requests").write_text(json.dumps(row))
-    assert saved_model.read_requests(tmp_path / "requests", names, nested=True) == [row]
-    with pytest.raises(UserError, match="JSON with text and text_pair, each a text;"):
-        saved_model.read_requests(tmp_path / "requests", names, nested=False)
-    for pairs in ([], ["A boat.", "A car."]):
-        (tmp_path / "requests").write_text(json.dumps(row | {"text_pair": pairs}))
-        with pytest.raises(UserError, match="each a list of as many texts;"):
-            saved_model.read_requests(tmp_path / "requests", names, nested=True)
+class Rest(BaseHTTPRequestHandler):
+    """Answers every second request, and is busy otherwise."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        assert self.path == "/v1/models/reviews:predict"
+        rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["instances"]
+        self.server.requests += 1
+        content = json.dumps(
+            {"predictions": [{"label": f"é{row['text']}"} for row in rows]}
+        ).encode()
+        self.send_response(200 if self.server.requests % 2 == 0 else 503)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+class Grpc(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """The same over gRPC."""
+
+    requests = 0
+
+    def Predict(self, request, context):
+        assert request.model_spec.name == "reviews"
+        self.requests += 1
+        if self.requests % 2:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "busy")
+        response = predict_pb2.PredictResponse()
+        labels = [f"é{text.decode()}" for text in tf.make_ndarray(request.inputs["text"])]
+        response.outputs["label"].CopyFrom(tf.make_tensor_proto(labels))
+        return response
+
+
+@pytest.fixture
+def addresses():
+    """Yields the address of a server for each address of the page."""
+    rest = ThreadingHTTPServer(("127.0.0.1", 0), Rest)
+    rest.requests = 0
+    threading.Thread(target=rest.serve_forever, args=(0.01,), daemon=True).start()
+    remote = grpc.server(ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Grpc(), remote)
+    port = remote.add_insecure_port("127.0.0.1:0")
+    remote.start()
+    yield {"localhost:8501": f"127.0.0.1:{rest.server_port}", "localhost:8500": f"127.0.0.1:{port}"}
+    rest.shutdown()
+    rest.server_close()
+    remote.stop(None).wait()
+
+
+@pytest.mark.parametrize("address", ["localhost:8501", "localhost:8500"])
+def test_a_client_retries_and_keeps_the_order(address, addresses, capsys):
+    found = pages.blocks(PAGE.read_text("utf-8"))
+    (code,) = (each.code for each in found if each.language == "python" and address in each.code)
+    exec(compile(code.replace(address, addresses[address]), "serving.md", "exec"), {})
+    assert capsys.readouterr().out == "['éA quiet delight.', 'éBroken on arrival.']\n"

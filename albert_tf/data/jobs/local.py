@@ -1,4 +1,8 @@
-"""Maps `make_part` over the parts of a job in processes of this machine."""
+"""Maps `make_part` over the parts of a job in processes on this machine.
+
+Why not `multiprocessing.Pool` or joblib's loky: `Pool` waits forever for a worker that was killed,
+and with both, workers that are busy outlive a parent that was killed.
+"""
 
 import contextlib
 import multiprocessing
@@ -18,7 +22,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.progress import Progress
 
-SECONDS: Final = 0.5  # Windows notices Ctrl-C only between two waits
+SECONDS: Final = 0.5  # of a wait; Windows notices Ctrl-C only between two waits
 _SHOWN: Final = ("documents", "tokens", "examples")
 
 _job: Job  # in a worker process
@@ -27,12 +31,12 @@ _job: Job  # in a worker process
 def map_in_processes(
     job: Job, parts: Sequence[Part], progress: Progress, workers: int | None = None
 ) -> Iterator[PartReport]:
-    """Makes parts in processes, or in this one if a single worker is enough.
+    """Makes parts in worker processes, or in this process if there is a single worker.
 
     Args:
-        workers: processes; default: all cores.
+        workers: number of processes. Default: the number of cores.
     Raises:
-        UserError: a worker was killed, or as in `make_part`.
+        UserError: a worker was killed, or `make_part` raised one.
     """
     workers = min(workers or cores(), len(parts))
     sizes, done = {part.number: part.text_bytes for part in parts}, 0
@@ -46,7 +50,7 @@ def map_in_processes(
 
 
 def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[PartReport]:
-    context = multiprocessing.get_context("spawn")  # a fork would share threads' locks
+    context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
     others = multiprocessing.active_children()
     executor = ProcessPoolExecutor(workers, context, _begin, (job,))
     todo, waiting = iter(parts), set[Future[PartReport]]()
@@ -54,21 +58,20 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
         while True:
             for part in islice(todo, 2 * workers - len(waiting)):
                 try:
-                    with _sigint_deferred():  # starts a process if there are too few
+                    with _sigint_deferred():  # submit starts a process if there are too few
                         waiting.add(executor.submit(_make, part))
                 except OSError as error:
                     if error.errno is not None:
                         raise
-                    raise BrokenProcessPool("its pipes are closed") from error  # meanwhile
+                    raise BrokenProcessPool("its pipes were closed meanwhile") from error
             if not waiting:
                 return
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
             yield from (future.result() for future in ready)
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
-            "A worker process was killed, most often because the machine has no more memory. "
-            f"Received: {workers} workers. Give the same command again with fewer --workers: it "
-            "resumes."
+            f"One of {workers} worker processes was killed, most often because the machine ran out "
+            "of memory. Run the same command with fewer --workers: it resumes."
         ) from error
     except BaseException:
         for process in multiprocessing.active_children():
@@ -81,12 +84,12 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
 
 @contextlib.contextmanager
 def _sigint_deferred() -> Iterator[None]:
-    """Defers SIGINT here until the end, and blocks it for good in processes started within.
+    """Defers SIGINT until the end of the block, and blocks it in the processes that start there.
 
-    A terminal sends Ctrl-C to all of them. The parent ends its workers, which would otherwise print
-    tracebacks, even before `_begin` runs in them (Windows can't block it there). Another thread of
-    the parent may receive the signal, and its handler then runs here all the same: so the handler
-    is replaced too.
+    A terminal sends Ctrl-C to the parent and to all workers. The parent kills its workers, which
+    would otherwise print tracebacks, even before `_begin` runs in them (Windows can't block the
+    signal in them). The handler is replaced as well, because another thread of the parent may
+    receive the signal, and Python then runs the handler in this one.
     """
     received: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # no other has handlers
@@ -109,12 +112,12 @@ def _begin(job: Job) -> None:
     """Starts a worker process."""
     global _job
     _job = job
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and kills us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and kills us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent was killed: otherwise it waits for work forever."""
+    """Ends this process when its parent is killed. Otherwise it would wait for work forever."""
     wait_for([multiprocessing.parent_process().sentinel])  # type: ignore[union-attr]
     os._exit(1)
 

@@ -11,19 +11,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.data.json_rows import json_rows
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import (
-    BAD_ROW,
-    Row,
-    check_row,
-    json_rows,
-    made,
-    read_rows,
-    require_file,
-)
+from albert_tf.data.readers import Row, check_row, make_each, read_rows
+from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.text_files import require_file
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import INPUTS
@@ -104,7 +99,7 @@ def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceEx
 
     skip = options.skip_bad_rows if labelled else None
     if path.is_dir():
-        examples = made(path, _articles(path), example, skip)
+        examples = make_each(path, _articles(path), example, skip)
     else:
         examples = read_rows(path, columns, example, skip, encoding=options.encoding)
     if options.task == RACE:

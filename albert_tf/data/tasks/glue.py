@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from albert_tf.data.readers import Columns
+from albert_tf.data.tables import Columns
 
 
 class ScoredSet(NamedTuple):

@@ -10,17 +10,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.data import hub
-from albert_tf.data.readers import (
-    Row,
-    check_ending,
-    check_row,
-    made,
-    opened,
-    read_value,
-    require_file,
-    rows_of,
-)
+from albert_tf.data.json_rows import read_value
+from albert_tf.data.readers import Row, check_ending, check_row, make_each, rows_of
 from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.text_files import open_text, require_file
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.text.answers import CLS, context_part, question_windows
 from albert_tf.text.encoding import EncodedSequence
@@ -86,7 +79,7 @@ def read_questions(
         locations[question.id] = question.location
         return question
 
-    return made(path, _items(path, encoding), make, skip_bad_rows, "question")
+    return make_each(path, _items(path, encoding), make, skip_bad_rows, "question")
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
@@ -195,7 +188,7 @@ def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
     if is_hub or path.suffix == hub.PARQUET or _has_lines(path, encoding):
         yield from rows_of(path, (), encoding)
         return
-    with opened(path, encoding=encoding, whole=True) as lines:
+    with open_text(path, encoding=encoding, whole=True) as lines:
         document = read_value("".join(lines), str(path))
     if isinstance(document, dict) and "question" in document:
         document = [document]
@@ -216,7 +209,7 @@ def _has_lines(path: Path, encoding: str | None) -> bool:
     """Whether each line is an object, as in `.jsonl`; `datasets` writes `.json` so, too."""
     if ".jsonl" in path.name:
         return True
-    with opened(path, encoding=encoding, whole=True) as file:
+    with open_text(path, encoding=encoding, whole=True) as file:
         first, second = islice(chain(filter(str.strip, file), ("", "")), 2)
     return bool(second) and first.lstrip().startswith("{") and first.rstrip().endswith("}")
 

@@ -9,19 +9,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.readers import (
-    BAD_ROW,
-    Row,
-    check_row,
-    read_rows,
-    row_numbers,
-    rows_of,
-    say_once,
-)
+from albert_tf.data.readers import Row, check_row, read_rows, row_numbers, rows_of
+from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import INPUT_IDS, INPUTS
 
@@ -105,7 +99,7 @@ class Similarity(Task[SimilarityExample, Match]):
             TRIPLETS: "a text learns to find its partner among the other texts of its batch",
         }[layout.kind]
         columns = ", ".join(filter(None, (*layout.texts, layout.score)))
-        say_once(f"{train}: {layout.kind} ({columns}); {meaning}.")
+        warn_once(f"{train}: {layout.kind} ({columns}); {meaning}.")
         return super().train_and_dev(dev_fraction, seed)
 
     def read(self, path: Path, labelled: bool = True) -> list[SimilarityExample]:

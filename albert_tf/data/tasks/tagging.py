@@ -10,10 +10,11 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, check_ending, read_rows, say_once
+from albert_tf.data.readers import Row, check_ending, read_rows
 from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import (
     OUTSIDE,
@@ -99,7 +100,7 @@ class Tagging(Task[Sentence, Tagged]):
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
         stray = unprefixed(config.labels)
         if labels is not None and stray:
-            say_once(
+            warn_once(
                 "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at "
                 f"each tag but O. Received: {listed(stray)}."
             )

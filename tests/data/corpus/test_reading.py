@@ -12,7 +12,8 @@ from albert_tf.commands.text_options import lines
 from albert_tf.data.conll import sentences
 from albert_tf.data.corpus import reading
 from albert_tf.data.corpus.reading import ByteWindow, bounded_lines, cut, passages
-from albert_tf.data.readers import Columns, read_examples
+from albert_tf.data.readers import read_examples
+from albert_tf.data.tables import Columns
 from albert_tf.errors import UserError
 
 

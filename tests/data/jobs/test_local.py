@@ -122,14 +122,14 @@ def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, star
 def test_a_killed_worker_is_an_error(long_job):
     os.kill(_workers(long_job)[0], signal.SIGKILL)
     _, errors = long_job.communicate()
-    assert "UserError: A worker process was killed" in errors
+    assert "UserError: worker processes was killed" in errors
     assert "Received: 2 workers" in errors
     _wait_for_the_end_of(long_job.pid)
 
 
 def test_a_worker_killed_as_it_starts_is_an_error(make, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_begin", _die)
-    with pytest.raises(UserError, match="A worker process was killed"):
+    with pytest.raises(UserError, match="worker processes was killed"):
         run_local(make(tmp_path / "examples"), 2)
 
 

@@ -82,7 +82,7 @@ GOOD = asked("a", ("1999", 3))
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: .* If it was cut, copy"),
+        (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: "),
         ([1], "must be an object. Received: 1, .*train-v1.1.json, row 1"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
@@ -115,7 +115,7 @@ def test_a_file_beyond_the_limit(tmp_path):
     path = tmp_path / "train-v1.1.json"
     with path.open("wb") as file:
         file.truncate(2**40)  # sparse
-    with pytest.raises(UserError, match="must have 536,870,912 bytes at most. Received: .*train"):
+    with pytest.raises(UserError, match="536,870,912 bytes. .*train"):
         read_questions(path, labelled=True)
 
 

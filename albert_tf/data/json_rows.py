@@ -1,0 +1,101 @@
+"""Rows of JSON files: one object per line, or a list of objects."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from albert_tf.data.tables import BAD_ROW
+from albert_tf.data.text_files import LARGEST, open_text, too_large
+from albert_tf.errors import UserError, escaped, short_repr
+
+_DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with a list of rows
+
+
+def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the line number and the object of each line that isn't blank.
+
+    A line that isn't an object is yielded as a `BAD_ROW`. If the file is a list of objects, or an
+    object whose `data` is one, yields the objects and their numbers, from 1.
+    """
+    with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
+        lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        begin, first = next(lines, (1, ""))
+        second = next(lines, None)
+        rest = chain(() if second is None else (second,), lines)
+        if _is_one_value(first, path, is_only_line=second is None):
+            content = read_value(_join_lines(path, first, rest), f"{path}")
+            yield from enumerate(_objects(content, path), start=1)
+            return
+        for number, line in chain([(begin, first)] if first else [], rest):
+            yield number, _line_object(line, f"{path}, line {number},")
+
+
+def _line_object(line: str, location: str) -> dict[Any, Any]:
+    try:
+        row = read_value(line, location)
+    except UserError as error:
+        return {BAD_ROW: error}
+    if isinstance(row, dict):
+        return row
+    received = type(row).__name__
+    return {BAD_ROW: UserError(f"{location} must be a JSON object. Received: {received}.")}
+
+
+def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
+    """Returns whether a file is a single JSON value, judging by its first line that isn't blank."""
+    begin = first.strip()
+    if not begin.startswith("{") or ".jsonl" in path.name:
+        return begin.startswith("[")
+    return not begin.endswith("}") or (is_only_line and _DATA_FIRST.match(begin) is not None)
+
+
+def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
+    """Joins the lines of a single JSON value. A compressed file may turn out to be too large."""
+    texts, size = [first], len(first)
+    for _, line in lines:
+        texts.append(line)
+        size += len(line)
+        if size > LARGEST:
+            raise too_large(path)
+    return "".join(texts)
+
+
+def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
+    if isinstance(content, dict):
+        content = content.get("data", content)
+    if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
+        raise UserError(
+            f"A JSON file must be a list of objects, or an object per line. Received: {path}, "
+            f"{short_repr(content)}."
+        )
+    return content
+
+
+def read_value(text: str, location: str) -> Any:
+    """Parses a JSON value.
+
+    Args:
+        location: where the text is, for the message.
+    Raises:
+        UserError: the text isn't JSON, or contains half of a surrogate pair, which no text file
+            can store.
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = escaped(error.object[error.start])
+        raise UserError(
+            f"{location} contains {half}, which is half of a surrogate pair. Correct it, or remove "
+            "it."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{location} must be JSON: {error}. Received: {short_repr(text.strip())}. If the file "
+            "was cut off, copy it again."
+        ) from error
+    return value

@@ -1,0 +1,179 @@
+"""Rows of CSV and TSV tables, as spreadsheets, pandas, and GLUE write them.
+
+Why not `pandas.read_csv` or `pyarrow.csv`: both accept rows with too few fields or with stray
+quotation marks and change their content, neither reports the line of a value, and neither tells
+GLUE's tables, where quotation marks are text, from those that quote fields.
+"""
+
+import contextlib
+import csv
+import difflib
+import io
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from albert_tf.data.corpus.reading import LONGEST_LINE
+from albert_tf.data.text_files import open_text, warn_once
+from albert_tf.errors import UserError, listed
+
+csv.field_size_limit(LONGEST_LINE)  # a text may be a whole book; the default is 131,072
+SEPARATORS: Final = (",", ";", "\t", "|")
+# Key of a row that can't be read. Its value is the error, or the fields of a row that has more or
+# fewer of them than the header.
+BAD_ROW: Final = None
+NAME_COLUMN: Final = "Name one of these with an option such as --text-column."
+
+
+class Columns(NamedTuple):
+    """The columns of a file: their names, or their positions if the file has no header."""
+
+    text: str | int
+    label: str | int | None = None
+    text_pair: str | int | None = None
+
+
+# How to name a column that the file lacks.
+_OPTIONS: Final = Columns(
+    text="--text-column",
+    label="--label-column; predict a file without labels with albert-tf evaluate --submission",
+    text_pair="--text-pair-column",
+)
+
+
+def table_rows(
+    path: Path, columns: Sequence[str | int | None], encoding: str | None
+) -> Iterator[tuple[int, dict[Any, Any]]]:
+    """Yields the number of the last line of each row, and its fields by column.
+
+    Args:
+        columns: the columns that the file must have. If the first is a position, it has no header.
+    """
+    has_header = not isinstance(columns[0], int)
+    is_tsv = path.name.removesuffix(".gz").endswith(".tsv")
+    with open_text(path, "", encoding) as file:
+        first = next(file, None)
+        if first is None:
+            return
+        separator = _separator(path, first, is_tsv, columns)
+        dialect: dict[str, Any] = {"strict": True}
+        if is_tsv and separator == "\t" and not _has_quoted_fields(path, encoding):
+            dialect = {"quoting": csv.QUOTE_NONE}
+        reader = csv.reader(chain([first], file), delimiter=separator, **dialect)
+        header: list[Any] | None = None
+        while True:
+            before = reader.line_num
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                fault = UserError(f"{path}, line {reader.line_num}: {error}.")
+                # The rows after a quotation mark that isn't closed belong to its field.
+                if header is None or reader.line_num > before + 1:
+                    raise fault from error
+                yield reader.line_num, {BAD_ROW: fault}
+                continue
+            if row is None:
+                return
+            if header is None:
+                header = list(range(len(row)))
+                if has_header:
+                    header = _header(path, row, columns)
+                    continue
+            if not row:
+                continue
+            fields = dict(zip(header, row, strict=False))
+            yield reader.line_num, fields if len(row) == len(header) else {BAD_ROW: row}
+
+
+def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
+    """Returns the separator with which the header has the columns, and warns if it is unusual."""
+    usual = "\t" if is_tsv else ","
+    wanted = {name for name in columns if isinstance(name, str)}
+    for separator in (usual, *SEPARATORS):
+        with contextlib.suppress(csv.Error, StopIteration):
+            header = {name.strip() for name in next(csv.reader([line], delimiter=separator))}
+            if wanted <= header and (wanted or len(header) > 1):
+                if separator != usual:
+                    warn_once(f"{path}: columns are separated by {separator!r}.")
+                return separator
+    most = max(SEPARATORS, key=line.count)
+    return most if usual not in line and most in line else usual
+
+
+def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
+    """Returns whether a TSV file quotes fields, as Excel and pandas do, and warns if it does."""
+    with open_text(path, "", encoding) as lines:
+        is_quoted = _is_quoted(lines)
+    if is_quoted:
+        warn_once(
+            f"{path}: quotation marks around fields are dropped, because the file quotes as Excel "
+            "and pandas do; in GLUE's files they are text."
+        )
+    return is_quoted
+
+
+def _is_quoted(lines: Iterator[str]) -> bool:
+    """Returns whether every record with a quotation mark is one that csv, pandas, or Excel writes.
+
+    Each such record must be what `csv.writer` returns for its fields; Excel also quotes fields with
+    a comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in
+    one row and close in another.
+    """
+    taken: list[str] = []
+    tabs, is_quoted = -1, False
+    ends = ["\n", ",\n"]  # csv also quotes a field that has a character of the line end
+
+    def record_lines() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    def as_written(row: Sequence[str], end: str, quoting: Any = csv.QUOTE_MINIMAL) -> str:
+        record = io.StringIO()
+        csv.writer(record, delimiter="\t", lineterminator=end, quoting=quoting).writerow(row)
+        return record.getvalue().removesuffix(end)
+
+    try:
+        for row in csv.reader(record_lines(), delimiter="\t", strict=True):
+            record = "".join(taken).rstrip("\r\n")
+            if tabs < 0:
+                tabs = record.count("\t")
+                if '"' in record and record == as_written(row, "\n", csv.QUOTE_ALL):
+                    return True
+            if '"' in record or "," in record:
+                ends = [end for end in ends if record == as_written(row, end)]
+                are_rows = len(taken) > 1 and all(line.count("\t") == tabs for line in taken)
+                if are_rows or not ends:
+                    return False
+            is_quoted = is_quoted or '"' in record
+            taken.clear()
+    except csv.Error:
+        return False
+    return is_quoted
+
+
+def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
+    """Returns the column names, and rejects a header that lacks one of `columns` or repeats it."""
+    header = [name if name in columns else name.strip() for name in first]
+    for position, name in enumerate(columns):
+        if name is None:
+            continue
+        if header.count(str(name)) > 1:
+            raise UserError(
+                f"Column names must be unique. Received: {path}, with {name!r} "
+                f"{header.count(str(name))} times. Rename one."
+            )
+        if name not in header:
+            near = [column for column in header if column.casefold() == str(name).casefold()]
+            near = near or difflib.get_close_matches(str(name), header, n=1)
+            hint = NAME_COLUMN
+            if isinstance(columns, Columns):
+                hint = f"Name one of these with {_OPTIONS[position]}."
+            if near:
+                hint = f"Is it {near[0]!r}? Name it, as with --text-column."
+            raise UserError(
+                f"The file must have a column {name!r}. Received: {path}, with the columns "
+                f"{listed(map(repr, header))}. {hint}"
+            )
+    return header

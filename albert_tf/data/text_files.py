@@ -1,0 +1,150 @@
+"""Opens text files of any encoding, compressed or not, and explains what is wrong with them."""
+
+import codecs
+import contextlib
+import functools
+import gzip
+import io
+import logging
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from albert_tf.data.corpus.reading import bounded_lines
+from albert_tf.errors import UserError
+from albert_tf.files import fault
+
+LARGEST: Final = 2**29  # bytes of a file that is read at once; parsed JSON takes ten times as much
+# Byte order marks. UTF-32's comes first, because it begins with UTF-16's.
+_MARKS: Final = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_UTF8: Final = "utf-8-sig"
+logger = logging.getLogger(__name__)
+
+
+@functools.lru_cache(maxsize=1000)
+def warn_once(message: str) -> None:
+    """Logs a warning the first time it is called with this message.
+
+    A command reads its data twice: once to check it, once to use it.
+    """
+    logger.warning(message)
+
+
+def require_file(path: Path) -> None:
+    """Rejects a path that is not a regular file: reading a pipe could wait forever."""
+    if not path.is_file():
+        raise UserError(
+            f"Examples must be in a regular file. Received: {path}, which {fault(path)}."
+        )
+
+
+@contextlib.contextmanager
+def open_text(
+    path: Path, newline: str | None = None, encoding: str | None = None, whole: bool = False
+) -> Iterator[Iterator[str]]:
+    """Opens a text file, compressed if its name ends in `.gz`, and yields its lines.
+
+    Args:
+        newline: as in the built-in `open`.
+        encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
+        whole: whether the file is a single value that spans lines. Its size is then limited
+            instead of the length of its lines.
+    Raises:
+        UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
+            `LONGEST_LINE`.
+    """
+    try:
+        "".encode(encoding or _UTF8)
+    except (LookupError, UnicodeError) as error:
+        raise UserError(
+            "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+            f"Received: {encoding!r}."
+        ) from error
+    whole = whole and path.suffix != ".gz"  # whose uncompressed size is unknown
+    if whole and path.stat().st_size > LARGEST:
+        raise too_large(path)
+    try:
+        with _compression_errors(path), _open_bytes(path) as binary:
+            codec = encoding or _marked_encoding(binary)
+            if codecs.lookup(codec).name == "utf-8":
+                codec = _UTF8  # drops a byte order mark
+            with io.TextIOWrapper(binary, codec, newline=newline) as file:
+                yield file if whole else bounded_lines(file, path)
+    except UserError:
+        check_compression(path)
+        raise
+    except UnicodeError as error:  # UTF-16 without a byte order mark raises this one
+        check_compression(path)
+        raise _wrong_encoding(path, encoding, error) from error
+
+
+def too_large(path: Path) -> UserError:
+    """Returns the error for a JSON value of more than `LARGEST` bytes."""
+    return UserError(
+        f"A JSON file that is a single value can have at most {LARGEST:,} bytes. {path} is "
+        "larger. Split it, or write one object per line (.jsonl)."
+    )
+
+
+def check_compression(path: Path) -> None:
+    """Rejects a damaged `.gz` file.
+
+    Its checksum comes last, so the rows before it may be damaged without an error.
+    """
+    if path.suffix == ".gz":
+        with _compression_errors(path), gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+
+
+@contextlib.contextmanager
+def _compression_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(
+            f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
+        ) from error
+
+
+def _open_bytes(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _marked_encoding(file: IO[bytes]) -> str:
+    """Returns the encoding that the byte order mark names, or UTF-8."""
+    first = file.peek(4)[:4]  # type: ignore[attr-defined]
+    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), _UTF8)
+
+
+def _wrong_encoding(path: Path, encoding: str | None, error: UnicodeError) -> UserError:
+    """Returns an error that names the first bad line and a likely encoding."""
+    if encoding:
+        return UserError(
+            f"{path} isn't encoded in {encoding}: {str(error)[:160]}. Pass its encoding with "
+            "--encoding."
+        )
+    number, line = _first_bad_line(path)
+    byte = error.object[error.start] if isinstance(error, UnicodeDecodeError) else 0
+    guess = "utf-16" if line.count(0) > len(line) // 4 else "cp1252"
+    return UserError(
+        f"A file of examples must be UTF-8. Received: {path}, line {number}, with the byte "
+        f"{byte:#04x}. Pass its encoding (--encoding {guess}, or another one), or convert the file."
+    )
+
+
+def _first_bad_line(path: Path) -> tuple[int, bytes]:
+    """Returns the number and the bytes of the first line that isn't UTF-8."""
+    with _open_bytes(path) as file, contextlib.suppress(UserError):  # raised for a longer line
+        for number, line in enumerate(bounded_lines(file, path), start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number, line
+    return 1, b""
