@@ -1,4 +1,4 @@
-"""Scores a fine-tuned model on labelled examples; gives its probabilities to a smaller model."""
+"""Scores fine-tuned models on labelled examples, and returns their probabilities."""
 
 import os
 import tempfile
@@ -12,13 +12,17 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from albert_tf import models
+from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
+from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Task
-from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.classification import Classification, encode_texts
+from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 from albert_tf.exported import ExportedModel, ExportedSimilarity
 from albert_tf.files import is_exported, locked
@@ -27,7 +31,8 @@ from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.progress import Progress
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training.reports import write_predictions
+from albert_tf.training.mistakes import write_mistakes
+from albert_tf.training.reports import write_finetuning
 
 
 @accepts_keywords(EvaluationOptions)
@@ -51,7 +56,7 @@ def evaluate_on(
     if options.predictions is not None:
         _write(task, options.predictions, examples, predicted, config)
     if options.report is not None:
-        write_predictions(options.report, task, examples, predicted, config)
+        write_mistakes(options.report, task, examples, predicted, config)
     return {**task.scores(examples, predicted, config), "examples": len(examples)}
 
 
@@ -91,13 +96,13 @@ def _predict(
     check_fit(tokenizer, model.config, longest)
     task = task_of(options, model.config)
     if examples is None:
-        examples = task.examples(split, labelled=split != "test")
+        examples = read_split(task, split, labelled=split != "test")
     rows = task.encode(examples, tokenizer, model.config, longest)
     rows.warn_of_cut(longest)
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
-        predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
-    return task, examples, predicted, model.config
+        outputs = model_outputs(rows, model, options.batch_size, progress.update_to)
+    return task, examples, task.predictions(examples, rows, outputs, model.config), model.config
 
 
 def _write(
@@ -119,18 +124,63 @@ def _write(
     return written
 
 
-def predictions(
+class HeldOut:
+    """The examples of dev, which each host predicts on one device during a training.
+
+    Args:
+        task: the task.
+        examples: the examples of dev.
+        model: the model that trains. If it is on several devices, a copy predicts.
+        replicas: number of devices.
+    """
+
+    def __init__(
+        self, task: Task[Any, Any], examples: Sequence[Any], model: PreTrainedModel, replicas: int
+    ):
+        self.task, self.examples, self.model = task, examples, model
+        length = model.tokenizer.model_max_length
+        self.rows = task.encode(examples, model.tokenizer, model.config, length)
+        self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
+
+    def _predictions(self) -> list[Any]:
+        outputs = model_outputs(self.rows, self.on_one)
+        return self.task.predictions(self.examples, self.rows, outputs, self.on_one.config)
+
+    def scores(self) -> dict[str, float]:
+        """Chooses the thresholds of the model, and returns its scores with them."""
+        if self.on_one is not self.model:
+            self.on_one.set_weights(self.model.get_weights())
+        found = self._predictions()
+        thresholds = fit_thresholds(self.task, self.examples, found, self.model.config)
+        self.model.config = self.model.config.replace(**thresholds)
+        return self.task.scores(self.examples, found, self.model.config)
+
+    def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
+        """Writes the reports of the best version, a model directory, into its folder."""
+        best = finder.find(folder).read()
+        weights.assign(self.on_one, best.tensors, best.origin)
+        self.on_one.config = best.config
+        write_mistakes(folder, self.task, self.examples, self._predictions(), best.config)
+        write_finetuning(output, folder, report, self.on_one)
+
+
+def fit_thresholds(
     task: Task[Any, Any],
     examples: Sequence[Any],
-    rows: Rows,
-    model: PreTrainedModel | ExportedModel,
-    batch_size: int = 64,
-    at: Callable[[int], None] = lambda done: None,
-) -> list[Any]:
-    """Returns a model's prediction for each example; calls `at` with the number of rows done."""
-    return task.predictions(
-        examples, rows, model_outputs(rows, model, batch_size, at), model.config
-    )
+    predictions: Sequence[Any],
+    config: AlbertConfig,
+) -> dict[str, Any]:
+    """Returns the configuration's `thresholds` with the best F1; nothing for tasks without any."""
+    if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
+        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
+
+        labels = np.array(task.targets(examples, config))
+        probabilities = np.array([list(each.values()) for each in predictions])
+        return {"thresholds": tuple(best_thresholds(labels, probabilities))}
+    if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):
+        thresholds, means = threshold_curves(examples, predictions)["f1"]
+        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+    return {}
 
 
 def model_outputs(

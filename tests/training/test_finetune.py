@@ -19,11 +19,13 @@ from albert_tf.data import classification_dataset
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import check_own
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.models.task import TaskModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.outputs import RUN
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.callbacks import KeepBest
+from albert_tf.training.checkpoints import Saver
 from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
@@ -153,22 +155,27 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
         assert path.read_bytes() == (output / path.name).read_bytes()
 
 
-def assert_batches_begin_at_any(module, run, options):
-    """Compares the batches from number 3 on with those from the start."""
+def data_of_fit(run, options, step):
+    """Returns the data that a run passes to `fit` when it resumes after a step."""
     with (
-        patch(f"albert_tf.training.{module}.train", side_effect=Crash) as train,
+        patch.object(Saver, "load", lambda saver: setattr(saver, "step", step)),
+        patch.object(TaskModel, "fit", side_effect=Crash) as fit,
         pytest.raises(Crash),
     ):
         run(options)
-    batches = train.call_args.args[3]
-    whole = list(batches(0).take(5))
-    for expected, found in zip(whole[3:], batches(3).take(2), strict=True):
+    return fit.call_args.args[0]
+
+
+def assert_batches_begin_at_any(run, options):
+    """Compares the batches from number 3 on with those from the start."""
+    whole, rest = (data_of_fit(run, options, step) for step in (0, 3))
+    for expected, found in zip(list(whole.take(5))[3:], rest.take(2), strict=True):
         for one, other in zip(*map(keras.tree.flatten, (expected, found)), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_a_resumed_run_begins_with_its_next_batch(data, tmp_path):
-    assert_batches_begin_at_any("finetune", finetune, options(data, tmp_path / "out"))
+    assert_batches_begin_at_any(finetune, options(data, tmp_path / "out"))
 
 
 @pytest.mark.slow
@@ -183,8 +190,8 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(data, uninterrupted, tmp_pat
         at_step(6, crash),
         at_step(6, ask_to_stop),
         at_step(14, ask_to_stop),
-        patch("albert_tf.training.finetune.predictions", crash),
-        patch("albert_tf.training.checkpoints.write_json", crash),  # while it writes the output
+        patch("albert_tf.training.evaluate.model_outputs", crash),
+        patch("albert_tf.training.run.write_json", crash),  # while it writes the output
     ):
         with disturb, pytest.raises((Crash, Interrupted)):
             finetune(three_epochs(data, output))
