@@ -45,6 +45,7 @@ def theirs(options):
     from albert_tf.checkpoints import finder
     from albert_tf.config import AlbertConfig
     from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
+    from albert_tf.data.tasks.base import Predicted
     from albert_tf.text.tokenizer import AlbertTokenizer
     from albert_tf.training.evaluate import fit_thresholds
 
@@ -89,7 +90,8 @@ def theirs(options):
                 outputs[row] = {name: values[place].numpy() for name, values in found.items()}
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
-        tuned = config.replace(**fit_thresholds(task, dev, predictions, config))
+        predicted = Predicted(task, dev, predictions, config)
+        tuned = config.replace(**fit_thresholds(predicted))
         return next(iter(task.scores(dev, predictions, tuned).values()))
 
     scores = []

@@ -13,11 +13,10 @@ from scipy.special import expit, softmax
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
-from albert_tf.config import AlbertConfig
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
 from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
-from albert_tf.data.tasks.base import Outputs, Task
+from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import Classification, encode_texts
 from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import task_of
@@ -40,10 +39,10 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a model on the labelled data of its task.
 
     Returns:
-        each of the task's metrics; `one_class` if 99 % of the predictions are alike, fewer of the
-        labels; then the number of `examples`.
+        each of the task's metrics; `one_class` if 99 % of the predictions are alike, but fewer of
+        the labels are; then the number of `examples`.
     Raises:
-        UserError: no such model or data, or labels that the model lacks.
+        UserError: there is no such model or data, or the model doesn't have one of the labels.
     """
     return evaluate_on(options)
 
@@ -52,12 +51,12 @@ def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Does what `evaluate` does, with examples that are already parsed, if given."""
-    task, examples, predicted, config = _predict(options, "dev", examples)
+    predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
-        _write(task, options.predictions, examples, predicted, config)
+        _write(predicted, options.predictions)
     if options.report is not None:
-        write_mistakes(options.report, task, examples, predicted, config)
-    return {**task.scores(examples, predicted, config), "examples": len(examples)}
+        write_mistakes(predicted, options.report)
+    return {**predicted.scores(), "examples": len(predicted.examples)}
 
 
 def predict_test_files(
@@ -66,23 +65,17 @@ def predict_test_files(
     """Predicts a task's test files, which have no labels, and returns the files that it writes.
 
     Args:
-        options: those of `evaluate`.
-        folder: to write the files to.
-        examples: of the test files, if they are already parsed.
+        options: options of `evaluate`.
+        folder: where the files are written.
+        examples: examples of the test files, if they are already parsed.
     Raises:
-        UserError: no such model or data, or a model of another task.
+        UserError: there is no such model or data, or the model is for another task.
     """
-    task, examples, predicted, config = _predict(options, "test", examples)
-    return _write(task, folder, examples, predicted, config)
+    return _write(_predict(options, "test", examples), folder)
 
 
-def _predict(
-    options: EvaluationOptions, split: str, examples: Sequence[Any] | None
-) -> tuple[Task[Any, Any], Sequence[Any], list[Any], AlbertConfig]:
-    """Returns the model's task, the examples of a split, their predictions, and the configuration.
-
-    Those of "test" have no labels.
-    """
+def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | None) -> Predicted:
+    """Returns the model's predictions for a split. The examples of "test" have no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
@@ -102,22 +95,18 @@ def _predict(
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
         outputs = model_outputs(rows, model, options.batch_size, progress.update_to)
-    return task, examples, task.predictions(examples, rows, outputs, model.config), model.config
+    found = task.predictions(examples, rows, outputs, model.config)
+    return Predicted(task, examples, found, model.config)
 
 
-def _write(
-    task: Task[Any, Any],
-    folder: Path,
-    examples: Sequence[Any],
-    predicted: Sequence[Any],
-    config: AlbertConfig,
-) -> list[Path]:
-    """Writes predictions to a folder, and replaces files of the same names.
+def _write(predicted: Predicted, folder: Path) -> list[Path]:
+    """Writes predictions to a folder, and replaces files with the same names.
 
-    Files of other tasks stay, since one submission may have several tasks.
+    Other files stay, because a submission may contain several tasks.
     """
+    task, examples, predictions, config = predicted
     with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
-        task.write(Path(temporary), examples, predicted, config)
+        task.write(Path(temporary), examples, predictions, config)
         written = [folder / path.name for path in sorted(Path(temporary).iterdir())]
         for path in written:
             (Path(temporary) / path.name).replace(path)
@@ -142,35 +131,32 @@ class HeldOut:
         self.rows = task.encode(examples, model.tokenizer, model.config, length)
         self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
 
-    def _predictions(self) -> list[Any]:
-        outputs = model_outputs(self.rows, self.on_one)
-        return self.task.predictions(self.examples, self.rows, outputs, self.on_one.config)
+    def _predict(self) -> Predicted:
+        config, outputs = self.on_one.config, model_outputs(self.rows, self.on_one)
+        found = self.task.predictions(self.examples, self.rows, outputs, config)
+        return Predicted(self.task, self.examples, found, config)
 
     def scores(self) -> dict[str, float]:
         """Chooses the thresholds of the model, and returns its scores with them."""
         if self.on_one is not self.model:
             self.on_one.set_weights(self.model.get_weights())
-        found = self._predictions()
-        thresholds = fit_thresholds(self.task, self.examples, found, self.model.config)
-        self.model.config = self.model.config.replace(**thresholds)
-        return self.task.scores(self.examples, found, self.model.config)
+        predicted = self._predict()
+        config = predicted.config.replace(**fit_thresholds(predicted))
+        self.model.config = self.on_one.config = config
+        return predicted._replace(config=config).scores()
 
     def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
         """Writes the reports of the best version, a model directory, into its folder."""
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
-        write_mistakes(folder, self.task, self.examples, self._predictions(), best.config)
+        write_mistakes(self._predict(), folder)
         write_finetuning(output, folder, report, self.on_one)
 
 
-def fit_thresholds(
-    task: Task[Any, Any],
-    examples: Sequence[Any],
-    predictions: Sequence[Any],
-    config: AlbertConfig,
-) -> dict[str, Any]:
+def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
     """Returns the configuration's `thresholds` with the best F1; nothing for tasks without any."""
+    task, examples, predictions, config = predicted
     if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
         from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
 

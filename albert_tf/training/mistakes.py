@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.checkpoints.hub import in_cell
 from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering, answer_threshold
-from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.choices import ChoiceExample, Choices
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel, chosen_labels
@@ -42,18 +42,12 @@ class Graded(NamedTuple):
     is_right: bool
 
 
-def write_mistakes(
-    folder: Path,
-    task: Task[Any, Any],
-    examples: Sequence[Any],
-    predictions: Sequence[Any],
-    config: AlbertConfig,
-) -> None:
+def write_mistakes(predicted: Predicted, folder: Path) -> None:
     """Writes the worst mistakes and, for classes, a confusion matrix; replaces earlier ones."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFUSION).unlink(missing_ok=True)
-    graded = grade(task, examples, predictions, config)
-    pairs: list[tuple[str, str]] = []
+    task, examples, predictions, config = predicted
+    graded, pairs = grade(predicted), []
     if isinstance(task, Tagging):
         pairs = entity_kinds(task.tag_names(examples, config), predictions, config)
     elif isinstance(task, Classification) and isinstance(task.label_type, SingleLabel):
@@ -64,13 +58,9 @@ def write_mistakes(
     (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
 
 
-def grade(
-    task: Task[Any, Any],
-    examples: Sequence[Any],
-    predictions: Sequence[Any],
-    config: AlbertConfig,
-) -> list[Graded]:
-    """Compares the predictions of a task with the labels of its examples."""
+def grade(predicted: Predicted) -> list[Graded]:
+    """Compares predictions with the labels of their examples."""
+    task, examples, predictions, config = predicted
     texts = ["\n".join(task.texts(example)) for example in examples]
     found = list(zip(examples, texts, predictions, strict=True))
     if isinstance(task, QuestionAnswering):

@@ -8,6 +8,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.answers import Answers
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
@@ -68,9 +69,12 @@ def test_thresholds_of_labels():
     config = AlbertConfig(**topics.config_fields(examples))
     rows = ((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
     found = [dict(zip(config.labels, row, strict=True)) for row in rows]
-    thresholds = fit_thresholds(topics, examples[:4], found, config)["thresholds"]
+    thresholds = fit_thresholds(Predicted(topics, examples[:4], found, config))["thresholds"]
     assert thresholds == pytest.approx((0.65, 0.35, 0.5))
-    assert fit_thresholds(topics, examples[3:4], found[:1], config)["thresholds"] == (0.5,) * 3
+    assert (
+        fit_thresholds(Predicted(topics, examples[3:4], found[:1], config))["thresholds"]
+        == (0.5,) * 3
+    )
 
 
 def test_thresholds_of_answers():
@@ -85,5 +89,5 @@ def test_thresholds_of_answers():
     found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
     squad = task_of(LabelledData(task="squad", data=Path()))
     config = AlbertConfig(answerability=True)
-    assert fit_thresholds(squad, examples, found, config) == {"thresholds": (1.0,)}
-    assert fit_thresholds(squad, examples[:2], found[:2], config) == {}
+    assert fit_thresholds(Predicted(squad, examples, found, config)) == {"thresholds": (1.0,)}
+    assert fit_thresholds(Predicted(squad, examples[:2], found[:2], config)) == {}

@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.answers import Answers
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.choices import ChoiceExample
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
@@ -25,11 +26,15 @@ def config_of(task, examples):
     return AlbertConfig(**task.config_fields(examples))
 
 
+def graded(*predicted):
+    return grade(Predicted(*predicted))
+
+
 def test_classes():
     mrpc = task("mrpc")
     examples = [Example("a", "b", "1"), Example("c", "d", "0")]
     found = [np.array([0.25, 0.75]), np.array([0.375, 0.625])]
-    assert grade(mrpc, examples, found, config_of(mrpc, examples)) == [
+    assert graded(mrpc, examples, found, config_of(mrpc, examples)) == [
         Graded("a\nb", "equivalent", "equivalent", 0.75, True),
         Graded("c\nd", "not_equivalent", "equivalent", 0.625, False),
     ]
@@ -39,7 +44,7 @@ def test_numbers_by_their_distance():
     stars = task("classify", regression=True)
     examples = [Example("a", None, "4"), Example("b", None, "2.5")]
     found = [np.array([3.5]), np.array([2.5])]
-    assert grade(stars, examples, found, config_of(stars, examples)) == [
+    assert graded(stars, examples, found, config_of(stars, examples)) == [
         Graded("a", "4", "3.5", 0.5, False),
         Graded("b", "2.5", "2.5", 0.0, True),
     ]
@@ -50,7 +55,7 @@ def test_several_labels():
     examples = [Example("a", None, ("sad", "long")), Example("b", None, ("sad",))]
     config = config_of(topics, examples).replace(thresholds=(0.3, 0.5))
     found = [{"long": 0.4, "sad": 0.75}, {"long": 0.1, "sad": 0.25}]
-    assert grade(topics, examples, found, config) == [
+    assert graded(topics, examples, found, config) == [
         Graded("a", "long, sad", "long, sad", 0.4, True),
         Graded("b", "sad", "no label", 0.75, False),
     ]
@@ -62,7 +67,7 @@ def test_choices():
         ChoiceExample("She rang.", question, choices, 0, "", "") for question in ("Why.", "")
     ]
     found = [np.array([0.25, 0.75]), np.array([0.875, 0.125])]
-    wrong, right = grade(task("choices"), examples, found, AlbertConfig())
+    wrong, right = graded(task("choices"), examples, found, AlbertConfig())
     text = "She rang.\nWhy.\n- It is late.\n- Bread."
     assert wrong == (text, "It is late.", "Bread.", 0.75, False)
     assert right.is_right and right.text == "She rang.\n- It is late.\n- Bread."
@@ -76,11 +81,11 @@ def test_answers():
     ]
     best = [{"answer": "books", "score": 2.0}, {"answer": "hill", "score": 1.0}]
     squad = task("squad")
-    right, wrong = grade(squad, examples, [Answers(best, -1.0), Answers(best, -3.0)], config)
+    right, wrong = graded(squad, examples, [Answers(best, -1.0), Answers(best, -3.0)], config)
     assert right[:3] == (f"What?\n{context}", "books", "books") and right.is_right
     assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
     assert wrong[1:3] == ("", "books") and not wrong.is_right
-    (none,) = grade(squad, examples[1:], [Answers(best, 3.0)], config)
+    (none,) = graded(squad, examples[1:], [Answers(best, 3.0)], config)
     assert none[2:] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
 
 
@@ -89,7 +94,7 @@ def test_tags():
     tag = task("tag")
     config = config_of(tag, examples)
     found = [Tagged(["B-PER", "O", "I-LOC"], [0.9, 0.5, 0.8]), Tagged(["O"] * 3, [0.5] * 3)]
-    right, alike = grade(tag, examples * 2, found, config)
+    right, alike = graded(tag, examples * 2, found, config)
     assert right == ("Anna in Rome", "Anna (PER), Rome (LOC)", "Anna (PER), Rome (LOC)", 0.5, True)
     assert alike.predicted == "" and not alike.is_right
     kinds = entity_kinds(tag.tag_names(examples, config), found[1:], config)
@@ -99,11 +104,11 @@ def test_tags():
 def test_similarity():
     similarity, config = task("similarity"), AlbertConfig()
     scored = [SimilarityExample(("a", "b"), 4.0), SimilarityExample(("c", "d"), 5.0)]
-    graded = grade(similarity, scored, [Match(0.2), Match(1.0)], config)
-    assert graded == [("a\nb", "4", "1", 3.0, False), ("c\nd", "5", "5", 0.0, True)]
+    found = graded(similarity, scored, [Match(0.2), Match(1.0)], config)
+    assert found == [("a\nb", "4", "1", 3.0, False), ("c\nd", "5", "5", 0.0, True)]
     partners = [SimilarityExample(("a", "A"), None), SimilarityExample(("b", "B"), None)]
-    graded = grade(similarity, partners, [Match(0.5, 1, "A"), Match(0.25, 2, "A")], config)
-    assert graded == [("a", "A", "A", 0.5, True), ("b", "B", "A", 0.25, False)]
+    found = graded(similarity, partners, [Match(0.5, 1, "A"), Match(0.25, 2, "A")], config)
+    assert found == [("a", "A", "A", 0.5, True), ("b", "B", "A", 0.25, False)]
 
 
 RIGHT = Graded("fine", "a", "a", 0.99, True)
@@ -162,7 +167,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
     written = []
     for _ in range(2):
-        write_mistakes(tmp_path, classify, examples, found, config)
+        write_mistakes(Predicted(classify, examples, found, config), tmp_path)
         written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
     assert written[0] == written[1]
     assert written[0].keys() == {"confusion.png", "mistakes.md"}
@@ -170,7 +175,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     stars = task("classify", regression=True)
     config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
     numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
-    write_mistakes(tmp_path, stars, numbers, [np.array([2.5]), np.array([1.0])], config)
+    write_mistakes(Predicted(stars, numbers, [np.array([2.5]), np.array([1.0])], config), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
     text = (tmp_path / "mistakes.md").read_text()
     assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")

@@ -146,6 +146,19 @@ class Task(ABC, Generic[Example, Prediction]):
         return [data] if data.is_file() else [_find_split(data, split, self.formats)]
 
 
+class Predicted(NamedTuple):
+    """A model's predictions for the examples of a task, and the model's configuration."""
+
+    task: Task[Any, Any]
+    examples: Sequence[Any]
+    predictions: Sequence[Any]
+    config: AlbertConfig
+
+    def scores(self) -> dict[str, float]:
+        """Returns the task's metrics; the first chooses the best version of a model."""
+        return self.task.scores(self.examples, self.predictions, self.config)
+
+
 def names_of(split: str) -> Sequence[str]:
     """Returns the names that the file of a split may have, the usual one first."""
     return _NAMES.get(split, (split,))
