@@ -143,7 +143,12 @@ class Task(ABC, Generic[Example, Prediction]):
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
-        return [data] if data.is_file() else [_find_split(data, split, self.formats)]
+        if data.is_file():
+            return [data]
+        for name in names_of(split):
+            with contextlib.suppress(UserError):
+                return [find_file(data, name, self.formats)]
+        return [find_file(data, split, self.formats)]  # raises the error
 
 
 class Predicted(NamedTuple):
@@ -162,14 +167,6 @@ class Predicted(NamedTuple):
 def names_of(split: str) -> Sequence[str]:
     """Returns the names that the file of a split may have, the usual one first."""
     return _NAMES.get(split, (split,))
-
-
-def _find_split(data: Path, split: str, formats: Sequence[str]) -> Path:
-    """Returns the file of a split with the first of its names that exists."""
-    for name in names_of(split):
-        with contextlib.suppress(UserError):
-            return find_file(data, name, formats)
-    return find_file(data, split, formats)
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:

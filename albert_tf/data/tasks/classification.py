@@ -157,11 +157,11 @@ class Classification(Task[Example, Any]):
         return (text for text in (example.text, example.text_pair) if text)
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        labels = [example.label for example in examples]
-        return Keys(
-            labels=list(map(self.label_type.learned_names, labels)),
-            strata=None if isinstance(self.label_type, Regression) else labels,
-        )
+        if isinstance(self.label_type, Regression):
+            return Keys()
+        labels: list[Any] = [example.label for example in examples]
+        is_single = isinstance(self.label_type, SingleLabel)
+        return Keys(labels=[(label,) for label in labels] if is_single else labels, strata=labels)
 
 
 def baseline_scores(

@@ -61,10 +61,6 @@ class LabelType(ABC):
         return label
 
     @abstractmethod
-    def learned_names(self, label: Any) -> Sequence[str]:
-        """Returns the names that a model learns from an example's label."""
-
-    @abstractmethod
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns the labels of a new model.
 
@@ -128,9 +124,6 @@ class SingleLabel(LabelType):
     problem_type = "single_label_classification"
     metrics = ("accuracy", "macro_f1")
 
-    def learned_names(self, label: str) -> Sequence[str]:
-        return (label,)
-
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
         names = [name for _, name in self.glue_labels]
@@ -190,9 +183,6 @@ class Regression(LabelType):
 
     problem_type = "regression"
     metrics = ("pearson", "spearman")
-
-    def learned_names(self, label: str) -> Sequence[str]:
-        return ()
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         return (SCORE,)
@@ -255,9 +245,6 @@ class MultiLabel(LabelType):
                 f"Received: {short_repr(value)}, {row.location}."
             )
         return tuple(dict.fromkeys(labels))
-
-    def learned_names(self, label: tuple[str, ...]) -> Sequence[str]:
-        return label
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         names = _sorted_labels({label for example in train for label in example.label or ()})
