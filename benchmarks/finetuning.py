@@ -45,13 +45,13 @@ def theirs(options):
     from albert_tf.checkpoints import finder
     from albert_tf.config import AlbertConfig
     from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
-    from albert_tf.data.tasks.registry import task_of
+    from albert_tf.data.tasks.base import Predicted
     from albert_tf.text.tokenizer import AlbertTokenizer
+    from albert_tf.training.evaluate import fit_thresholds
 
     start = time.perf_counter()
-    task = task_of(options)
-    train, dev = task.train_and_dev(options.dev_fraction, options.seed)
-    recipe = options.recipe(task.recipe_name(train), len(train))
+    task, train, dev, _, name = options.read()
+    recipe = options.recipe(name, len(train))
     folder = finder.find(options.model).folder
     config = AlbertConfig.from_pretrained(
         folder,
@@ -90,7 +90,8 @@ def theirs(options):
                 outputs[row] = {name: values[place].numpy() for name, values in found.items()}
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
-        tuned = config.replace(**task.fit_thresholds(dev, predictions))
+        predicted = Predicted(task, dev, predictions, config)
+        tuned = config.replace(**fit_thresholds(predicted))
         return next(iter(task.scores(dev, predictions, tuned).values()))
 
     scores = []

@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.split import read_split
 from albert_tf.training.options import FinetuningOptions
 from benchmarks import search
 
@@ -52,7 +53,7 @@ def main():
     task = task_of(
         FinetuningOptions(task="sst2", data=options.data, model="small", output="unused")
     )
-    parts = task.examples("train"), task.examples("dev")
+    parts = read_split(task, "train"), read_split(task, "dev")
     train_texts, dev_texts = ([each.text for each in part] for part in parts)
     train_labels, dev_labels = (np.array([each.label for each in part]) for part in parts)
 

@@ -40,13 +40,14 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
         the examples, or None where only the loaded model has a configuration to read them by.
     """
     from albert_tf.data.tasks.registry import task_of
+    from albert_tf.data.tasks.split import read_split
 
     is_test = options.submission is not None
     for folder in (options.predictions, options.report, options.submission):
         check_folder(folder)
     config = check_model(options.model, task_of(options).model)
     task = task_of(options, config)
-    examples = task.examples("test" if is_test else "dev", labelled=not is_test)
+    examples = read_split(task, "test" if is_test else "dev", labelled=not is_test)
     if config is None:
         return None
     task.check(examples, config)

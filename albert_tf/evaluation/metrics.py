@@ -91,6 +91,24 @@ def evaluate_labels(
     return {name: float(value) for name, value in scores.items()}
 
 
+def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
+    """Returns the threshold with the best F1 for each label; 0.5 for labels that don't occur.
+
+    Args:
+        labels, probabilities: `[N, C]`: 0 or 1, and probabilities.
+    """
+    chosen = []
+    for truths, values in zip(labels.T, probabilities.T, strict=True):
+        if not truths.any():
+            chosen.append(0.5)
+            continue
+        precision, recall, thresholds = metrics.precision_recall_curve(truths, values)
+        f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
+        between = (thresholds + np.concatenate(([0.0], thresholds[:-1]))) / 2
+        chosen.append(float(between[f1[:-1].argmax()]))
+    return chosen
+
+
 _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 

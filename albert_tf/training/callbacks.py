@@ -16,8 +16,13 @@ from albert_tf.models.callbacks import Fit
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL
-from albert_tf.training.checkpoints import written_through
-from albert_tf.training.saver import Saver, Scores, StepCallback, has_state
+from albert_tf.training.checkpoints import (
+    Saver,
+    Scores,
+    StepCallback,
+    state_names,
+    written_through,
+)
 
 _WAY_OUT: Final = "Otherwise pass another folder to Resume, or delete this one."
 logger = logging.getLogger(__name__)
@@ -84,7 +89,7 @@ class Resume(Saver):
                 "dataset that repeats."
             )
         self._fit = fit
-        self.others = [each for each in fit.callbacks if has_state(each)]
+        self.others = [each for each in fit.callbacks if state_names(each)]
         self.read()
         self._saved = self.step
         self._stop.clear()

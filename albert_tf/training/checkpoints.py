@@ -1,129 +1,264 @@
-"""The files of a run: its state while it lasts, a model directory with a report at its end."""
+"""The checkpoints of a run: what they contain, when they are written, and how a run resumes.
 
-import contextlib
-import hashlib
+A checkpoint is a model directory that also contains a state file: the optimizer's variables, the
+dropout seeds, the settings and the progress of the run, and the states of its callbacks.
+"""
+
 import json
-import logging
 import os
-import platform
 import shutil
+import signal
+import threading
+import time
 import zlib
-from collections.abc import Iterator, Mapping
-from functools import partial
-from importlib import metadata
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import keras
 import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints import finder, names, weights
-from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
-from albert_tf.errors import UserError
-from albert_tf.files import (
-    locked,
-    replace_files,
-    write_json,
-    written_atomically,
-)
+from albert_tf.errors import Interrupted, UserError
+from albert_tf.files import require_same, written_atomically
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.callbacks import FitCallback
 from albert_tf.optimizers import inner
-from albert_tf.outputs import BEST, CHECKPOINTS, LOGS, STEP, VERSION
-from albert_tf.training.options import check_output
+from albert_tf.outputs import STEP, VERSION
 
-REPORT: Final = "report.json"
 STATE: Final = "state.safetensors"
 _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
+Scores = Mapping[str, float]
+# Attributes of Keras callbacks that a checkpoint contains. They are JSON, except for the arrays.
+_ARRAYS: Final = "best_weights"
+_STATES: Final[Mapping[type, tuple[str, ...]]] = {
+    keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "stopped_epoch", _ARRAYS),
+    keras.callbacks.ModelCheckpoint: ("best",),
+    keras.callbacks.ReduceLROnPlateau: ("wait", "best", "cooldown_counter"),
+}
 
 
-def publish(output: Path, report: Mapping[str, Any]) -> None:
-    """Moves the best version to the output; the checkpoints stay until that is whole.
+class StepCallback(keras.callbacks.Callback):
+    """A callback that counts the steps of a run.
 
-    Removes a list of modules of another model.
+    Attributes:
+        step: number of steps trained so far, including those before an interruption.
+        position: number of steps of the current epoch that were trained before an interruption.
+        state: what a resumed run needs of this callback, as JSON.
     """
-    best = output / CHECKPOINTS / BEST
-    files = [path for pattern in ("*", "[0-9]_*/*") for path in best.glob(pattern)]
-    paths = {path.relative_to(best).as_posix(): path for path in files if path.is_file()}
-    replace_files(output, {name: partial(shutil.copyfile, path) for name, path in paths.items()})
-    if MODULES not in paths:
-        (output / MODULES).unlink(missing_ok=True)
-    write_json(output / REPORT, report)
-    remove_folder(output / CHECKPOINTS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = self.position = 0
+        self.state: dict[str, Any] = {}
+        self._epoch_start = 0  # steps before the current epoch
+
+    def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
+        self._epoch_start, self.position = self.step - self.position, 0
+
+    def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
+        # With steps_per_execution Keras's `batch` can lie beyond the end of the epoch.
+        done = min(batch + 1, self.params.get("steps") or batch + 1)
+        before, self.step = self.step, max(self.step, self._epoch_start + done)
+        if self.is_due(before):
+            if keras.backend.backend() == "jax":
+                self.model.jax_state_sync()
+            self.act()
+
+    def passed(self, every: int | None, before: int) -> bool:
+        """Whether a multiple of `every` steps was reached after step `before`."""
+        return every is not None and self.step // every > before // every
+
+    def is_due(self, before: int) -> bool:
+        """Whether to act now, after step `before` and the following ones."""
+        raise NotImplementedError
+
+    def act(self) -> None:
+        """Does the work that is due."""
+        raise NotImplementedError
+
+    def before_save(self) -> None:
+        """Brings `state` up to date."""
 
 
-def steps_in(folder: Path) -> list[Path]:
-    """Returns the checkpoints in a folder, oldest first."""
-    return sorted(folder.glob(STEP))
+class Saver(StepCallback, FitCallback):
+    """Saves the checkpoints of a run, and restores the newest one.
 
+    SIGINT and SIGTERM end the run after the current step; a second signal ends it at once.
 
-@contextlib.contextmanager
-def silent_about_new_weights(output: Path) -> Iterator[None]:
-    """Hides the warning of newly initialized weights where a run resumes: it replaces them."""
-    before = weights.logger.level
-    if steps_in(output / CHECKPOINTS):
-        weights.logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        weights.logger.setLevel(before)
-
-
-@contextlib.contextmanager
-def lock_output(output: Path, force: bool) -> Iterator[None]:
-    """Locks an output that is new or contains an interrupted run; `force` starts it again.
-
+    Args:
+        folder: folder of the checkpoints.
+        save_steps: number of steps between checkpoints; None for one per epoch.
+        keep: number of checkpoints that are kept.
+        settings: JSON; a run continues only with the settings it was started with.
+        others: callbacks whose states are also saved.
+        host: rank of this process (from 0), and the number of processes that train together; rank 0
+            saves.
+        way_out: what to do about a checkpoint that can't be used, for messages.
+    Attributes:
+        epoch: number of epochs trained before.
+        seconds: time that the run has taken so far.
     Raises:
-        UserError: another run writes to it, or `check_output` rejects it.
+        UserError: the newest checkpoint is damaged.
     """
-    with locked(output):
-        check_output(output, force)
-        shutil.rmtree(_trash_path(output / CHECKPOINTS), ignore_errors=True)
-        if force:
-            remove_folder(output / CHECKPOINTS)
-            shutil.rmtree(output / LOGS, ignore_errors=True)
-        yield
+
+    def __init__(
+        self,
+        folder: Path,
+        save_steps: int | None,
+        *,
+        keep: int = 1,
+        settings: Mapping[str, Any] | None = None,
+        others: Sequence[keras.callbacks.Callback] = (),
+        host: tuple[int, int] = (0, 1),
+        way_out: str = "Start again with force=True.",
+    ):
+        super().__init__()
+        self.folder, self.save_steps, self.keep = folder, save_steps, keep
+        self.settings, self.host, self.way_out = dict(settings or {}), host, way_out
+        self.others = list(others)
+        self.epoch, self.seconds = 0, 0.0
+        self.progress: dict[str, Any]
+        self._tensors: dict[str, np.ndarray]
+        self._stop = threading.Event()
+        self._handlers: dict[int, Any] = {}
+        self._started = time.monotonic()
+        self.read()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the newest checkpoint was written at the end of the run."""
+        return bool(self.progress.get("is_finished"))
+
+    def read(self) -> None:
+        """Reads the newest checkpoint, if there is one."""
+        self._tensors, self.progress = {}, {}
+        if found := self.found():
+            self._tensors, self.progress = read_state(found[-1], self.way_out)
+        self.step, self.epoch, self.seconds = (
+            self.progress.get(name, 0) for name in ("step", "epoch", "seconds")
+        )
+
+    def found(self) -> list[Path]:
+        """Returns the checkpoints, oldest first."""
+        return steps_in(self.folder)
+
+    def load(self) -> None:
+        """Restores the compiled model and the other callbacks, if there is a checkpoint.
+
+        Raises:
+            UserError: the run was started with other settings or callbacks, or belongs to another
+                model.
+        """
+        for other in self.others:
+            if isinstance(other, StepCallback):
+                other.step = self.step
+        if not self.progress:
+            return
+        require_same(self.folder, self.progress["settings"], self.settings, self.way_out)
+        load_state(self.found()[-1], self.model, self._tensors, self.way_out)
+        names = [type(other).__name__ for other in self.others]
+        if names != [name for name, _ in self.progress["states"]]:
+            before = ", ".join(name for name, _ in self.progress["states"]) or "none"
+            raise UserError(
+                f"A run continues with the callbacks it was started with: {before}. "
+                f"Received: {', '.join(names) or 'none'}. {self.way_out}"
+            )
+        for number, (_, state) in enumerate(self.progress["states"]):
+            names = sorted(name for name in self._tensors if name.startswith(f"{number}-"))
+            if names:
+                state[_ARRAYS] = [self._tensors[name] for name in names]
+            for name, value in state.items():
+                setattr(self.others[number], name, value)
+        self._tensors = {}
+
+    def on_train_begin(self, logs: Scores | None = None) -> None:
+        if any(getattr(layer, "lora_enabled", False) for layer in self.model._flatten_layers()):
+            raise UserError(
+                "Resume saves ALBERT's own weights, but the model has adapters (LoRA). Use "
+                "keras.callbacks.BackupAndRestore instead."
+            )
+        self._started = time.monotonic() - self.seconds
+
+        def stop(number: int, frame: Any) -> None:
+            self._stop.set()
+            self._restore_handlers()
+
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._handlers[number] = signal.signal(number, stop)
+
+    def end_fit(self) -> None:
+        self._restore_handlers()
+
+    def _restore_handlers(self) -> None:
+        while self._handlers:
+            signal.signal(*self._handlers.popitem())
+
+    def is_due(self, before: int) -> bool:
+        return self.passed(self.save_steps, before) or self._stop.is_set()
+
+    def act(self) -> None:
+        if self.save_steps is not None:
+            self.save()
+        self.stop_if_interrupted()
+
+    def stop_if_interrupted(self) -> None:
+        """Raises `Interrupted` after a signal."""
+        if self._stop.is_set():
+            newest = self.found()[-1:]
+            raise Interrupted(
+                f"Interrupted; the newest checkpoint is {newest[0]}."
+                if newest
+                else "Interrupted before the first checkpoint."
+            )
+
+    def on_train_end(self, logs: Scores | None = None) -> None:
+        if not self.is_finished:
+            self.save(is_finished=True)
+
+    def save(self, is_finished: bool = False, **progress: Any) -> None:
+        """Writes a checkpoint, then removes the oldest ones."""
+        if keras.backend.backend() == "jax":
+            self.model.jax_state_sync()
+        if not self._stop.is_set() or self.host[1] == 1:  # metrics are read by all hosts at once
+            for other in self.others:
+                if isinstance(other, StepCallback):
+                    other.before_save()
+        self.seconds = time.monotonic() - self._started
+        if self.host[0] > 0:
+            return
+        states: list[tuple[str, dict[str, Any]]] = []
+        tensors: dict[str, np.ndarray] = {}
+        for number, other in enumerate(self.others):
+            state = {name: getattr(other, name) for name in state_names(other)}
+            for index, array in enumerate(state.pop(_ARRAYS, None) or ()):
+                tensors[f"{number}-{index:05d}"] = array
+            states.append((type(other).__name__, state))
+        progress |= {
+            "step": self.step,
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "states": states,
+            "is_finished": is_finished,
+        }
+        with written_through(self.folder / f"step-{self.step:08d}") as folder:
+            self.model.save_pretrained(folder)
+            save_state(folder, self.model, self.settings, progress, tensors)
+        for old in self.found()[: -self.keep]:
+            remove_folder(old)
 
 
-@contextlib.contextmanager
-def written_through(folder: Path) -> Iterator[Path]:
-    """Yields a new folder, which replaces a version of the same run even after a power failure."""
-    with written_atomically(folder, force=True, own=VERSION) as new:
-        yield new
-        for path in new.rglob("*"):
-            if path.is_file():
-                with path.open("r+b") as file:  # Windows flushes no file that was opened to read
-                    os.fsync(file.fileno())
-
-
-def remove_folder(folder: Path) -> None:
-    """Removes a folder if there is one; a kill at any moment leaves it whole or absent."""
-    shutil.rmtree(_trash_path(folder), ignore_errors=True)
-    if folder.exists():
-        folder.rename(_trash_path(folder))
-        shutil.rmtree(_trash_path(folder))
-
-
-def _trash_path(folder: Path) -> Path:
-    """Returns the temporary path that a folder is moved to before it is deleted."""
-    return folder.with_name(f".{folder.name}.removed")
-
-
-def versions() -> dict[str, Any]:
-    """Returns the versions of Python and of the packages that decide what a run computes."""
-    packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
-    versions_by_name = {"python": platform.python_version()}
-    for name in packages:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions_by_name[name] = metadata.version(name)
-    return versions_by_name
-
-
-def digest(content: Any) -> str:
-    """Returns the SHA-256 of an object's JSON, in hexadecimal."""
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:
+    """Returns the attributes of a callback that a checkpoint contains; none for most callbacks."""
+    if isinstance(callback, StepCallback):
+        return () if isinstance(callback, Saver) else ("state",)
+    return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
 
 
 def save_state(
@@ -133,26 +268,28 @@ def save_state(
     progress: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes what a run needs in addition to the model's weights, which must be in the folder.
-
-    It is the optimizer's state and the dropout seeds.
+    """Writes the state file of a checkpoint, whose folder must contain the model's weights.
 
     Args:
-        folder: a model directory; the file isn't written atomically.
-        settings: compared when the run is resumed.
+        folder: a model directory. The file isn't written atomically.
+        model: a compiled model.
+        settings: JSON, compared when the run is resumed.
         progress: JSON.
-        tensors: arrays of the progress, by names that aren't numbers.
+        tensors: arrays of the progress; their names aren't numbers.
     """
     variables = _variables(model)
     arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}
     arrays |= tensors or {}
-    described = {_SETTINGS: json.dumps(settings), _PROGRESS: json.dumps(progress)}
+    described = {
+        _SETTINGS: json.dumps(settings),
+        _PROGRESS: json.dumps(progress, default=lambda scalar: scalar.item()),  # of NumPy
+    }
     described[_CHECKSUM] = _checksum(folder, arrays, described)
     write_tensors(folder / STATE, arrays, described)
 
 
 def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the tensors and the progress of `save_state`'s file.
+    """Returns the tensors and the progress in the state file of a checkpoint.
 
     Args:
         folder: the checkpoint.
@@ -175,10 +312,10 @@ def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[
 def load_state(
     folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray], way_out: str
 ) -> None:
-    """Restores a compiled model from its directory and the tensors of `read_state`.
+    """Restores a compiled model from a checkpoint and the tensors of `read_state`.
 
     Raises:
-        UserError: they belong to another model.
+        UserError: the checkpoint belongs to another model.
     """
     variables = _variables(model)
     if variables.keys() != {name for name in tensors if name.isdigit()}:
@@ -190,7 +327,7 @@ def load_state(
 
 
 def _checksum(folder: Path, tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
-    """Returns a checksum of the content of `save_state`'s file, and of the folder's weights."""
+    """Returns a checksum of the content of a state file and of the weights in its folder."""
     total = zlib.crc32(json.dumps(described, sort_keys=True).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name]).reshape(-1)
@@ -202,12 +339,12 @@ def _checksum(folder: Path, tensors: Mapping[str, Any], described: Mapping[str, 
 
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
-    """Returns variables of model and optimizer by number.
+    """Returns the variables of the model and its optimizer by number.
 
-    Metrics, and what `save_pretrained` writes, are left out.
+    It leaves out metrics and the weights that `save_pretrained` writes.
     """
     optimizer = model.optimizer
-    if not optimizer.built:  # a loss scaler would build itself anew
+    if not optimizer.built:  # a built loss scaler would build itself again
         optimizer.build(model.trainable_variables)
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
     elsewhere = [
@@ -217,3 +354,32 @@ def _variables(model: PreTrainedModel) -> dict[str, Any]:
     left_out = {id(variable) for variable in elsewhere}
     unique = {id(variable): variable for variable in all_of_them if id(variable) not in left_out}
     return {f"{number:05d}": variable for number, variable in enumerate(unique.values())}
+
+
+def steps_in(folder: Path) -> list[Path]:
+    """Returns the checkpoints in a folder, oldest first."""
+    return sorted(folder.glob(STEP))
+
+
+@contextmanager
+def written_through(folder: Path) -> Iterator[Path]:
+    """Yields a new folder, which then replaces an earlier version; safe against power failures."""
+    with written_atomically(folder, force=True, own=VERSION) as new:
+        yield new
+        for path in new.rglob("*"):
+            if path.is_file():
+                with path.open("r+b") as file:  # Windows flushes no file that was opened to read
+                    os.fsync(file.fileno())
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder if it exists. A kill at any moment leaves it whole or absent."""
+    shutil.rmtree(trash_path(folder), ignore_errors=True)
+    if folder.exists():
+        folder.rename(trash_path(folder))
+        shutil.rmtree(trash_path(folder))
+
+
+def trash_path(folder: Path) -> Path:
+    """Returns the temporary path that a folder is moved to before it is deleted."""
+    return folder.with_name(f".{folder.name}.removed")

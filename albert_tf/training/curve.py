@@ -13,7 +13,7 @@ from tqdm import tqdm
 from albert_tf.errors import UserError
 from albert_tf.files import tensorflow_errors
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
-from albert_tf.training.saver import Scores, StepCallback
+from albert_tf.training.checkpoints import Scores, StepCallback
 
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
 WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges

@@ -12,8 +12,7 @@ import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.options import cores
-from albert_tf.training.checkpoints import lock_output
-from albert_tf.training.options import FinetuningOptions, PretrainingOptions, Strategy
+from albert_tf.training.options import Strategy
 
 # Either one tells keras.distribution.initialize about several processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
@@ -51,19 +50,6 @@ def strategy_for(name: str) -> Any:
             "Set KERAS_BACKEND=tensorflow or jax, or omit the strategy."
         )
     return None
-
-
-@contextlib.contextmanager
-def on_devices(options: PretrainingOptions | FinetuningOptions) -> Iterator[Any]:
-    """Gives the strategy; the chief locks the output until the end of the block.
-
-    Raises:
-        UserError: the strategy or the output is not usable.
-    """
-    strategy = strategy_for(options.strategy)
-    lock = lock_output(options.output, options.force)
-    with lock if is_chief(strategy) else contextlib.nullcontext():
-        yield strategy
 
 
 def scope(strategy: Any) -> contextlib.AbstractContextManager[Any]:

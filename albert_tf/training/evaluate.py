@@ -1,4 +1,4 @@
-"""Scores a fine-tuned model on labelled examples; gives its probabilities to a smaller model."""
+"""Scores fine-tuned models on labelled examples, and returns their probabilities."""
 
 import os
 import tempfile
@@ -12,13 +12,16 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from albert_tf import models
-from albert_tf.config import AlbertConfig
+from albert_tf.checkpoints import finder, weights
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order
-from albert_tf.data.tasks.base import Outputs, Task
-from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
+from albert_tf.data.tasks.base import Outputs, Predicted, Task
+from albert_tf.data.tasks.classification import Classification, encode_texts
+from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 from albert_tf.exported import ExportedModel, ExportedSimilarity
 from albert_tf.files import is_exported, locked
@@ -27,7 +30,8 @@ from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.progress import Progress
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training.reports import write_predictions
+from albert_tf.training.mistakes import write_mistakes
+from albert_tf.training.reports import write_finetuning
 
 
 @accepts_keywords(EvaluationOptions)
@@ -35,10 +39,10 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a model on the labelled data of its task.
 
     Returns:
-        each of the task's metrics; `one_class` if 99 % of the predictions are alike, fewer of the
-        labels; then the number of `examples`.
+        each of the task's metrics; `one_class` if 99 % of the predictions are alike, but fewer of
+        the labels are; then the number of `examples`.
     Raises:
-        UserError: no such model or data, or labels that the model lacks.
+        UserError: there is no such model or data, or the model doesn't have one of the labels.
     """
     return evaluate_on(options)
 
@@ -47,12 +51,12 @@ def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Does what `evaluate` does, with examples that are already parsed, if given."""
-    task, examples, predicted, config = _predict(options, "dev", examples)
+    predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
-        _write(task, options.predictions, examples, predicted, config)
+        _write(predicted, options.predictions)
     if options.report is not None:
-        write_predictions(options.report, task, examples, predicted, config)
-    return {**task.scores(examples, predicted, config), "examples": len(examples)}
+        write_mistakes(predicted, options.report)
+    return {**predicted.scores(), "examples": len(predicted.examples)}
 
 
 def predict_test_files(
@@ -61,23 +65,17 @@ def predict_test_files(
     """Predicts a task's test files, which have no labels, and returns the files that it writes.
 
     Args:
-        options: those of `evaluate`.
-        folder: to write the files to.
-        examples: of the test files, if they are already parsed.
+        options: options of `evaluate`.
+        folder: where the files are written.
+        examples: examples of the test files, if they are already parsed.
     Raises:
-        UserError: no such model or data, or a model of another task.
+        UserError: there is no such model or data, or the model is for another task.
     """
-    task, examples, predicted, config = _predict(options, "test", examples)
-    return _write(task, folder, examples, predicted, config)
+    return _write(_predict(options, "test", examples), folder)
 
 
-def _predict(
-    options: EvaluationOptions, split: str, examples: Sequence[Any] | None
-) -> tuple[Task[Any, Any], Sequence[Any], list[Any], AlbertConfig]:
-    """Returns the model's task, the examples of a split, their predictions, and the configuration.
-
-    Those of "test" have no labels.
-    """
+def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | None) -> Predicted:
+    """Returns the model's predictions for a split. The examples of "test" have no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
@@ -91,46 +89,84 @@ def _predict(
     check_fit(tokenizer, model.config, longest)
     task = task_of(options, model.config)
     if examples is None:
-        examples = task.examples(split, labelled=split != "test")
+        examples = read_split(task, split, labelled=split != "test")
     rows = task.encode(examples, tokenizer, model.config, longest)
     rows.warn_of_cut(longest)
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
-        predicted = predictions(task, examples, rows, model, options.batch_size, progress.update_to)
-    return task, examples, predicted, model.config
+        outputs = model_outputs(rows, model, options.batch_size, progress.update_to)
+    found = task.predictions(examples, rows, outputs, model.config)
+    return Predicted(task, examples, found, model.config)
 
 
-def _write(
-    task: Task[Any, Any],
-    folder: Path,
-    examples: Sequence[Any],
-    predicted: Sequence[Any],
-    config: AlbertConfig,
-) -> list[Path]:
-    """Writes predictions to a folder, and replaces files of the same names.
+def _write(predicted: Predicted, folder: Path) -> list[Path]:
+    """Writes predictions to a folder, and replaces files with the same names.
 
-    Files of other tasks stay, since one submission may have several tasks.
+    Other files stay, because a submission may contain several tasks.
     """
+    task, examples, predictions, config = predicted
     with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
-        task.write(Path(temporary), examples, predicted, config)
+        task.write(Path(temporary), examples, predictions, config)
         written = [folder / path.name for path in sorted(Path(temporary).iterdir())]
         for path in written:
             (Path(temporary) / path.name).replace(path)
     return written
 
 
-def predictions(
-    task: Task[Any, Any],
-    examples: Sequence[Any],
-    rows: Rows,
-    model: PreTrainedModel | ExportedModel,
-    batch_size: int = 64,
-    at: Callable[[int], None] = lambda done: None,
-) -> list[Any]:
-    """Returns a model's prediction for each example; calls `at` with the number of rows done."""
-    return task.predictions(
-        examples, rows, model_outputs(rows, model, batch_size, at), model.config
-    )
+class HeldOut:
+    """The examples of dev, which each host predicts on one device during a training.
+
+    Args:
+        task: the task.
+        examples: the examples of dev.
+        model: the model that trains. If it is on several devices, a copy predicts.
+        replicas: number of devices.
+    """
+
+    def __init__(
+        self, task: Task[Any, Any], examples: Sequence[Any], model: PreTrainedModel, replicas: int
+    ):
+        self.task, self.examples, self.model = task, examples, model
+        length = model.tokenizer.model_max_length
+        self.rows = task.encode(examples, model.tokenizer, model.config, length)
+        self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
+
+    def _predict(self) -> Predicted:
+        config, outputs = self.on_one.config, model_outputs(self.rows, self.on_one)
+        found = self.task.predictions(self.examples, self.rows, outputs, config)
+        return Predicted(self.task, self.examples, found, config)
+
+    def scores(self) -> dict[str, float]:
+        """Chooses the thresholds of the model, and returns its scores with them."""
+        if self.on_one is not self.model:
+            self.on_one.set_weights(self.model.get_weights())
+        predicted = self._predict()
+        config = predicted.config.replace(**fit_thresholds(predicted))
+        self.model.config = self.on_one.config = config
+        return predicted._replace(config=config).scores()
+
+    def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
+        """Writes the reports of the best version, a model directory, into its folder."""
+        best = finder.find(folder).read()
+        weights.assign(self.on_one, best.tensors, best.origin)
+        self.on_one.config = best.config
+        write_mistakes(self._predict(), folder)
+        write_finetuning(output, folder, report, self.on_one)
+
+
+def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
+    """Returns the configuration's `thresholds` with the best F1; nothing for tasks without any."""
+    task, examples, predictions, config = predicted
+    if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
+        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
+
+        labels = np.array(task.targets(examples, config))
+        probabilities = np.array([list(each.values()) for each in predictions])
+        return {"thresholds": tuple(best_thresholds(labels, probabilities))}
+    if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):
+        thresholds, means = threshold_curves(examples, predictions)["f1"]
+        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+    return {}
 
 
 def model_outputs(

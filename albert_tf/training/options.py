@@ -205,7 +205,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         """Returns a task's recipe with the values that these options override.
 
         Args:
-            name: `Task.recipe_name`.
+            name: name of the task in `albert_tf.recipes`; see `TrainingData.recipe`.
             examples: number of training examples.
         """
         from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.

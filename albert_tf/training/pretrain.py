@@ -20,23 +20,17 @@ from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
-from albert_tf.options import accepts_keywords, decisive
-from albert_tf.outputs import BEST, LOGS
+from albert_tf.options import accepts_keywords
 from albert_tf.recipes import DROPOUT_RATES, size_config
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
-from albert_tf.training import distribution, reports
+from albert_tf.training import reports
 from albert_tf.training.callbacks import KeepBest
-from albert_tf.training.checkpoints import (
-    digest,
-    publish,
-    silent_about_new_weights,
-    versions,
-    written_through,
-)
+from albert_tf.training.checkpoints import written_through
 from albert_tf.training.curve import Curve
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.run import train
+from albert_tf.training.plots import plot_curves
+from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
 # The outputs of the model, and what they are called in reports.
 TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_order"}
@@ -48,96 +42,103 @@ _LARGEST: Final = 700.0  # its exponential is still a float
 
 @accepts_keywords(PretrainingOptions)
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
-    """Trains, and writes a model directory with a report and its curves.
+    """Trains, and writes a model directory with a report and curves.
 
     The same call after an interruption resumes at the newest checkpoint and ends with the same
     weights.
 
     Returns:
-        the report: settings, versions, the history of training and of evaluations.
+        the report: settings, versions, and the history of the training and its evaluations.
     Raises:
-        UserError: data, model or output are not usable; the loss is not finite or diverges.
-        Interrupted: SIGINT or SIGTERM came; the same call resumes.
+        UserError: data, model, or output can't be used, or the loss is not finite or diverges.
+        Interrupted: SIGINT or SIGTERM arrived. The same call resumes the run.
     """
-    with distribution.on_devices(options) as strategy:
-        return _train(options, strategy)
+    with open_run(options) as run:
+        return _train(options, run)
 
 
-def _train(options: PretrainingOptions, strategy: Any) -> dict[str, Any]:
-    """Resumes or begins the run on this host, and returns the report."""
-    sources = [find_records(folder) for folder in options.data]
-    for files in sources:
-        files.steps_per_epoch(options.batch_size)  # refuses fewer records than a batch
-    replicas = distribution.replicas(strategy)
+def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
+    """Starts or resumes the run on this host, and returns its report."""
+    _check_batch_size(options, run.replicas)
+    sources = [_records(folder, options.batch_size) for folder in options.data]
+    held_out = find_records(options.eval_data) if options.eval_data else None
+    keras.utils.set_random_seed(options.seed)
+    schedule = WarmupPolynomialDecay(
+        options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
+    )
+    with run.scope():
+        model = pretraining_model(options, max(files.max_seq_length for files in sources))
+        compile_with_metrics(
+            *(model, _optimizer(options, schedule)),
+            micro_batches=options.micro_batches,
+            jit_compile=options.jit_compile or "auto",
+        )
+    sources = [_within(files, model.config.vocab_size) for files in sources]
+    held_out = held_out and _within(held_out, model.config.vocab_size)
+    run.settings |= {
+        "config": model.config.to_dict(),
+        "data": [_identity(files) for files in sources],
+    }
+
+    point_steps = -(-options.steps // POINTS)
+    curve = Curve(options.steps, point_steps, schedule, named_means, folder=run.logs)
+    keep = None
+    if held_out is not None:
+        score = _scorer(model, curve, held_out, run.host)
+        steps = options.eval_steps or options.steps
+        keep = KeepBest(score, None, steps, on_score=curve.note_scores)
+
+    def batches(start: int) -> tf.data.Dataset:
+        return mixed_batches(sources, options.batch_size, options.seed, start, run.host)
+
+    with whole_records(*sources, *filter(None, [held_out])):
+        run.train(model, batches, options.batch_size, curve, keep, KEEP)
+    counts = zip(sources, batches_per_source(len(sources), run.step), strict=True)
+    report = {
+        "settings": run.settings,
+        "parameters": model.count_params(),
+        "steps": run.step,
+        "tokens": options.batch_size * sum(files.max_seq_length * n for files, n in counts),
+        "seconds": run.seconds,
+        "history": curve.history,
+        "evaluation": keep.scores if keep else [],
+        "versions": reports.versions(),
+    }
+    if run.best is not None:
+        curves = options.output / reports.CURVES
+        plot_curves(curve.history, report["evaluation"], reports.PRETRAINING, curves)
+        with averaged_weights(model), written_through(run.best) as folder:
+            model.save_pretrained(folder)
+        publish(options.output, report)
+    return report
+
+
+def _check_batch_size(options: PretrainingOptions, replicas: int) -> None:
+    """Rejects batches that can't be divided into equal micro-batches."""
     if options.batch_size % (replicas * options.micro_batches):
         raise UserError(
             "batch_size must be a multiple of the replicas times micro_batches. Received: "
             f"batch_size={options.batch_size}, {replicas} replicas, "
             f"micro_batches={options.micro_batches}."
         )
-    held_out = find_records(options.eval_data) if options.eval_data else None
-    keras.utils.set_random_seed(options.seed)
-    schedule = WarmupPolynomialDecay(
-        options.learning_rate, options.warmup_steps, options.steps, options.power, options.schedule
+
+
+def _records(folder: str, batch_size: int) -> RecordFiles:
+    """Returns the records of a folder, and rejects fewer than a batch."""
+    files = find_records(folder)
+    files.steps_per_epoch(batch_size)
+    return files
+
+
+def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
+    """Returns the optimizer of the options."""
+    return {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
+        schedule,
+        beta_2=options.beta_2,
+        bias_correction=options.optimizer == "adamw",
+        use_ema=options.ema is not None,
+        ema_momentum=options.ema or 0.0,
     )
-    with distribution.scope(strategy):
-        length = max(files.max_seq_length for files in sources)
-        model = pretraining_model(options, length)
-        optimizer = {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
-            schedule,
-            beta_2=options.beta_2,
-            bias_correction=options.optimizer == "adamw",
-            use_ema=options.ema is not None,
-            ema_momentum=options.ema or 0.0,
-        )
-        compile_with_metrics(
-            *(model, optimizer),
-            micro_batches=options.micro_batches,
-            jit_compile=options.jit_compile or "auto",
-        )
-    sources = [_within(files, model.config.vocab_size) for files in sources]
-    held_out = held_out and _within(held_out, model.config.vocab_size)
-
-    settings = {
-        **decisive(options),
-        "config": model.config.to_dict(),
-        "data": [_identity(files) for files in sources],
-    }
-    host, is_chief = distribution.hosts(strategy), distribution.is_chief(strategy)
-    curve = Curve(
-        *(options.steps, -(-options.steps // POINTS), schedule, named_means),
-        folder=options.output / LOGS if is_chief else None,
-    )
-    keep = None
-    if held_out is not None:
-        score = _scorer(model, curve, held_out, host)
-        steps = options.eval_steps or options.steps
-        keep = KeepBest(score, None, steps, on_score=curve.note_scores)
-
-    def from_number(start: int) -> Any:
-        own = mixed_batches(sources, options.batch_size, options.seed, start, host)
-        return distribution.shared(own, strategy, options.batch_size)
-
-    with whole_records(*sources, *([held_out] if held_out else [])):
-        resume = train(options, strategy, model, from_number, settings, curve, keep, KEEP)
-    counts = zip(sources, batches_per_source(len(sources), resume.step), strict=True)
-    report = {
-        "settings": settings,
-        "parameters": model.count_params(),
-        "steps": resume.step,
-        "tokens": options.batch_size * sum(files.max_seq_length * n for files, n in counts),
-        "seconds": resume.seconds,
-        "history": curve.history,
-        "evaluation": keep.scores if keep else [],
-        "versions": versions(),
-    }
-    if is_chief:
-        curves = options.output / reports.CURVES
-        reports.plot_curves(curve.history, report["evaluation"], reports.PRETRAINING, curves)
-        with averaged_weights(model), written_through(resume.folder / BEST) as folder:
-            model.save_pretrained(folder)
-        publish(options.output, report)
-    return report
 
 
 def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreTraining:

@@ -1,37 +1,34 @@
-"""Reports of a run: its examples, its curves, its mistakes and its model card."""
+"""Reports of a run: a summary of its examples, its scores, and its model card."""
 
 import contextlib
-import warnings
+import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.hub import CARD, in_cell, model_card
-from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import skipped_rows
-from albert_tf.data.tasks.base import GradedPrediction, Task
+from albert_tf.data.tasks.base import Task
+from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.errors import escaped, listed
 from albert_tf.tasks import BY_MODEL
+from albert_tf.training.mistakes import CONFUSION
+from albert_tf.training.plots import plot_curves
 
 if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
 
-CONFUSION: Final = "confusion.png"
 CURVES: Final = "curves.png"
-MISTAKES: Final = "mistakes.md"
 PRETRAINING: Final = (
     *("masked_lm_loss", "sentence_order_loss"),
     *("masked_lm_accuracy", "sentence_order_accuracy"),
 )
-_UNBALANCED: Final = 0.9  # share of the largest class from which accuracy alone misleads
-_MOST_CLASSES: Final = 30  # of a confusion matrix that can be read
-_MOST_NUMBERED: Final = 12  # classes of a matrix whose cells have room for numbers
-_MOST_MISTAKES: Final = 50
-_LONGEST: Final = 400  # characters of a text, or of each part of one
-_CURVES: Final = 3  # scores beside the loss
-_PATHS: Final = ("data", "model", "vocab", "labels")  # settings that the card has elsewhere
+_UNBALANCED: Final = 0.9  # share of the largest class from which accuracy is misleading
+_CURVES: Final = 3  # scores next to the loss
+_PATHS: Final = ("data", "model", "vocab", "labels")  # settings that the card shows elsewhere
 _ODD: Final = {
     "skipped": "{:,} bad rows",
     "duplicates": "{:,} rows of train",
@@ -41,28 +38,29 @@ _ODD: Final = {
 
 
 def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Counts what the examples are, and what is odd about them.
+    """Counts the examples, and what is odd about them.
 
     Returns:
-        `rows` of train and dev; `columns`; `labels` of train with their counts, the most frequent
-        first; `alike`, lists of labels that differ in case and spaces alone; `skipped` rows;
-        `duplicates`, examples of train that came before; `contradictions`, texts of train with
-        several labels; `in_both`, examples of dev whose texts are in train.
+        `rows` of train and dev; `columns` of the files; the `labels` of train with their counts,
+        the most frequent first; `alike`, lists of labels that only differ in case and spaces;
+        `skipped` rows; `duplicates`, examples of train that occurred before; `contradictions`,
+        texts of train with different labels; `in_both`, examples of dev whose texts are in train.
     """
-    labels = Counter(label for example in train for label in task.labels(example))
+    labels = task.keys(train).labels or [()] * len(train)
+    counts = Counter(name for names in labels for name in names)
     spellings = defaultdict(list)
-    for name in labels:
+    for name in counts:
         spellings["".join(name.split()).casefold()].append(name)
     known: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
     duplicates = 0
-    for example in train:
-        texts, labels_of_it = tuple(task.texts(example)), tuple(task.labels(example))
-        duplicates += texts in known and (labels_of_it in known[texts] or not labels_of_it)
-        known[texts].add(labels_of_it)
+    for example, names in zip(train, map(tuple, labels), strict=True):
+        texts = tuple(task.texts(example))
+        duplicates += texts in known and (names in known[texts] or not names)
+        known[texts].add(names)
     return {
         "rows": {"train": len(train), "dev": len(dev)},
-        "columns": task.columns(),
-        "labels": dict(labels.most_common()),
+        "columns": dict(task.columns),
+        "labels": dict(counts.most_common()),
         "alike": [names for names in spellings.values() if len(names) > 1],
         "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
         "duplicates": duplicates,
@@ -72,11 +70,11 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Returns a summary for people, one thing a line; nothing of what isn't there.
+    """Returns the lines of a summary for people, without those that have nothing to say.
 
     Args:
-        summary: the result of `summarize`; with `cut`, the rows of train that have more tokens than
-            `max_length`, and `baseline`, scores.
+        summary: the result of `summarize`, and also `cut`, the number of rows of train with more
+            tokens than `max_length`, and possibly `baseline`, scores.
     """
     rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
     columns = (f"{name} from {column!r}" for name, column in summary["columns"].items())
@@ -89,10 +87,10 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
         "labels": labels and f"{len(labels)}: {counts}",
         "alike": alike and f"{alike}: labels that differ in case or spaces",
         "unbalanced": is_unbalanced(labels)
-        and "give --class-weights balanced; see macro F1, not accuracy",
+        and "use --class-weights balanced; look at macro F1, not at accuracy",
         "cut": cut
         and f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {summary['max_length']} "
-        "tokens; --max-length reads more",
+        "tokens; a larger --max-length reads more",
         **{name: summary[name] and text.format(summary[name]) for name, text in _ODD.items()},
         "baseline": scores and f"TF-IDF with logistic regression: {scores}",
     }
@@ -104,125 +102,63 @@ def is_unbalanced(labels: Mapping[str, int]) -> bool:
     return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
 
 
-def write_predictions(
-    folder: Path,
-    task: Task[Any, Any],
-    examples: Sequence[Any],
-    predictions: Sequence[Any],
-    config: AlbertConfig,
-) -> None:
-    """Writes the worst mistakes, and for classes a confusion matrix; replaces earlier ones."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFUSION).unlink(missing_ok=True)
-    pairs = task.pairs(examples, predictions, config)
-    if len({name for pair in pairs for name in pair}) > 1:
-        plot_confusion(pairs, folder / CONFUSION)
-    graded = task.grade(examples, predictions, config)
-    text = mistakes(graded, config.problem_type == "regression")
-    (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
-
-
-def mistakes(graded: Sequence[GradedPrediction], is_regression: bool = False) -> str:
-    """Returns the worst mistakes as Markdown: those of the highest confidence, or distance."""
-    wrong = [prediction for prediction in graded if not prediction.is_right]
-    wrong.sort(key=lambda prediction: -prediction.confidence)
-    measure, lines = "confidence", ["# Mistakes", ""]
-    lines.append(f"{len(wrong):,} of {len(graded):,} predictions are wrong.")
-    if is_regression:
-        mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
-        measure, lines = "distance", ["# Largest errors", ""]
-        lines.append(f"The mean distance of {len(graded):,} predictions is {mean:.3g}.")
-    if len(wrong) > _MOST_MISTAKES:
-        lines[-1] += f" These {_MOST_MISTAKES} have the highest {measure}."
-    if wrong:
-        lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
-    for each in wrong[:_MOST_MISTAKES]:
-        text = "<br>".join(_shortened(line, each) for line in each.text.splitlines())
-        cells = _shortened(each.expected), _shortened(each.predicted), text
-        lines.append(f"| {each.confidence:.3g} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
-
-
-def _shortened(text: str, around: GradedPrediction | None = None) -> str:
-    """Returns text for a cell; of a long one the beginning, or the part around its answer."""
-    answers = (around.expected, around.predicted) if around else ()
-    shown = [answer for answer in answers if answer and answer in text]
-    start = max(text.find(shown[0]) - _LONGEST // 2, 0) if shown and len(text) > _LONGEST else 0
-    cut = text[start : start + _LONGEST]
-    end = "…" if start + _LONGEST < len(text) else ""
-    return in_cell(f"{'…' if start else ''}{cut}{end}") or "–"
-
-
-def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
-    """Writes a confusion matrix of pairs of an expected and a predicted class.
-
-    Of more than `_MOST_CLASSES` classes, those that are missed most often are shown.
-    """
-    from sklearn.metrics import ConfusionMatrixDisplay
-
-    expected, predicted = zip(*pairs, strict=True)
-    names = sorted({*expected, *predicted})
-    if len(names) > _MOST_CLASSES:
-        missed = Counter(name for name, other in pairs if name != other)
-        names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
-    is_numbered = len(names) <= _MOST_NUMBERED
-    side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
-    with _drawn(path, side + 0.6, side) as figure:
-        ConfusionMatrixDisplay.from_predictions(
-            *(expected, predicted),
-            labels=names,
-            display_labels=[name.replace("$", r"\$") for name in names],
-            normalize="true",
-            include_values=is_numbered,
-            values_format=".0%",
-            xticks_rotation="vertical",
-            cmap="Blues",
-            ax=figure.subplots(),
-        )
-
-
-def plot_curves(
+def finetuning_report(
+    settings: Mapping[str, Any],
+    summary: Mapping[str, Any],
     history: Sequence[Mapping[str, float]],
-    evaluation: Sequence[Mapping[str, float]],
-    names: Sequence[str],
-    path: Path,
-    best: int | None = None,
-) -> None:
-    """Writes a PNG of measures over steps.
+    scores: Sequence[Mapping[str, float]],
+    best: Mapping[str, float],
+    *,
+    parameters: int,
+    step: int,
+    seconds: float,
+    examples: int,
+) -> dict[str, Any]:
+    """Returns the content of report.json.
 
     Args:
-        history, evaluation: points of training and of other examples; each has `step` and measures.
-        names: measures to show, those that a point has.
-        best: step of the best version, which a line marks.
+        settings: what decided the run.
+        summary: the summary of the examples.
+        history: means of the training metrics in each epoch, with `step` and `learning_rate`.
+        scores: scores on dev after each epoch, with `step`.
+        best: the best scores, with `step` and `number`, their epoch. The first score chose them.
+        parameters: number of weights of the model.
+        step: number of steps.
+        seconds: time that the run took, including evaluations and checkpoints.
+        examples: number of examples trained on, counted in each epoch.
     """
-    there = {name for point in (*history, *evaluation) for name in point}
-    shown = [name for name in names if name in there]
-    with _drawn(path, 4.5 * len(shown), 3.5) as figure:
-        for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-            for points, label, colour in (
-                (history, "training", "tab:blue"),
-                (evaluation, "evaluation", "tab:orange"),
-            ):
-                line = [(point["step"], point[name]) for point in points if name in point]
-                if line:
-                    axes.plot(*zip(*line, strict=True), ".-", color=colour, label=label)
-            if best is not None:
-                axes.axvline(best, color="tab:gray", ls=":", label="best version")
-            axes.set_title(name.replace("_", " "), parse_math=False)
-            axes.set_xlabel("step")
-            axes.legend()
+    best_scores = {name: best[name] for name in best if name not in ("number", "step")}
+    return {
+        "settings": dict(settings),
+        "parameters": parameters,
+        "examples": summary["rows"],
+        "data": dict(summary),
+        "step": step,
+        "seconds": seconds,
+        "examples_per_second": examples / seconds,
+        "metrics": [name for name in best_scores if name != ONE_CLASS],
+        "history": [
+            {**point, **{f"val_{name}": found[name] for name in found if name != "step"}}
+            for point, found in zip(history, scores, strict=True)
+        ],
+        "best": {
+            "epoch": best["number"],
+            "step": best["step"],
+            "score": next(iter(best_scores.values())),
+            **best_scores,
+        },
+        "versions": versions(),
+    }
 
 
-@contextlib.contextmanager
-def _drawn(path: Path, width: float, height: float) -> Iterator[Any]:
-    """Gives an empty figure, in inches, and writes it as a PNG of the same bytes each time."""
-    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    yield figure
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
-        figure.savefig(path, format="png", dpi=150)
+def versions() -> dict[str, Any]:
+    """Returns the versions of Python and of the packages that a run computes with."""
+    packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
+    found = {"python": platform.python_version()}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def write_finetuning(
@@ -231,10 +167,10 @@ def write_finetuning(
     """Writes the curves and the model card of a fine-tuning.
 
     Args:
-        output: folder of the result, whose name the card has; a confusion matrix there is an
-            earlier run's, and is removed.
-        folder: where the files are written, before they move to `output`.
-        report: of the run.
+        output: folder of the result, which gives the card its name. The confusion matrix of an
+            earlier run in it is removed.
+        folder: where the files are written before they are moved to `output`.
+        report: the run's report.
         model: the best version.
     """
     metrics, history = report["metrics"], report["history"]
@@ -249,12 +185,12 @@ def write_finetuning(
 
 
 def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
-    """Returns the model card of a fine-tuning; without license and language, which people know."""
+    """Returns the model card of a fine-tuning; it doesn't know the license and the language."""
     from huggingface_hub import EvalResult
 
     settings, best = report["settings"], report["best"]
     scores = {metric: best[metric] for metric in report["metrics"]}
-    dataset, repository = Path(settings["data"]).name, None  # its folders may say much of its user
+    dataset, repository = Path(settings["data"]).name, None  # a whole path may reveal its user
     if settings["data"].startswith("hub:"):
         dataset = settings["data"].removeprefix("hub:").partition("@")[0]
         repository = "/".join(dataset.split("/")[:2])
@@ -276,8 +212,8 @@ Fine-tuned with albert_tf for the task {settings["task"]}, from \
 |---|---|
 {_lines({metric: f"{value:.4f}" for metric, value in scores.items()})}
 
-They are those of the version after epoch {best["epoch"]}, the best on dev. Test data, which the
-choice did not see, may give lower ones.
+They are the scores of the version after epoch {best["epoch"]}, the best on dev. Scores on test
+data, which did not take part in the choice, may be lower.
 
 ## Training
 
@@ -287,9 +223,9 @@ choice did not see, may give lower ones.
 
 ## Limits
 
-The model knows the labels above alone, and the language and the kind of text of its training data.
-A row of its input has at most {settings["max_length"]} tokens. `mistakes.md` quotes dev: look at it
-before you publish it.
+The model only knows the labels above, and the language and the kind of text of its training data.
+It reads at most {settings["max_length"]} tokens at once. `mistakes.md` quotes dev: read it before
+you publish it.
 """
     results = [
         EvalResult(
@@ -317,7 +253,7 @@ before you publish it.
 
 
 def _lines(rows: Mapping[str, Any]) -> str:
-    """Returns the lines of a Markdown table of two columns; none for None."""
+    """Returns the lines of a Markdown table with two columns, without those whose value is None."""
     pairs = (
         (in_cell(key), in_cell(str(value))) for key, value in rows.items() if value is not None
     )

@@ -1,78 +1,190 @@
-"""A run of `fit` on any devices, which the same call resumes after an interruption."""
+"""A run of `finetune` or `pretrain`, which the same call resumes after an interruption."""
 
 import contextlib
-from collections.abc import Callable, Mapping
-from typing import Any
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
 import keras
 
+from albert_tf.checkpoints import weights
+from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.errors import UserError
+from albert_tf.files import locked, replace_files, write_json
 from albert_tf.models.task import TaskModel
-from albert_tf.options import save_options
-from albert_tf.outputs import CHECKPOINTS
+from albert_tf.options import decisive, save_options
+from albert_tf.outputs import BEST, CHECKPOINTS, LOGS
 from albert_tf.training import distribution
 from albert_tf.training.callbacks import KeepBest
+from albert_tf.training.checkpoints import Saver, remove_folder, steps_in, trash_path
 from albert_tf.training.curve import Curve, Diverged, ProgressLine
-from albert_tf.training.options import FinetuningOptions, PretrainingOptions
-from albert_tf.training.saver import Saver
+from albert_tf.training.options import FinetuningOptions, PretrainingOptions, check_output
+
+REPORT: Final = "report.json"
 
 
-def train(
-    options: PretrainingOptions | FinetuningOptions,
-    strategy: Any,
-    model: TaskModel,
-    batches: Callable[[int], Any],
-    settings: Mapping[str, Any],
-    curve: Curve,
-    keep: KeepBest | None,
-    checkpoints: int = 1,
-) -> Saver:
-    """Trains the steps that are missing, and returns the callback that knows how many there were.
+class Run:
+    """The devices, the output, the settings, and the checkpoints of a run.
 
     Args:
-        options: saved beside the output.
-        strategy: of `distribution.on_devices`.
-        batches: returns the data for `fit`, from the batch of a number on.
-        settings: with which alone an interrupted run resumes.
-        keep: None for a run without evaluations.
-        checkpoints: number of checkpoints that stay.
-    Raises:
-        Interrupted: SIGINT or SIGTERM came; the chief has saved the state.
-        UserError: the settings differ, or the loss is no number or rises; the last checkpoint
-            stays.
+        options: options of the command.
+        strategy: a strategy of `distribution.strategy_for`.
+    Attributes:
+        settings: what decides the result, as JSON. Only a run with the same settings resumes.
+        replicas: number of devices, over all hosts, that train a copy of the model.
+        host: rank of this host (from 0), and the number of hosts.
+        is_chief: whether this host writes files.
+        best: folder of the best version until the end of the run; None if another host writes it.
+        logs: folder of TensorBoard's files; None if another host writes them.
+        step: number of steps trained, including those before an interruption.
+        seconds: time that they took.
     """
-    others = (curve, keep) if keep else (curve,)
-    resume = Saver(
-        *(options.output / CHECKPOINTS, options.save_steps),
-        keep=checkpoints,
-        settings=settings,
-        others=others,
-        host=distribution.hosts(strategy),
-    )
-    resume.set_model(model)
-    with distribution.scope(strategy):
-        resume.load()
-        distribution.check_same_step(strategy, resume.step)
-    callbacks: list[keras.callbacks.Callback] = [*others, resume]
-    line: Any = contextlib.nullcontext()
-    if distribution.is_chief(strategy):
-        resume.folder.mkdir(parents=True, exist_ok=True)  # marks a resumable run
-        save_options(options, options.output)
-        line = ProgressLine("training", curve.steps, resume.step, curve.means)
-        callbacks.insert(0, line)
-    if resume.step >= curve.steps or (keep and keep.is_late):
-        return resume
-    # On JAX the scope decides the layout of what the step computes, too.
-    scope = distribution.scope(strategy if keras.backend.backend() == "jax" else None)
+
+    def __init__(self, options: PretrainingOptions | FinetuningOptions, strategy: Any):
+        self.options, self.strategy = options, strategy
+        self.settings = decisive(options)
+        self.replicas = distribution.replicas(strategy)
+        self.host = distribution.hosts(strategy)
+        self.is_chief = distribution.is_chief(strategy)
+        self.checkpoints = options.output / CHECKPOINTS
+        self.best = self.checkpoints / BEST if self.is_chief else None
+        self.logs = options.output / LOGS if self.is_chief else None
+        self.step, self.seconds = 0, 0.0
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns the scope to create and compile the model in."""
+        return distribution.scope(self.strategy)
+
+    def train(
+        self,
+        model: TaskModel,
+        batches: Callable[[int], Any],
+        batch_size: int,
+        curve: Curve,
+        keep: KeepBest | None = None,
+        checkpoints: int = 1,
+    ) -> None:
+        """Trains the remaining steps.
+
+        Args:
+            model: a compiled model.
+            batches: returns this host's part of all batches from a number on.
+            batch_size: number of examples in a batch, over all hosts.
+            curve: the learning curve, which knows the number of steps.
+            keep: scores the model; None for a run without evaluations.
+            checkpoints: number of checkpoints that are kept.
+        Raises:
+            Interrupted: SIGINT or SIGTERM arrived, and the chief has saved a checkpoint.
+            UserError: the run was started with other settings, or its loss is not finite or
+                diverges. The last checkpoint is kept.
+        """
+        others = [curve, keep] if keep else [curve]
+        saver = Saver(
+            *(self.checkpoints, self.options.save_steps),
+            keep=checkpoints,
+            settings=self.settings,
+            others=others,
+            host=self.host,
+        )
+        saver.set_model(model)
+        with self.scope():
+            saver.load()
+            distribution.check_same_step(self.strategy, saver.step)
+        if self.is_chief:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
+            save_options(self.options, self.options.output)
+        if saver.step < curve.steps and not (keep and keep.is_late):
+            try:
+                self._fit(model, batches, batch_size, saver, curve)
+            except Diverged as error:
+                found = saver.found()
+                good = f" The last good checkpoint is {found[-1]}." if found else ""
+                way_out = "Choose another output, or add force=True."
+                raise UserError(f"{error}{good} {way_out}") from error
+        self.step, self.seconds = saver.step, saver.seconds
+
+    def _fit(
+        self,
+        model: TaskModel,
+        batches: Callable[[int], Any],
+        batch_size: int,
+        saver: Saver,
+        curve: Curve,
+    ) -> None:
+        callbacks: list[keras.callbacks.Callback] = [*saver.others, saver]
+        with contextlib.ExitStack() as stack:
+            if self.is_chief:
+                line = ProgressLine("training", curve.steps, saver.step, curve.means)
+                callbacks.insert(0, stack.enter_context(line))
+            stack.enter_context(distribution.errors_of_lost_hosts(self.strategy))
+            if keras.backend.backend() == "jax":  # the scope decides the layout of a step's results
+                stack.enter_context(self.scope())
+            data = distribution.shared(batches(saver.step), self.strategy, batch_size)
+            steps = curve.steps - saver.step
+            model.fit(data, steps_per_epoch=steps, callbacks=callbacks, verbose=0)
+
+
+@contextlib.contextmanager
+def open_run(options: PretrainingOptions | FinetuningOptions) -> Iterator[Run]:
+    """Yields a run on the devices of the options; its chief locks the output meanwhile.
+
+    Raises:
+        UserError: the strategy or the output can't be used.
+    """
+    run = Run(options, distribution.strategy_for(options.strategy))
+    lock = lock_output(options.output, options.force)
+    with lock if run.is_chief else contextlib.nullcontext():
+        yield run
+
+
+@contextlib.contextmanager
+def lock_output(output: Path, force: bool) -> Iterator[None]:
+    """Locks an output that is new or contains an interrupted run; `force` restarts the run.
+
+    Raises:
+        UserError: another run writes to it, or `check_output` rejects it.
+    """
+    with locked(output):
+        check_output(output, force)
+        shutil.rmtree(trash_path(output / CHECKPOINTS), ignore_errors=True)
+        if force:
+            remove_folder(output / CHECKPOINTS)
+            shutil.rmtree(output / LOGS, ignore_errors=True)
+        yield
+
+
+def publish(output: Path, report: Mapping[str, Any]) -> None:
+    """Moves the best version to the output, then removes the checkpoints.
+
+    A list of modules from an earlier model in the output is removed.
+    """
+    best = output / CHECKPOINTS / BEST
+    files = [path for pattern in ("*", "[0-9]_*/*") for path in best.glob(pattern)]
+    paths = {path.relative_to(best).as_posix(): path for path in files if path.is_file()}
+    replace_files(output, {name: partial(shutil.copyfile, path) for name, path in paths.items()})
+    if MODULES not in paths:
+        (output / MODULES).unlink(missing_ok=True)
+    write_json(output / REPORT, report)
+    remove_folder(output / CHECKPOINTS)
+
+
+@contextlib.contextmanager
+def silent_about_new_weights(output: Path) -> Iterator[None]:
+    """Hides the warning about newly initialized weights if a run resumes, which replaces them."""
+    before = weights.logger.level
+    if steps_in(output / CHECKPOINTS):
+        weights.logger.setLevel(logging.ERROR)
     try:
-        with line, distribution.errors_of_lost_hosts(strategy), scope:
-            model.fit(
-                batches(resume.step),
-                steps_per_epoch=curve.steps - resume.step,
-                callbacks=callbacks,
-                verbose=0,
-            )
-    except Diverged as error:
-        good = "".join(f" The last good checkpoint is {path}." for path in resume.found()[-1:])
-        raise UserError(f"{error}{good} Choose another output, or add force=True.") from error
-    return resume
+        yield
+    finally:
+        weights.logger.setLevel(before)
+
+
+def digest(content: Any) -> str:
+    """Returns the SHA-256 of an object's JSON, in hexadecimal."""
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -11,8 +11,8 @@ from albert_tf.files import require_same, write_json
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training import pretrain
-from albert_tf.training.checkpoints import REPORT
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.run import REPORT
 from benchmarks import harness
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
 

@@ -70,7 +70,7 @@ def test_what_a_run_understood(finetune, tmp_path, caplog):
     assert status == 0
     for part in ("43 train, 42 dev", "3: yes 40, no 2, Yes 1", "'yes' = 'Yes'", "40 rows of train"):
         assert part in errors
-    assert "The classes are unbalanced: give --class-weights" in caplog.text
+    assert "--class-weights balanced" in caplog.text
     assert "TF-IDF with logistic regression: accuracy 1.0000" in output
     report = json.loads((tmp_path / "model" / "report.json").read_text())
     assert report["data"]["labels"] == {"yes": 40, "no": 2, "Yes": 1}

@@ -12,6 +12,7 @@ import pytest
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.split import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 NAMES = {
@@ -66,7 +67,7 @@ def task(name, data, **others):
 def test_glue_needs_no_names_of_columns(hub, name, label, expected):
     for split in ("train", "validation"):
         hub["nyu-mll/glue", name, split] = glue(name, label)
-    train, dev = task(name, f"hub:nyu-mll/glue/{name}@abc").train_and_dev(0.1, 1)
+    train, dev = train_and_dev(task(name, f"hub:nyu-mll/glue/{name}@abc"), 0.1, 1)
     assert train[0].label == dev[0].label == expected
     assert train[0].location == f"hub:nyu-mll/glue/{name}@abc/train, row 1"
     assert hub["asked"][1] == ("nyu-mll/glue", name, "validation", "abc")
@@ -75,7 +76,7 @@ def test_glue_needs_no_names_of_columns(hub, name, label, expected):
 def test_both_dev_sets_of_mnli(hub):
     for split in ("validation_matched", "validation_mismatched"):
         hub["nyu-mll/glue", "mnli", split] = glue("mnli", 2)
-    found = task("mnli", "hub:nyu-mll/glue/mnli").examples("dev")
+    found = read_split(task("mnli", "hub:nyu-mll/glue/mnli"), "dev")
     assert [(each.label, each.part) for each in found] == [
         ("contradiction", ""),
         ("contradiction", "mismatched"),
@@ -84,15 +85,15 @@ def test_both_dev_sets_of_mnli(hub):
 
 def test_test_splits_have_no_labels(hub):
     hub["nyu-mll/glue", "sst2", "test"] = glue("sst2", -1)
-    (example,) = task("sst2", "hub:nyu-mll/glue/sst2").examples("test", labelled=False)
+    (example,) = read_split(task("sst2", "hub:nyu-mll/glue/sst2"), "test", labelled=False)
     assert example.label is None
     with pytest.raises(UserError, match="'label' must not be empty. Received: .*test, row 1"):
-        task("sst2", "hub:nyu-mll/glue/sst2").examples("test")
+        read_split(task("sst2", "hub:nyu-mll/glue/sst2"), "test")
 
 
 def test_a_short_name_is_an_owner_s_or_a_configuration(hub):
     hub["glue", "sst2", "train"] = glue("sst2", 0)
-    assert task("sst2", "hub:glue/sst2").examples("train")[0].label == "0"
+    assert read_split(task("sst2", "hub:glue/sst2"), "train")[0].label == "0"
     assert [each[:2] for each in hub["asked"]] == [("glue/sst2", None), ("glue", "sst2")]
 
 
@@ -110,42 +111,42 @@ def test_other_tasks(hub):
         ],
         answers={"text": datasets.List(text), "answer_start": datasets.List(number)},
     )
-    (question,) = task("squad", "hub:rajpurkar/squad").examples("train")
+    (question,) = read_split(task("squad", "hub:rajpurkar/squad"), "train")
     assert question.golds == ("bread",) and question.span == (10, 15)
     row = {"example_id": "middle7.txt", "article": "A.", "answer": "B", "question": "Who?"}
     hub["ehovy/race", "all", "train"] = columns(
         [{**row, "options": ["x", "y"]}], options=datasets.List(text)
     )
-    (example,) = task("race", "hub:ehovy/race/all").examples("train")
+    (example,) = read_split(task("race", "hub:ehovy/race/all"), "train")
     assert (example.label, example.part, example.choices) == (1, "middle", ("x", "y"))
     tags = datasets.List(datasets.ClassLabel(names=["O", "B-x"]))
     hub["o/wnut", None, "train"] = columns(
         [{"tokens": ["In", "Rome"], "ner_tags": [0, 1]}], tokens=datasets.List(text), ner_tags=tags
     )
-    (sentence,) = task("tag", "hub:o/wnut").examples("train")
+    (sentence,) = read_split(task("tag", "hub:o/wnut"), "train")
     assert sentence.tags == ("O", "B-x")
     swag = {"sent1": "She sits.", "sent2": "She", **{f"ending{n}": str(n) for n in range(4)}}
     hub["allenai/swag", "regular", "validation"] = columns(
         [{**swag, "label": 3}], label=datasets.ClassLabel(names=list("0123"))
     )
-    assert task("swag", "hub:allenai/swag/regular").examples("dev")[0].label == 3
+    assert read_split(task("swag", "hub:allenai/swag/regular"), "dev")[0].label == 3
 
 
 def test_what_is_missing_is_said(hub, monkeypatch):
     with pytest.raises(UserError, match="with the split train. Received: hub:a/b: Dataset 'a/b'"):
-        task("sst2", "hub:a/b").examples("train")
+        read_split(task("sst2", "hub:a/b"), "train")
 
     def offline(*_, **__):
         raise ConnectionError("Couldn't reach the Hub")
 
     monkeypatch.setattr(datasets, "load_dataset", offline)
     with pytest.raises(UserError, match="Couldn't reach the Hub.*network, or download the files"):
-        task("sst2", "hub:a/b/c").examples("train")
+        read_split(task("sst2", "hub:a/b/c"), "train")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         UserError, match=r"needs the package datasets.*pip install 'albert_tf\[hub\]'"
     ):
-        task("sst2", "hub:a/b/c").examples("train")
+        read_split(task("sst2", "hub:a/b/c"), "train")
 
 
 def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
@@ -154,12 +155,12 @@ def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
     columns([{"sentence1": "a", "sentence2": "b", "label": "1"}]).to_parquet(
         tmp_path / "dev.parquet"
     )
-    train, dev = task("rte", tmp_path).train_and_dev(0.1, 1)
+    train, dev = train_and_dev(task("rte", tmp_path), 0.1, 1)
     assert train[0].label == dev[0].label == "not_entailment"
     assert train[0].location == f"{tmp_path}/train.parquet, row 1"
     loaded = datasets.load_dataset(str(tmp_path), split="train", cache_dir=str(tmp_path / "cache"))
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: loaded)
-    assert task("rte", "hub:o/rte").examples("train")[0].label == "not_entailment"
+    assert read_split(task("rte", "hub:o/rte"), "train")[0].label == "not_entailment"
 
 
 def test_own_parquet_files(tmp_path, monkeypatch):

@@ -13,17 +13,21 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from albert_tf import models
 from albert_tf.cli import main
 from albert_tf.config import AlbertConfig
-from albert_tf.data import classification_dataset
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import check_own
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.models.task import TaskModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.outputs import RUN
 from albert_tf.recipes import DROPOUT_RATES
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.callbacks import KeepBest
+from albert_tf.training.checkpoints import Saver
 from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import evaluate
 from albert_tf.training.finetune import finetune
@@ -153,22 +157,27 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
         assert path.read_bytes() == (output / path.name).read_bytes()
 
 
-def assert_batches_begin_at_any(module, run, options):
-    """Compares the batches from number 3 on with those from the start."""
+def data_of_fit(run, options, step):
+    """Returns the data that a run passes to `fit` when it resumes after a step."""
     with (
-        patch(f"albert_tf.training.{module}.train", side_effect=Crash) as train,
+        patch.object(Saver, "load", lambda saver: setattr(saver, "step", step)),
+        patch.object(TaskModel, "fit", side_effect=Crash) as fit,
         pytest.raises(Crash),
     ):
         run(options)
-    batches = train.call_args.args[3]
-    whole = list(batches(0).take(5))
-    for expected, found in zip(whole[3:], batches(3).take(2), strict=True):
+    return fit.call_args.args[0]
+
+
+def assert_batches_begin_at_any(run, options):
+    """Compares the batches from number 3 on with those from the start."""
+    whole, rest = (data_of_fit(run, options, step) for step in (0, 3))
+    for expected, found in zip(list(whole.take(5))[3:], rest.take(2), strict=True):
         for one, other in zip(*map(keras.tree.flatten, (expected, found)), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 def test_a_resumed_run_begins_with_its_next_batch(data, tmp_path):
-    assert_batches_begin_at_any("finetune", finetune, options(data, tmp_path / "out"))
+    assert_batches_begin_at_any(finetune, options(data, tmp_path / "out"))
 
 
 @pytest.mark.slow
@@ -183,8 +192,8 @@ def test_a_resumed_run_ends_as_an_uninterrupted_one(data, uninterrupted, tmp_pat
         at_step(6, crash),
         at_step(6, ask_to_stop),
         at_step(14, ask_to_stop),
-        patch("albert_tf.training.finetune.predictions", crash),
-        patch("albert_tf.training.checkpoints.write_json", crash),  # while it writes the output
+        patch("albert_tf.training.evaluate.model_outputs", crash),
+        patch("albert_tf.training.run.write_json", crash),  # while it writes the output
     ):
         with disturb, pytest.raises((Crash, Interrupted)):
             finetune(three_epochs(data, output))
@@ -233,7 +242,7 @@ def test_regression_from_a_classifier(uninterrupted, tmp_path, caplog):
     given |= {"dev_fraction": 0.2, "steps": 1, "learning_rate": 1e-30}
     report = finetune(options(data, second, model=str(first), **given))
     assert report["examples"] == {"train": 32, "dev": 8}
-    assert f"dev has 8 of the examples in {data}: too few" in caplog.text
+    assert f"dev contains 8 of the examples in {data}, too few" in caplog.text
     assert {"pearson", "spearman"} <= report["best"].keys()
     assert AlbertConfig.from_pretrained(second).problem_type == "regression"
     assert not (second / "confusion.png").exists()
@@ -317,33 +326,74 @@ def test_a_vocabulary_that_is_not_the_models(data, uninterrupted, tmp_path, tiny
         finetune(options(data, tmp_path / "second", model=str(model)))
 
 
+def _words(text, word, good):
+    return {"words": text.split(), "tags": ["B-WORD" if w == word else "O" for w in text.split()]}
+
+
+def _question(text, word, good):
+    answers = {"text": [word], "answer_start": [text.index(word)]}
+    return {"id": text, "question": "How was it?", "context": text, "answers": answers}
+
+
+# For each task: a row of a file, the columns that `fit` takes, and fields of the configuration.
+SAME = {
+    "classify": (
+        lambda text, word, good: {"text": text, "label": "good" if good else "bad"},
+        lambda column: (column("text"), column("label")),
+        {"id2label": {0: "bad", 1: "good"}},
+    ),
+    "tag": (
+        _words,
+        lambda column: (column("words"), column("tags")),
+        {"id2label": {0: "O", 1: "B-WORD"}},
+    ),
+    "squad": (
+        _question,
+        lambda column: ((column("question"), column("context")), column("answers")),
+        {},
+    ),
+    "choices": (
+        lambda text, word, good: {"context": text, "choices": ["Yes.", "No."], "label": int(good)},
+        lambda column: ((column("context"), column("choices")), column("label")),
+        {},
+    ),
+}
+
+
 @pytest.mark.usefixtures("without_graphs")
-def test_the_command_is_fit(data, tiny_tokenizer, tmp_path):
+@pytest.mark.parametrize("task", SAME)
+def test_the_command_is_fit(task, tiny_tokenizer, tmp_path, monkeypatch):
     """Ten lines of Python give the same weights as the command, with dropout."""
-    encoder = tmp_path / "encoder"
+    row_of, columns_of, fields = SAME[task]
+    rows = [
+        row_of(f"The {thing} was {word}.", f"{word}.", word in GOOD)
+        for thing in ("film", "room")
+        for word in GOOD + BAD
+    ]
+    data, encoder = tmp_path / "data", tmp_path / "encoder"
+    data.mkdir()
+    for name, part in (("train", rows[:24]), ("dev", rows[24:])):
+        (data / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in part))
     config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer))
     AlbertModel(config).save_pretrained(encoder)
     tiny_tokenizer.save_pretrained(encoder)
     given = {"epochs": 2, "batch_size": 16, "learning_rate": 3e-4, "max_length": 32}
-    report = finetune(
-        task="classify", data=data, model=str(encoder), output=tmp_path / "a", **given
-    )
+    report = finetune(task=task, data=data, model=str(encoder), output=tmp_path / "a", **given)
+    assert report["settings"]["steps"] == 4 and report["settings"]["dropout"] == 0.1
 
-    lines = (data / "train.tsv").read_text().splitlines()[1:]
-    texts, labels = zip(*(line.split("\t") for line in lines), strict=True)
     keras.utils.set_random_seed(12345)
-    rates = dict.fromkeys(DROPOUT_RATES, report["settings"]["dropout"])
-    names = {0: "bad", 1: "good"}
-    model = AlbertForSequenceClassification.from_pretrained(encoder, id2label=names, **rates)
-    schedule = WarmupPolynomialDecay(3e-4, 0, total_steps=8, form="usual")
-    model.compile(AlbertAdamW(schedule, bias_correction=True))
-    numbers = [model.config.label2id[label] for label in labels]
-    dataset = classification_dataset(
-        *(model.tokenizer, texts, numbers), batch_size=16, max_length=32, seed=12345
+    model = getattr(models, task_of(LabelledData(task=task, data=data)).model).from_pretrained(
+        encoder, **fields, **dict.fromkeys(DROPOUT_RATES, 0.1)
     )
-    scores = iter(point["val_accuracy"] for point in report["history"])
-    keep = KeepBest(lambda: {"accuracy": next(scores)}, tmp_path / "b")
-    model.fit(dataset, epochs=2, callbacks=[keep], verbose=0)
+    model.tokenizer.model_max_length = 32
+    schedule = WarmupPolynomialDecay(3e-4, 0, total_steps=4, form="usual")
+    model.compile(AlbertAdamW(schedule, bias_correction=True))
+    x, y = columns_of(lambda name: [row[name] for row in rows[:24]])
+    score = report["metrics"][0]
+    scores = iter(point[f"val_{score}"] for point in report["history"])
+    keep = KeepBest(lambda: {score: next(scores)}, tmp_path / "b")
+    monkeypatch.setattr(np.random, "randint", lambda *_: 12345)  # the seed of the order
+    model.fit(x, y, batch_size=16, epochs=2, callbacks=[keep], verbose=0)
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in "ab")
     assert one.keys() == other.keys()
     for name, values in one.items():

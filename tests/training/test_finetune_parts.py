@@ -9,7 +9,8 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, unshare
 from albert_tf.optimizers import AlbertAdamW
-from albert_tf.training.finetune import class_weights, freeze
+from albert_tf.recipes import OWN_DATA
+from albert_tf.training.finetune import Plan, class_weights, freeze
 
 PARTS = ("embedding", "group_0", "group_1", "pooler")
 
@@ -81,3 +82,14 @@ def test_weights_of_classes():
 def test_weights_that_are_none(each):
     with pytest.raises(UserError, match="LABEL=WEIGHT each"):
         weights_of((each,), [0, 1])
+
+
+def test_a_plan():
+    """The last batch of an epoch is smaller; a share of the steps is warm-up."""
+    recipe = OWN_DATA._replace(batch_size=8, epochs=3, warmup=0.2, learning_rate=0.5)
+    plan = Plan.of(recipe, 51)
+    assert (plan.epoch_steps, plan.steps) == (7, 21)
+    assert float(plan.schedule(3)) == 0.5 > float(plan.schedule(2))
+    assert [plan.examples_until(step) for step in (0, 2, 7, 15)] == [0, 16, 51, 110]
+    assert Plan.of(recipe._replace(steps=5), 51).steps == 5
+    assert float(Plan.of(recipe._replace(warmup=99.0), 51).schedule(19)) == 0.5

@@ -22,10 +22,11 @@ from albert_tf.models import AlbertForPreTraining
 from albert_tf.outputs import RUN
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.training import distribution
 from albert_tf.training import pretrain as training
+from albert_tf.training.checkpoints import Saver
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
-from albert_tf.training.saver import Saver
 from tests.conftest import SENTENCES
 from tests.training.test_finetune import assert_batches_begin_at_any
 
@@ -116,7 +117,7 @@ def command(options):
 
 
 def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
-    assert_batches_begin_at_any("pretrain", training.pretrain, options(tmp_path / "model"))
+    assert_batches_begin_at_any(training.pretrain, options(tmp_path / "model"))
 
 
 @pytest.mark.slow
@@ -147,7 +148,7 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_graphs")
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
-    monkeypatch.setattr(training.distribution, "is_chief", lambda strategy: False)
+    monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
     monkeypatch.setattr(
         "albert_tf.training.run.Saver", lambda *a, **named: Saver(*a, **named | second)

@@ -1,129 +1,13 @@
 import dataclasses
-import math
-from pathlib import Path
 
 import huggingface_hub
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import GradedPrediction
-from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.split import train_and_dev
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import reports
-
-RIGHT = GradedPrediction("fine", "a", "a", 0.99, True)
-
-
-def wrong(text="bad", confidence=0.5, expected="a", predicted="b"):
-    return GradedPrediction(text, expected, predicted, confidence, False)
-
-
-def test_the_most_confident_mistakes_come_first():
-    graded = [wrong("doubtful", 0.51), RIGHT, wrong("certain", 0.98), wrong("so so", 0.7)]
-    assert reports.mistakes(graded).splitlines()[2:] == [
-        "3 of 4 predictions are wrong.",
-        "",
-        "| confidence | expected | predicted | text |",
-        "|---|---|---|---|",
-        "| 0.98 | a | b | certain |",
-        "| 0.7 | a | b | so so |",
-        "| 0.51 | a | b | doubtful |",
-    ]
-    assert reports.mistakes([RIGHT] * 3) == "# Mistakes\n\n0 of 3 predictions are wrong.\n"
-
-
-def test_fifty_mistakes_of_many():
-    text = reports.mistakes([wrong(confidence=row / 100) for row in range(99)])
-    assert "99 of 99 predictions are wrong. These 50 have the highest confidence." in text
-    assert text.count("| bad |") == 50
-    assert "| 0.49 |" in text and "| 0.48 |" not in text
-
-
-def test_texts_stay_texts_in_markdown():
-    text = "<b>a|b</b> `x` *y* [z](u)\u202e\x07$1$\nsecond part\n" + "long " * 99
-    row = reports.mistakes([wrong(text, predicted="x|y")]).splitlines()[-1]
-    cells = row.replace("\\|", "").split(" | ")
-    assert len(cells) == 4 and cells[2] == "xy"
-    for part in (
-        r"\<b\>a\|b\</b\> \`x\` \*y\* \[z\](u)\\u202e\\x07\$1\$<br>second part<br>long ",
-        "…",
-    ):
-        assert part in row
-
-
-def test_a_long_text_is_cut_around_the_answer():
-    text = f"{'before ' * 99}here{' after' * 99}"
-    row = reports.mistakes([wrong(f"Where?\n{text}", expected="here", predicted="")])
-    expected, predicted, shown = (cell.strip() for cell in row.splitlines()[-1].split("|")[2:5])
-    assert (expected, predicted) == ("here", "–")
-    assert shown.startswith("Where?<br>…") and shown.endswith("…") and " here after" in shown
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """Returns the list of written figures."""
-    figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
-    return figures
-
-
-def test_a_confusion_matrix_has_shares_of_rows(tmp_path, drawn):
-    pairs = [("a$b$", "a$b$")] * 3 + [("a$b$", "中"), ("中", "a$b$")]
-    reports.plot_confusion(pairs, tmp_path / "confusion.png")
-    axes = drawn[0].axes[0]
-    np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [1, 0]])
-    assert [text.get_text() for text in axes.texts] == ["75%", "25%", "100%", "0%"]
-    assert [text.get_text() for text in axes.get_yticklabels()] == [r"a\$b\$", "中"]
-
-
-def test_a_confusion_matrix_of_many_classes_shows_the_most_missed(tmp_path, drawn):
-    names = [f"class {number}" for number in range(40)]
-    pairs = [*zip(names, names, strict=True), *((name, "other") for name in names[20:])]
-    reports.plot_confusion(pairs, tmp_path / "confusion.png")
-    axes = drawn[0].axes[0]
-    shown = [text.get_text() for text in axes.get_yticklabels()]
-    assert len(shown) == 30 and {*names[20:]} < {*shown} and not axes.texts
-
-
-def test_curves(tmp_path, drawn):
-    history = [{"step": 100, "loss": 9.0}, {"step": 200, "loss": math.nan}]
-    evaluation = [{"step": 200, "f1": 0.5, "odd": 1}]
-    names = ("loss", "f1", "missing")
-    reports.plot_curves(history, evaluation, names, tmp_path / "curves.png", best=200)
-    loss, f1 = drawn[0].axes
-    assert (loss.get_title(), f1.get_title()) == ("loss", "f1")
-    assert loss.lines[0].get_xydata().shape == (2, 2)  # a loss of NaN is a gap
-    assert f1.lines[0].get_xydata().tolist() == [[200, 0.5]]
-    assert f1.lines[1].get_xdata() == [200, 200]
-    labels = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in (loss, f1)]
-    assert labels == [["training", "best version"], ["evaluation", "best version"]]
-
-
-def test_reports_of_another_task_are_replaced(tmp_path, small_config):
-    """Writes the same bytes each time."""
-    task = Classification(LabelledData(task="classify", data=Path("d")))
-    config = dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})
-    examples = [Example("warm", None, "good"), Example("cold", None, "bad")]
-    found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
-    written = []
-    for _ in range(2):
-        reports.write_predictions(tmp_path, task, examples, found, config)
-        written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
-    assert written[0] == written[1]
-    assert written[0].keys() == {"confusion.png", "mistakes.md"}
-    assert "| 0.75 | bad | good | cold |" in written[0]["mistakes.md"].decode()
-    stars = Classification(LabelledData(task="classify", data=Path("d"), regression=True))
-    config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
-    numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
-    reports.write_predictions(tmp_path, stars, numbers, [np.array([2.5]), np.array([1.0])], config)
-    assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
-    text = (tmp_path / "mistakes.md").read_text()
-    assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")
-    assert "| 1.5 | 4 | 2.5 | warm |" in text
 
 
 @pytest.fixture
@@ -224,7 +108,7 @@ def test_a_summary(tmp_path):
         lines = "".join(f"{text},{label}\n" for text, label in rows)
         (tmp_path / name).write_text(f"text,label\n{lines}")
     task = task_of(LabelledData(task="classify", data=tmp_path, skip_bad_rows=True))
-    found = reports.summarize(task, *task.train_and_dev(0.1, 0))
+    found = reports.summarize(task, *train_and_dev(task, 0.1, 0))
     assert found == {
         "rows": {"train": 44, "dev": 2},
         "columns": {"text": "text", "label": "label"},
@@ -240,3 +124,34 @@ def test_a_summary(tmp_path):
         *("rows", "columns", "labels", "alike", "unbalanced", "cut", "skipped", "duplicates"),
         *("contradictions", "in", "baseline"),
     ]
+
+
+def test_the_report_of_a_fine_tuning():
+    """Joins each epoch's means with its scores on dev; the first score chose the best version."""
+    history = [{"step": step, "learning_rate": 0.1, "loss": 9.0 / step} for step in (3, 6)]
+    scores = [{"step": 3, "f1": 0.7, "one_class": 1.0}, {"step": 6, "f1": 0.5}]
+    best = {"number": 1, **scores[0]}
+    summary = {"rows": {"train": 20, "dev": 5}, "cut": 2}
+    found = reports.finetuning_report(
+        *({"seed": 1}, summary, history, scores, best),
+        parameters=7,
+        step=6,
+        seconds=8.0,
+        examples=40,
+    )
+    assert found.pop("versions").keys() >= {"python", "keras"}
+    assert found == {
+        "settings": {"seed": 1},
+        "parameters": 7,
+        "examples": {"train": 20, "dev": 5},
+        "data": summary,
+        "step": 6,
+        "seconds": 8.0,
+        "examples_per_second": 5.0,
+        "metrics": ["f1"],
+        "history": [
+            {**history[0], "val_f1": 0.7, "val_one_class": 1.0},
+            {**history[1], "val_f1": 0.5},
+        ],
+        "best": {"epoch": 1, "step": 3, "score": 0.7, "f1": 0.7, "one_class": 1.0},
+    }

@@ -10,13 +10,12 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, names_of
+from albert_tf.data.tasks.base import Keys, Outputs, Task, names_of
 from albert_tf.data.tasks.questions import (
     FORMATS,
     Question,
     encode_questions,
     read_questions,
-    trainable,
 )
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
@@ -72,7 +71,7 @@ class QuestionAnswering(Task[Question, Answers]):
     formats = FORMATS
 
     def files(self, split: str) -> list[Path]:
-        """Finds train*.json, dev*.json or test*.json in a folder, or another of `FORMATS`."""
+        """Returns train*.json, dev*.json, or test*.json in a folder, or another of `FORMATS`."""
         data = self.options.data
         if not data.is_dir():
             return super().files(split)
@@ -89,25 +88,12 @@ class QuestionAnswering(Task[Question, Answers]):
         skip = self.options.skip_bad_rows if labelled else None
         return read_questions(path, labelled, skip, self.options.encoding)
 
-    def train_and_dev(
-        self, dev_fraction: float, seed: int
-    ) -> tuple[list[Question], list[Question]]:
-        train, dev = super().train_and_dev(dev_fraction, seed)
-        return trainable(train), dev
-
     def config_fields(self, train: Sequence[Question]) -> dict[str, Any]:
         """Returns the head: by default the original's if some questions have no answer."""
         some_impossible = any(example.is_impossible for example in train)
         given = self.options.head if isinstance(self.options, LabelledData) else None
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
         return {"answerability": head == ORIGINAL, "thresholds": None}
-
-    def recipe_name(self, train: Sequence[Question]) -> str:
-        """Returns SQuAD 2.0's if a question has no answer, otherwise 1.1's."""
-        return "squad2" if any(example.is_impossible for example in train) else "squad"
-
-    def check(self, examples: Sequence[Question], config: AlbertConfig) -> None:
-        """Does nothing: answers are in their contexts, whatever the model's head is."""
 
     def encode(
         self, examples: Sequence[Question], tokenizer: Any, config: AlbertConfig, max_length: int
@@ -151,10 +137,10 @@ class QuestionAnswering(Task[Question, Answers]):
     ) -> dict[str, float]:
         """Returns the official scores in percent.
 
-        Where some questions have no answer, these are also the scores of either kind of question,
-        and the best ones that a threshold can reach.
+        If some questions have no answer, they include the scores of either kind of question, and
+        the best scores that a threshold can reach.
         """
-        metrics = _scored(examples, predictions, self._threshold(examples, config))
+        metrics = _scored(examples, predictions, answer_threshold(examples, config))
         scores = {name: _percent(values) for name, values in metrics.items()}
         possible = np.array([not example.is_impossible for example in examples])
         if possible.all():
@@ -164,38 +150,11 @@ class QuestionAnswering(Task[Question, Answers]):
                 scores |= {
                     f"{prefix}_{name}": _percent(values[chosen]) for name, values in metrics.items()
                 }
-        for name, (thresholds, means) in _curves(examples, predictions).items():
+        for name, (thresholds, means) in threshold_curves(examples, predictions).items():
             best = int(np.argmax(means))
             scores[f"best_{name}"] = 100 * float(means[best])
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
-
-    def fit_thresholds(
-        self, examples: Sequence[Question], predictions: Sequence[Answers]
-    ) -> dict[str, Any]:
-        """Returns the threshold of the best F1, if some questions have no answer."""
-        if not any(example.is_impossible for example in examples):
-            return {}
-        thresholds, means = _curves(examples, predictions)["f1"]
-        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
-
-    def grade(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
-    ) -> list[GradedPrediction]:
-        threshold = self._threshold(examples, config)
-        metrics = _scored(examples, predictions, threshold)
-        return [
-            GradedPrediction(
-                f"{example.question}\n{example.context}",
-                example.golds[0] if example.golds else "",
-                prediction.text(threshold),
-                prediction.confidence(threshold),
-                bool(exact),
-            )
-            for example, prediction, exact in zip(
-                examples, predictions, metrics["exact_match"], strict=True
-            )
-        ]
 
     def write(
         self,
@@ -205,7 +164,7 @@ class QuestionAnswering(Task[Question, Answers]):
         config: AlbertConfig,
     ) -> None:
         """Writes the three files of the official scripts, by the questions' ids."""
-        threshold = self._threshold(examples, config)
+        threshold = answer_threshold(examples, config)
         answers = {
             example.id: answer for example, answer in zip(examples, predictions, strict=True)
         }
@@ -218,21 +177,24 @@ class QuestionAnswering(Task[Question, Answers]):
             text = json.dumps(content, ensure_ascii=False, indent=1)
             (folder / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
 
-    def has_accuracy(self, config: AlbertConfig) -> bool:
-        return False
-
-    def groups(self, examples: Sequence[Question]) -> Sequence[Any] | None:
-        return [example.article for example in examples]
+    def keys(self, examples: Sequence[Question]) -> Keys:
+        return Keys(groups=[example.article for example in examples])
 
     def texts(self, example: Question) -> Iterable[str]:
         return example.question, example.context
 
-    def _threshold(self, examples: Sequence[Question], config: AlbertConfig) -> float:
-        """Returns the model's threshold; by default 0, or infinity if all have an answer."""
-        if config.thresholds:
-            return config.thresholds[0]
-        may_be_none = config.answerability or any(example.is_impossible for example in examples)
-        return 0.0 if may_be_none else math.inf
+
+def recipe_name(train: Sequence[Question]) -> str:
+    """Returns "squad2" if some questions have no answer, and "squad" otherwise."""
+    return "squad2" if any(example.is_impossible for example in train) else "squad"
+
+
+def answer_threshold(examples: Sequence[Question], config: AlbertConfig) -> float:
+    """Returns the model's threshold; default: 0, or infinity if every question has an answer."""
+    if config.thresholds:
+        return config.thresholds[0]
+    may_be_none = config.answerability or any(example.is_impossible for example in examples)
+    return 0.0 if may_be_none else math.inf
 
 
 def _scored(
@@ -244,10 +206,10 @@ def _scored(
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
-def _curves(
+def threshold_curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns thresholds and the mean at each, for each metric; see `metrics.by_threshold`."""
+    """Returns thresholds and the mean of each metric at each one; see `metrics.by_threshold`."""
     null_score = [answer.null_score for answer in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {

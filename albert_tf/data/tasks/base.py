@@ -1,11 +1,8 @@
-"""The base of all tasks: what each defines, and what they share."""
+"""The base of all tasks."""
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
-from operator import not_
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -27,40 +24,40 @@ _NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
 Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
 
 
-class GradedPrediction(NamedTuple):
-    """A prediction beside its label, for people to read.
+class Keys(NamedTuple):
+    """What decides the side of each example when a file is split, as lists of a value per example.
 
     Attributes:
-        text: all that the prediction depends on; parts, such as a pair, are lines.
-        expected, predicted: names of classes, answers, tags or numbers.
-        confidence: probability of the prediction; for numbers, their distance from the label.
-        is_right: whether the task's metric counts it as right.
+        labels: names that a model learns from the example; None if its label is not a name.
+        strata: values that both sides contain in equal shares; None for a random split.
+        groups: documents or other groups that stay on one side; None without groups.
     """
 
-    text: str
-    expected: str
-    predicted: str
-    confidence: float
-    is_right: bool
+    labels: Sequence[Sequence[str]] | None = None
+    strata: Sequence[Any] | None = None
+    groups: Sequence[Any] | None = None
 
 
 class Task(ABC, Generic[Example, Prediction]):
-    """A kind of fine-tuning: its files, rows, predictions and scores.
+    """A kind of fine-tuning: its files, rows, predictions, and scores.
 
-    A model's configuration has all that a trained model knows of its task (labels, problem type,
-    head, thresholds), so that training and evaluation call the same methods. Nothing here needs
-    TensorFlow.
+    The configuration of a trained model contains everything that the model knows about its task:
+    labels, problem type, head, and thresholds. So training and evaluation call the same methods,
+    and none of them needs TensorFlow.
 
     Args:
-        options: the task's name, its data and their columns.
-        config: a trained model's, which decides what its labels are; by default the options do.
+        options: the task's name, its data, and their columns.
+        config: configuration of a trained model, which decides the kind of labels; default: the
+            options decide.
     Attributes:
         model: name of the model's class in `albert_tf.models`.
         formats: endings of the task's files.
+        columns: columns of the user's own files by their role; empty for files with a fixed form.
     """
 
     model: ClassVar[str]
     formats: ClassVar[Sequence[str]] = FORMATS
+    columns: Mapping[str, str] = {}
 
     def __init__(self, options: TaskData, config: AlbertConfig | None = None):
         self.options = options
@@ -70,36 +67,37 @@ class Task(ABC, Generic[Example, Prediction]):
         """Reads a file of examples.
 
         Args:
-            labelled: whether its rows have labels; without them every row is read, bad or not.
+            labelled: whether the rows have labels. Without labels no bad row is skipped.
         Raises:
-            UserError: the file or one of its rows can't be read; the message names the line.
+            UserError: the file or one of its rows can't be read. The message names the line.
         """
 
     @abstractmethod
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
-        """Returns the fields of a new model's configuration that the task decides.
+        """Returns the fields that the task sets in the configuration of a new model.
 
         Raises:
             UserError: nothing can be learned from the examples.
         """
 
-    @abstractmethod
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Compares examples, labelled or not, with a model's configuration.
 
+        By default it accepts all examples: their labels don't depend on a model.
+
         Raises:
-            UserError: the model is another task's, or an example's label isn't the model's.
+            UserError: the model is for another task, or doesn't have the label of an example.
         """
 
     @abstractmethod
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        """Returns the rows of examples, at most `max_length` tokens each, with labels if any.
+        """Returns the rows of examples, with labels if the examples have them.
 
         Args:
-            tokenizer: the model's.
-            config: an `AlbertConfig`.
+            tokenizer: the model's tokenizer.
+            max_length: maximum number of tokens in a row.
         """
 
     @abstractmethod
@@ -113,7 +111,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns a prediction for each example.
 
         Args:
-            outputs: the model's outputs for each of `rows`.
+            outputs: the model's outputs for each row.
         """
 
     @abstractmethod
@@ -130,139 +128,52 @@ class Task(ABC, Generic[Example, Prediction]):
         predictions: Sequence[Prediction],
         config: AlbertConfig,
     ) -> None:
-        """Writes predictions to files in `folder`, as the task's official scorer or site takes."""
+        """Writes predictions to a folder, in the form that the official scorer or site accepts."""
 
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
-        """Returns the texts that a vocabulary is trained on."""
+        """Returns the texts of an example, in the order in which the model reads them."""
 
-    @abstractmethod
-    def grade(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
-    ) -> list[GradedPrediction]:
-        """Compares predictions with labels, for people to read."""
-
-    def pairs(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
-    ) -> list[tuple[str, str]]:
-        """Returns expected and predicted classes for a confusion matrix; [] without classes."""
-        return []
-
-    def fit_thresholds(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> dict[str, Any]:
-        """Returns fields of the configuration that dev decides, such as thresholds."""
-        return {}
-
-    def has_accuracy(self, config: AlbertConfig) -> bool:
-        """Returns whether training reports the share of right labels beside the loss."""
-        return True
-
-    def recipe_name(self, train: Sequence[Example]) -> str:
-        """Returns the name of the task's hyperparameters in `albert_tf.recipes`."""
-        return self.options.task
-
-    def labels(self, example: Example) -> Sequence[str]:
-        """Returns the names that a model learns from an example; () where they are no names."""
-        return ()
-
-    def columns(self) -> dict[str, str]:
-        """Returns the columns of files of one's own by what they are; {} of other files."""
-        return {}
-
-    def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
-        """Returns the labels to stratify the split of a file by, or None."""
-        return None
-
-    def groups(self, examples: Sequence[Example]) -> Sequence[Any] | None:
-        """Returns group keys, such as documents, that stay on one side of a split file, or None."""
-        return None
-
-    def examples(self, split: str, labelled: bool = True) -> list[Example]:
-        """Reads a split, "train", "dev" or "test"; see `read`."""
-        return [example for path in self.files(split) for example in self.read(path, labelled)]
+    def keys(self, examples: Sequence[Example]) -> Keys:
+        """Returns what decides the side of each example when a file is split."""
+        return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Finds the files of a split, or its name on the hub; a single file is all splits."""
+        """Returns the files of a split, or its name on the hub; a single file has all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
-        return [data] if data.is_file() else [_find_split(data, split, self.formats)]
+        if data.is_file():
+            return [data]
+        for name in names_of(split):
+            with contextlib.suppress(UserError):
+                return [find_file(data, name, self.formats)]
+        return [find_file(data, split, self.formats)]  # raises the error
 
-    def train_and_dev(self, dev_fraction: float, seed: int) -> tuple[list[Example], list[Example]]:
-        """Reads the examples to train on and those to evaluate on.
 
-        A folder has a file for each. A single file is split by `seed`.
-        """
-        if self.options.data.is_file():
-            return self._split(self.read(self.options.data), dev_fraction, seed)
-        return self.examples("train"), self.examples("dev")
+class Predicted(NamedTuple):
+    """A model's predictions for the examples of a task, and the model's configuration."""
 
-    def _split(
-        self, examples: list[Example], dev_fraction: float, seed: int
-    ) -> tuple[list[Example], list[Example]]:
-        from sklearn import model_selection  # Takes seconds.
+    task: Task[Any, Any]
+    examples: Sequence[Any]
+    predictions: Sequence[Any]
+    config: AlbertConfig
 
-        groups, counts = self.groups(examples), self._label_counts(examples)
-        # A label that occurs once has to be learned.
-        occurs_once = [
-            any(counts[name] < 2 for name in self.labels(example)) for example in examples
-        ]
-        rare = [example for example, is_once in zip(examples, occurs_once, strict=True) if is_once]
-        others = [
-            example for example, is_once in zip(examples, occurs_once, strict=True) if not is_once
-        ]
-        strata = self.strata(others) if others else None
-        count = max(1, round(dev_fraction * len(others)))
-        if strata is not None:  # as texts: scikit-learn takes no tuples of unlike lengths
-            strata = list(map(str, strata)) if len(set(strata)) <= count else None
-        try:
-            if groups is not None:
-                splitter = model_selection.GroupShuffleSplit(
-                    n_splits=1, test_size=dev_fraction, random_state=seed
-                )
-                ((train, dev),) = splitter.split(examples, groups=groups)
-                return [examples[row] for row in train], [examples[row] for row in dev]
-            train, dev = model_selection.train_test_split(
-                others, test_size=count, random_state=seed, stratify=strata
-            )
-            learned = self._label_counts([*train, *rare]).keys()
-            is_new = [not learned >= set(self.labels(example)) for example in dev]
-            if all(is_new):
-                raise ValueError("dev has only labels that train lacks")
-        except ValueError as error:
-            of_groups = "" if groups is None else f" in {len(set(groups))} documents"
-            raise UserError(
-                f"{self.options.data} can't be split with dev_fraction={dev_fraction}: train and "
-                f"dev need an example each, of labels that occur twice. Received: {len(examples)} "
-                f"examples{of_groups}, {len(examples) - len(others)} with labels that occur once. "
-                "Give more examples, or a folder with train and dev."
-            ) from error
-        unseen = list(compress(dev, is_new))
-        return [*train, *rare, *unseen], list(compress(dev, map(not_, is_new)))
-
-    def _label_counts(self, examples: Iterable[Example]) -> Counter[str]:
-        return Counter(name for example in examples for name in self.labels(example))
+    def scores(self) -> dict[str, float]:
+        """Returns the task's metrics; the first chooses the best version of a model."""
+        return self.task.scores(self.examples, self.predictions, self.config)
 
 
 def names_of(split: str) -> Sequence[str]:
-    """Returns the names that a split's file may have, the usual one first."""
+    """Returns the names that the file of a split may have, the usual one first."""
     return _NAMES.get(split, (split,))
 
 
-def _find_split(data: Path, split: str, formats: Sequence[str]) -> Path:
-    """Finds the file of a split by the first of its names that there is."""
-    for name in names_of(split):
-        with contextlib.suppress(UserError):
-            return find_file(data, name, formats)
-    return find_file(data, split, formats)
-
-
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Finds the file `name` in a folder, or one of this name with the ending of a format.
+    """Returns the file `name` in a folder, or the one with this name and the ending of a format.
 
     Raises:
-        UserError: no such file, or more than one.
+        UserError: there is no such file, or more than one.
     """
     if not data.is_dir():
         raise UserError(

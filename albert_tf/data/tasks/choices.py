@@ -12,10 +12,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
-from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Row, check_row, make_each, read_rows
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
+from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
@@ -69,43 +68,6 @@ _LAYOUTS: Final = {
         "sent1", "sent2", tuple(f"ending{end}" for end in range(4)), "label", None, None
     ),
 }
-
-
-def read_choices(path: Path, options: TaskData, labelled: bool) -> list[ChoiceExample]:
-    """Reads a file of examples, or one of RACE's folders.
-
-    Args:
-        options: the task's name and the columns.
-        labelled: whether rows must have a label.
-    Raises:
-        UserError: the file or one of its rows can't be read, or an id comes twice.
-    """
-    layout = _LAYOUTS.get(options.task) or ChoiceColumns(
-        options.text_column or "context",
-        options.text_pair_column or "question",
-        options.choices_columns,
-        options.label_column or "label",
-        "id",
-        None,
-    )
-    named = (options.text_column, options.text_pair_column)
-    columns = [name for name in named if name is not None]
-    columns += [*layout.choices, *([layout.label] if labelled else [])]
-
-    def example(row: Row) -> ChoiceExample:
-        check_row(row)
-        row.require(columns)
-        return _example(row, layout, labelled)
-
-    skip = options.skip_bad_rows if labelled else None
-    if path.is_dir():
-        examples = make_each(path, _articles(path), example, skip)
-    else:
-        examples = read_rows(path, columns, example, skip, encoding=options.encoding)
-    if options.task == RACE:
-        return _of_parts(examples)
-    _check_ids(examples)
-    return examples
 
 
 def _of_parts(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
@@ -224,23 +186,38 @@ class Choices(Task[ChoiceExample, np.ndarray]):
 
     model = "AlbertForMultipleChoice"
 
-    def files(self, split: str) -> list[Path]:
-        """Finds RACE's folder of a split, SWAG's `val.csv`, or a file as other tasks have it."""
-        folder = self.options.data / split
-        if self.options.task == RACE and folder.is_dir():
-            return [folder]
-        is_swag = self.options.task == SWAG and self.options.data.is_dir()
-        return super().files("val" if is_swag and split == "dev" else split)
-
     def read(self, path: Path, labelled: bool = True) -> list[ChoiceExample]:
-        return read_choices(path, self.options, labelled)
+        options = self.options
+        layout = _LAYOUTS.get(options.task) or ChoiceColumns(
+            options.text_column or "context",
+            options.text_pair_column or "question",
+            options.choices_columns,
+            options.label_column or "label",
+            "id",
+            None,
+        )
+        named = (options.text_column, options.text_pair_column)
+        columns = [name for name in named if name is not None]
+        columns += [*layout.choices, *([layout.label] if labelled else [])]
+
+        def example(row: Row) -> ChoiceExample:
+            check_row(row)
+            row.require(columns)
+            return _example(row, layout, labelled)
+
+        skip = options.skip_bad_rows if labelled else None
+        if path.is_dir():
+            examples = make_each(path, _articles(path), example, skip)
+        else:
+            examples = read_rows(path, columns, example, skip, encoding=options.encoding)
+        if options.task == RACE:
+            return _of_parts(examples)
+        _check_ids(examples)
+        return examples
 
     def config_fields(self, train: Sequence[ChoiceExample]) -> dict[str, Any]:
         """Returns the defaults: a model of choices has no names of classes."""
         return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
-
-    def check(self, examples: Sequence[ChoiceExample], config: AlbertConfig) -> None:
-        """Does nothing: labels are numbers of an example's own choices, which `read` checks."""
 
     def encode(
         self,
@@ -306,33 +283,13 @@ class Choices(Task[ChoiceExample, np.ndarray]):
                 line = {**key, "chosen": int(prediction.argmax()), "probabilities": probabilities}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
-    def grade(
-        self,
-        examples: Sequence[ChoiceExample],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> list[GradedPrediction]:
-        return list(map(_grade, examples, predictions))
-
     def texts(self, example: ChoiceExample) -> Iterable[str]:
         return (text for text in (example.context, example.question, *example.choices) if text)
 
-    def groups(self, examples: Sequence[ChoiceExample]) -> Sequence[Any] | None:
-        """Returns the contexts where questions share one."""
+    def keys(self, examples: Sequence[ChoiceExample]) -> Keys:
+        """Returns the contexts as groups if several questions share one."""
         contexts = [example.context or example.question for example in examples]
-        return contexts if len(set(contexts)) < len(contexts) else None
-
-
-def _grade(example: ChoiceExample, probabilities: np.ndarray) -> GradedPrediction:
-    best, label = int(probabilities.argmax()), example.label
-    context = [text for text in (example.context, example.question) if text]
-    return GradedPrediction(
-        "\n".join([*context, *(f"- {choice}" for choice in example.choices)]),
-        "" if label is None else example.choices[label],
-        example.choices[best],
-        float(probabilities[best]),
-        best == label,
-    )
+        return Keys(groups=contexts if len(set(contexts)) < len(contexts) else None)
 
 
 def choice_rows(

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, read_examples, row_numbers
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task, find_file
+from albert_tf.data.tasks.base import Keys, Outputs, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
@@ -51,6 +51,9 @@ class Classification(Task[Example, Any]):
         own = GlueTask(options.columns, (), label_type.metrics, (ScoredSet("predictions"),))
         self.table = GLUE.get(options.task, own)
         self.label_type = label_type(options, self.table.labels)
+        if not self.is_glue:
+            named = options.columns._asdict().items()
+            self.columns = {name: str(column) for name, column in named if column is not None}
 
     def files(self, split: str) -> list[Path]:
         data = self.options.data
@@ -70,12 +73,6 @@ class Classification(Task[Example, Any]):
         read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
         skip = self.options.skip_bad_rows if labelled else None
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
-
-    def _split(
-        self, examples: list[Example], dev_fraction: float, seed: int
-    ) -> tuple[list[Example], list[Example]]:
-        self.label_type.model_labels(examples)  # says more than that labels occur once
-        return super()._split(examples, dev_fraction, seed)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
         """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
@@ -125,7 +122,7 @@ class Classification(Task[Example, Any]):
         """Returns each metric, and what `one_class` does."""
         targets = np.array(self.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
-        if self.label_type.is_single_class:
+        if isinstance(self.label_type, SingleLabel):
             # F1 is that of GLUE's second class, whatever number the model has for it.
             in_order = np.argsort(list(self.label_type.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
@@ -141,28 +138,6 @@ class Classification(Task[Example, Any]):
             return scores
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
-
-    def fit_thresholds(
-        self, examples: Sequence[Example], predictions: Sequence[Any]
-    ) -> dict[str, Any]:
-        return self.label_type.fit_thresholds(examples, predictions)
-
-    def grade(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> list[GradedPrediction]:
-        targets = self.targets(examples, config)
-        return [
-            self.label_type.grade("\n".join(self.texts(example)), target, prediction, config)
-            for example, target, prediction in zip(examples, targets, predictions, strict=True)
-        ]
-
-    def pairs(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> list[tuple[str, str]]:
-        if not self.label_type.is_single_class:
-            return []
-        graded = self.grade(examples, predictions, config)
-        return [(each.expected, each.predicted) for each in graded]
 
     def write(
         self,
@@ -181,22 +156,12 @@ class Classification(Task[Example, Any]):
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
-    def has_accuracy(self, config: AlbertConfig) -> bool:
-        return self.label_type.is_single_class
-
-    def labels(self, example: Example) -> Sequence[str]:
-        return () if example.label is None else self.label_type.learned_names(example.label)
-
-    def columns(self) -> dict[str, str]:
-        if self.is_glue:
-            return {}
-        named = self.options.columns._asdict().items()
-        return {name: str(column) for name, column in named if column is not None}
-
-    def strata(self, examples: Sequence[Example]) -> Sequence[Any] | None:
-        labels = [example.label for example in examples]
-        is_rare = min(Counter(labels).values()) < 2
-        return None if isinstance(self.label_type, Regression) or is_rare else labels
+    def keys(self, examples: Sequence[Example]) -> Keys:
+        if isinstance(self.label_type, Regression):
+            return Keys()
+        labels: list[Any] = [example.label for example in examples]
+        is_single = isinstance(self.label_type, SingleLabel)
+        return Keys(labels=[(label,) for label in labels] if is_single else labels, strata=labels)
 
 
 def baseline_scores(

@@ -17,7 +17,6 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row
-from albert_tf.data.tasks.base import GradedPrediction
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import sigmoid, softmax
@@ -31,7 +30,7 @@ _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
 class LabelType(ABC):
-    """A type of labels: how they are read, learned, predicted, scored and written.
+    """A type of labels: how they are read, learned, predicted, scored, and written.
 
     Args:
         options: the task's data and their columns.
@@ -39,12 +38,10 @@ class LabelType(ABC):
     Attributes:
         problem_type: the configuration's.
         metrics: names of the metrics for data of your own.
-        is_single_class: whether an example has one of several classes.
     """
 
     problem_type: ClassVar[str]
     metrics: ClassVar[Sequence[str]] = ()
-    is_single_class: ClassVar[bool] = False
 
     def __init__(self, options: TaskData, labels: Sequence[tuple[str, str]]):
         self.options, self.glue_labels = options, labels
@@ -62,10 +59,6 @@ class LabelType(ABC):
                 "several labels give --multi-label."
             )
         return label
-
-    @abstractmethod
-    def learned_names(self, label: Any) -> Sequence[str]:
-        """Returns the names that a model learns from an example's label."""
 
     @abstractmethod
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
@@ -108,12 +101,6 @@ class LabelType(ABC):
         return evaluate(metrics, targets, decisions)
 
     @abstractmethod
-    def grade(
-        self, text: str, target: Any, prediction: Any, config: AlbertConfig
-    ) -> GradedPrediction:
-        """Compares a prediction with its target, for people to read."""
-
-    @abstractmethod
     def write(
         self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
     ) -> None:
@@ -122,12 +109,6 @@ class LabelType(ABC):
         Args:
             rows: 0-based index of each example in its file.
         """
-
-    def fit_thresholds(
-        self, examples: Sequence[Example], predictions: Sequence[Any]
-    ) -> dict[str, Any]:
-        """Returns fields of the configuration that dev decides."""
-        return {}
 
     def _other_labels(self, expected: str, names: Sequence[str]) -> UserError:
         return UserError(
@@ -142,10 +123,6 @@ class SingleLabel(LabelType):
 
     problem_type = "single_label_classification"
     metrics = ("accuracy", "macro_f1")
-    is_single_class = True
-
-    def learned_names(self, label: str) -> Sequence[str]:
-        return (label,)
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
@@ -169,13 +146,6 @@ class SingleLabel(LabelType):
 
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions).argmax(axis=-1)
-
-    def grade(
-        self, text: str, target: int, prediction: np.ndarray, config: AlbertConfig
-    ) -> GradedPrediction:
-        names, best = config.labels, int(prediction.argmax())
-        confidence = float(prediction[best])
-        return GradedPrediction(text, names[target], names[best], confidence, best == target)
 
     def write(
         self,
@@ -214,9 +184,6 @@ class Regression(LabelType):
     problem_type = "regression"
     metrics = ("pearson", "spearman")
 
-    def learned_names(self, label: str) -> Sequence[str]:
-        return ()
-
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         return (SCORE,)
 
@@ -230,14 +197,6 @@ class Regression(LabelType):
 
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions)[:, 0]
-
-    def grade(
-        self, text: str, target: float, prediction: np.ndarray, config: AlbertConfig
-    ) -> GradedPrediction:
-        distance = abs(float(prediction[0]) - target)
-        return GradedPrediction(
-            text, f"{target:g}", f"{prediction[0]:.3g}", distance, distance == 0
-        )
 
     def write(
         self,
@@ -286,9 +245,6 @@ class MultiLabel(LabelType):
                 f"Received: {short_repr(value)}, {row.location}."
             )
         return tuple(dict.fromkeys(labels))
-
-    def learned_names(self, label: tuple[str, ...]) -> Sequence[str]:
-        return label
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         names = _sorted_labels({label for example in train for label in example.label or ()})
@@ -345,18 +301,6 @@ class MultiLabel(LabelType):
 
         return evaluate_labels(targets, _probabilities(predictions), decisions)
 
-    def grade(
-        self, text: str, target: np.ndarray, prediction: Mapping[str, float], config: AlbertConfig
-    ) -> GradedPrediction:
-        expected = sorted(name for name, holds in zip(config.labels, target, strict=True) if holds)
-        chosen = chosen_labels(prediction, config)
-        confidence = min(
-            value if name in chosen else 1 - value for name, value in prediction.items()
-        )
-        names = [", ".join(labels) or "no label" for labels in (expected, chosen)]
-        is_right = set(expected) == set(chosen)
-        return GradedPrediction(text, names[0], names[1], confidence, is_right)
-
     def write(
         self,
         stem: Path,
@@ -370,24 +314,6 @@ class MultiLabel(LabelType):
                 labels = chosen_labels(probabilities, config)
                 row = {"index": index, "labels": labels, "probabilities": probabilities}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-    def fit_thresholds(
-        self, examples: Sequence[Example], predictions: Sequence[Any]
-    ) -> dict[str, Any]:
-        """Returns the threshold of each label with the best F1; 0.5 for labels not in dev."""
-        from sklearn import metrics
-
-        chosen = []
-        for name, probabilities in zip(predictions[0], _probabilities(predictions).T, strict=True):
-            truths = np.array([name in (example.label or ()) for example in examples])
-            if not truths.any():
-                chosen.append(0.5)
-                continue
-            precision, recall, values = metrics.precision_recall_curve(truths, probabilities)
-            f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
-            between = (values + np.concatenate(([0.0], values[:-1]))) / 2
-            chosen.append(float(between[f1[:-1].argmax()]))
-        return {"thresholds": tuple(chosen)}
 
 
 def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> list[str]:

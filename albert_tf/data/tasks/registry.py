@@ -1,15 +1,17 @@
-"""Tasks by the name that `--task` gives."""
+"""The tasks by their names, as in `--task`, and the data of a run."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData, TaskData
-from albert_tf.data.tasks.answers import QuestionAnswering
+from albert_tf.data.tasks.answers import QuestionAnswering, recipe_name
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.choices import Choices
 from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.questions import trainable
 from albert_tf.data.tasks.similarity import Similarity
+from albert_tf.data.tasks.split import train_and_dev
 from albert_tf.data.tasks.tagging import Tagging
 
 _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
@@ -26,23 +28,32 @@ def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, 
 
 
 class TrainingData(NamedTuple):
-    """A task and the examples of a run, with a configuration that has the task's fields."""
+    """A task and the examples of a run.
+
+    Attributes:
+        config: a configuration with the fields that the task sets.
+        recipe: name of the hyperparameters in `albert_tf.recipes`.
+    """
 
     task: Task[Any, Any]
     train: Sequence[Any]
     dev: Sequence[Any]
     config: AlbertConfig
+    recipe: str
 
 
 def training_data(options: LabelledData, dev_fraction: float, seed: int) -> TrainingData:
-    """Reads and checks the data of a run without TensorFlow; parses each file once.
+    """Reads and checks the data of a run without TensorFlow, and parses each file once.
 
     Raises:
-        UserError: files, rows or labels are not usable.
+        UserError: files, rows, or labels can't be used.
     """
     task = task_of(options)
-    train, dev = task.train_and_dev(dev_fraction, seed)
+    train, dev = train_and_dev(task, dev_fraction, seed)
+    recipe = options.task
+    if isinstance(task, QuestionAnswering):
+        train, recipe = trainable(train), recipe_name(train)
     config = AlbertConfig(**task.config_fields(train))
     for examples in (train, dev):
         task.check(examples, config)
-    return TrainingData(task, train, dev, config)
+    return TrainingData(task, train, dev, config, recipe)

@@ -1,7 +1,7 @@
 """Pairs of texts with scores, and texts that belong together: STS-B, and files of your own."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, read_rows, row_numbers, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
+from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.choices import stacked
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.rows import Rows
@@ -24,7 +24,12 @@ FIRST: Final = ("sentence1", "anchor", "text")
 SECOND: Final = ("sentence2", "positive", "text_pair")
 NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
-SCORED, PAIRS, TRIPLETS = "pairs with scores", "pairs without scores", "triplets"
+# What each kind of file teaches a model.
+_KINDS: Final = {
+    "pairs with scores": "the cosine of a pair learns its score",
+    "pairs without scores": "a text learns to find its partner among those of its batch",
+    "triplets": "a text learns to find its partner among the other texts of its batch",
+}
 _BLOCK: Final = 1024  # examples that are compared with all others at a time
 
 
@@ -54,68 +59,37 @@ class Match(NamedTuple):
     best: str = ""
 
 
-class SimilarityColumns(NamedTuple):
-    """The columns of a file.
-
-    Attributes:
-        texts: two or three columns.
-        score: None for a file without scores.
-    """
-
-    texts: tuple[str, ...]
-    score: str | None
-
-    @property
-    def kind(self) -> str:
-        """Whether examples have scores, and otherwise how many texts."""
-        if self.score is not None:
-            return SCORED
-        return PAIRS if len(self.texts) == 2 else TRIPLETS
-
-
 class Similarity(Task[SimilarityExample, Match]):
-    """Vectors whose cosines are the scores, or by which texts that belong together find each other.
+    """Vectors for texts: their cosines match the scores, or texts find their partner by them.
 
-    The columns of the files decide which of the two.
+    The columns of the files decide which of the two. All labelled files must have the same kind of
+    columns as the first one, whose names are in `columns`.
     """
 
     model = "AlbertForSimilarity"
 
-    def train_and_dev(
-        self, dev_fraction: float, seed: int
-    ) -> tuple[list[SimilarityExample], list[SimilarityExample]]:
-        """Also says what is learned, and rejects a dev file with other columns than train's."""
-        (train,), (dev,) = self.files("train"), self.files("dev")
-        layout, other = (self._layout_of(path, labelled=True) for path in (train, dev))
-        if other.kind != layout.kind:
-            raise UserError(
-                f"All files of a data set must have the same columns. Received: {other.kind} in "
-                f"{dev}, {layout.kind} in {train}. Remove the column from one, or add it to the "
-                "other."
-            )
-        meaning = {
-            SCORED: "the cosine of a pair learns its score",
-            PAIRS: "a text learns to find its partner among those of its batch",
-            TRIPLETS: "a text learns to find its partner among the other texts of its batch",
-        }[layout.kind]
-        columns = ", ".join(filter(None, (*layout.texts, layout.score)))
-        warn_once(f"{train}: {layout.kind} ({columns}); {meaning}.")
-        return super().train_and_dev(dev_fraction, seed)
-
     def read(self, path: Path, labelled: bool = True) -> list[SimilarityExample]:
-        layout = self._layout_of(path, labelled)
+        columns = self._columns_of(path, labelled)
+        score = columns.get("score")
+        texts = [name for role, name in columns.items() if role != "score"]
+        if labelled:
+            self.columns = self.columns or columns
+            if columns.keys() != self.columns.keys():
+                raise UserError(
+                    "All files of a data set must have the same columns. Received: "
+                    f"{_kind(columns)} in {path}, {_kind(self.columns)} in train. Remove the "
+                    "column from one, or add it to the other."
+                )
 
         def example(row: Row) -> SimilarityExample:
-            texts = tuple(row.text(name, may_be_empty=not labelled) for name in layout.texts)
-            score = None if layout.score is None else _score(row, layout.score)
-            return SimilarityExample(texts, score, row.location)
+            found = tuple(row.text(name, may_be_empty=not labelled) for name in texts)
+            return SimilarityExample(found, _score(row, score) if score else None, row.location)
 
-        columns = [*layout.texts, layout.score]
         skip = self.options.skip_bad_rows if labelled else None
-        return read_rows(path, columns, example, skip, encoding=self.options.encoding)
+        return read_rows(path, [*texts, score], example, skip, encoding=self.options.encoding)
 
-    def _layout_of(self, path: Path, labelled: bool) -> SimilarityColumns:
-        """Chooses a file's columns from those of its first row and the options."""
+    def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
+        """Returns a file's columns by their role, from its first row and the options."""
         options = self.options
         rows = rows_of(path, (None,), options.encoding)
         if options.skip_bad_rows:
@@ -135,10 +109,10 @@ class Similarity(Task[SimilarityExample, Match]):
                 )
             return found
 
-        texts = [
-            column(options.text_column, FIRST, "text-column"),
-            column(options.text_pair_column, SECOND, "text-pair-column"),
-        ]
+        columns = {
+            "text": column(options.text_column, FIRST, "text-column"),
+            "text_pair": column(options.text_pair_column, SECOND, "text-pair-column"),
+        }
         negative = NEGATIVE if NEGATIVE in names else None
         score = options.label_column or next((name for name in SCORE if name in names), None)
         if negative is not None and score is not None:
@@ -146,10 +120,16 @@ class Similarity(Task[SimilarityExample, Match]):
                 "Examples must have scores, or texts that don't belong to the first one. Received: "
                 f"{path}, with the columns {score!r} and {negative!r}. Remove one of them."
             )
-        texts += [] if negative is None else [negative]
-        return SimilarityColumns(tuple(texts), score if labelled else None)
+        if negative is not None:
+            columns["negative"] = negative
+        if score is not None and labelled:
+            columns["score"] = score
+        return columns
 
     def config_fields(self, train: Sequence[SimilarityExample]) -> dict[str, Any]:
+        kind = _kind(self.columns)
+        columns = ", ".join(self.columns.values())
+        warn_once(f"{self.options.data}: {kind} ({columns}); {_KINDS[kind]}.")
         fields: dict[str, Any] = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
         if train[0].score is not None:
             if len({example.score for example in train}) == 1:
@@ -165,9 +145,6 @@ class Similarity(Task[SimilarityExample, Match]):
                 f"{len(train):,} examples of {self.options.data} that share their texts. Give more."
             )
         return {**fields, "thresholds": None}
-
-    def check(self, examples: Sequence[SimilarityExample], config: AlbertConfig) -> None:
-        """Does nothing: every encoder makes vectors."""
 
     def encode(
         self,
@@ -187,7 +164,7 @@ class Similarity(Task[SimilarityExample, Match]):
                 arrays[name].append(values)
         labels: dict[str, Sequence[Any]] = {}
         if self._is_scored(examples):
-            scale = _largest(examples)
+            scale = largest_score(examples)
             labels["labels"] = [(example.score or 0.0) / scale for example in examples]
         else:
             labels["groups"] = _groups(examples)
@@ -273,43 +250,22 @@ class Similarity(Task[SimilarityExample, Match]):
             file.write("index\tprediction\n")
             file.writelines(lines)
 
-    def grade(
-        self,
-        examples: Sequence[SimilarityExample],
-        predictions: Sequence[Match],
-        config: AlbertConfig,
-    ) -> list[GradedPrediction]:
-        scale = _largest(examples)
-        graded = []
-        for (texts, score, _), match in zip(examples, predictions, strict=True):
-            if score is None:
-                graded.append(
-                    GradedPrediction(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
-                )
-            else:
-                value = match.cosine * scale
-                distance = abs(value - score)
-                named = (f"{score:g}", f"{value:.3g}")
-                graded.append(GradedPrediction("\n".join(texts), *named, distance, distance == 0))
-        return graded
-
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts
 
-    def has_accuracy(self, config: AlbertConfig) -> bool:
-        return False
-
-    def columns(self) -> dict[str, str]:
-        (train,) = self.files("train")
-        layout = self._layout_of(train, labelled=True)
-        columns = dict(zip(("text", "text_pair", "negative"), layout.texts, strict=False))
-        return columns if layout.score is None else {**columns, "score": layout.score}
-
-    def groups(self, examples: Sequence[SimilarityExample]) -> Sequence[Any] | None:
-        """Returns the groups of texts that belong together, where several examples share one."""
+    def keys(self, examples: Sequence[SimilarityExample]) -> Keys:
+        """Returns the groups of texts that belong together if several examples share one."""
         groups = _groups(examples)
         is_shared = not self._is_scored(examples) and len(set(groups)) < len(groups)
-        return groups if is_shared else None
+        return Keys(groups=groups if is_shared else None)
+
+
+def _kind(columns: Mapping[str, str]) -> str:
+    """Returns a key of `_KINDS` for the columns of a file."""
+    with_scores, pairs, triplets = _KINDS
+    if "score" in columns:
+        return with_scores
+    return triplets if "negative" in columns else pairs
 
 
 def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
@@ -328,7 +284,7 @@ def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
     return [numbers.setdefault(root(example.texts[0]), len(numbers)) for example in examples]
 
 
-def _largest(examples: Sequence[SimilarityExample]) -> float:
+def largest_score(examples: Sequence[SimilarityExample]) -> float:
     """Returns the score of texts that mean the same: 1, or the largest one if that is larger."""
     return max(1.0, *(example.score or 0.0 for example in examples))
 

@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, check_ending, read_rows
-from albert_tf.data.tasks.base import GradedPrediction, Outputs, Task
+from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import IGNORED, Rows
 from albert_tf.data.text_files import warn_once
@@ -19,7 +19,6 @@ from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import (
     OUTSIDE,
     broken,
-    entities,
     entity_scores,
     parsed,
     unprefixed,
@@ -143,7 +142,7 @@ class Tagging(Task[Sentence, Tagged]):
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the scores of entities and words, and what `one_class` does for the words."""
-        expected = self._names(examples, config)
+        expected = self.tag_names(examples, config)
         predicted = [prediction.tags for prediction in predictions]
         scores = entity_scores(expected, predicted, config.labels)
         return scores | one_class(list(chain(*predicted)), list(chain(*expected)))
@@ -159,7 +158,7 @@ class Tagging(Task[Sentence, Tagged]):
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in zip(examples, predictions, strict=True):
                 words = [" ".join(word.split()) for word in example.words]
-                names = [] if example.tags is None else self._names([example], config)
+                names = [] if example.tags is None else self.tag_names([example], config)
                 for row in zip(words, *names, prediction.tags, strict=True):
                     file.write("\t".join(row) + "\n")
                 file.write("\n")
@@ -167,45 +166,8 @@ class Tagging(Task[Sentence, Tagged]):
     def texts(self, example: Sentence) -> Iterable[str]:
         return [" ".join(example.words)]
 
-    def labels(self, example: Sentence) -> Sequence[str]:
-        return tuple(map(str, example.tags or ()))
-
-    def grade(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
-    ) -> list[GradedPrediction]:
-        """Compares each sentence's entities, or its tags where they have no entities."""
-        known = parsed(config.labels)
-
-        def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
-            spans = entities(known[tag] for tag in tags)
-            return ", ".join(f"{' '.join(words[a:b])} ({name})" for name, a, b in spans)
-
-        return [
-            GradedPrediction(
-                " ".join(example.words),
-                entities_of(example.words, tags),
-                entities_of(example.words, prediction.tags),
-                min(prediction.probabilities),
-                tags == prediction.tags,
-            )
-            for example, tags, prediction in zip(
-                examples, self._names(examples, config), predictions, strict=True
-            )
-        ]
-
-    def pairs(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
-    ) -> list[tuple[str, str]]:
-        """Returns each word's kind of entity or "O", or its tag where they have no entities."""
-        known = {
-            label: (OUTSIDE if label == OUTSIDE else label if tag.kind == OUTSIDE else tag.kind)
-            for label, tag in parsed(config.labels).items()
-        }
-        return [
-            (known[tag], known[other])
-            for tags, prediction in zip(self._names(examples, config), predictions, strict=True)
-            for tag, other in zip(tags, prediction.tags, strict=True)
-        ]
+    def keys(self, examples: Sequence[Sentence]) -> Keys:
+        return Keys(labels=[tuple(map(str, example.tags or ())) for example in examples])
 
     def _labels(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[int]] | None:
         """Returns the number of each word's tag; errors are those of `check`."""
@@ -217,7 +179,8 @@ class Tagging(Task[Sentence, Tagged]):
             for example in examples
         ]
 
-    def _names(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[str]]:
+    def tag_names(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[str]]:
+        """Returns the name of each word's tag, for labelled sentences."""
         labels = self._labels(examples, config)
         assert labels is not None, "scores need labels"
         return [[config.labels[tag] for tag in tags] for tags in labels]

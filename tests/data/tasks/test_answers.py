@@ -7,8 +7,9 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.answers import Answers, QuestionAnswering
+from albert_tf.data.tasks.answers import Answers, QuestionAnswering, recipe_name
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
+from albert_tf.data.tasks.split import train_and_dev
 from albert_tf.errors import UserError
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
@@ -158,22 +159,8 @@ def test_scores_of_squad_2():
     assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
     assert scores["best_f1"] == scores["best_exact_match"] == 75.0
     assert scores["best_f1_threshold"] == 1.0
-    tuned = squad.fit_thresholds(examples, found)
-    assert tuned == {"thresholds": (1.0,)}
-    at_best = squad.scores(examples, found, HEAD.replace(**tuned))
+    at_best = squad.scores(examples, found, HEAD.replace(thresholds=(1.0,)))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
-    assert squad.fit_thresholds(examples[:2], found[:2]) == {}
-
-
-def test_what_people_read():
-    examples = [question("books"), NONE]
-    best = [{"answer": "books", "score": 2.0}, {"answer": "hill", "score": 1.0}]
-    right, wrong = task().grade(examples, [Answers(best, -1.0), Answers(best, -3.0)], HEAD)
-    assert right[:3] == (f"what was sold?\n{CONTEXT}", "books", "books") and right.is_right
-    assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
-    assert wrong[1:3] == ("", "books") and not wrong.is_right
-    (none,) = task().grade([NONE], [Answers(best, 3.0)], HEAD)
-    assert none[2:] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
 
 
 def test_files_of_predictions(tmp_path):
@@ -201,7 +188,7 @@ def test_files_of_predictions(tmp_path):
 def test_the_head_and_the_recipe(examples, head, expected, recipe):
     fields = task(head=head).config_fields(examples)
     assert fields == {"answerability": expected, "thresholds": None}
-    assert task(head=head).recipe_name(examples) == recipe
+    assert recipe_name(examples) == recipe
 
 
 def written(path, *articles):
@@ -219,7 +206,7 @@ def test_files_of_a_folder(tmp_path):
         task(tmp_path).files("train")
     written(tmp_path / "train-v1.1.json", ["a"], ["b"])
     written(tmp_path / "dev-v1.1.json", ["c"])
-    train, dev = task(tmp_path).train_and_dev(0.5, 1)
+    train, dev = train_and_dev(task(tmp_path), 0.5, 1)
     assert [each.id for each in (*train, *dev)] == ["a", "b", "c"]
     written(tmp_path / "train-v2.0.json", ["a"])
     with pytest.raises(UserError, match="Received: dev-v1.1.json, train-v1.1.json, train-v2.0"):
@@ -229,12 +216,12 @@ def test_files_of_a_folder(tmp_path):
 def test_a_single_file_is_split_by_article(tmp_path):
     path = tmp_path / "all.json"
     written(path, *([f"{article}.{number}" for number in range(3)] for article in range(7)))
-    train, dev = task(path).train_and_dev(0.3, 1)
+    train, dev = train_and_dev(task(path), 0.3, 1)
     assert len(train) + len(dev) == 21 and len(dev) == 9
     assert not {each.article for each in train} & {each.article for each in dev}
     written(tmp_path / "one.json", ["a"])
     with pytest.raises(UserError, match="one.json can't be split .*1 examples in 1 documents, 0"):
-        task(tmp_path / "one.json").train_and_dev(0.1, 1)
+        train_and_dev(task(tmp_path / "one.json"), 0.1, 1)
 
 
 def test_questions_about_one_context_stay_together(tmp_path):
@@ -245,7 +232,7 @@ def test_questions_about_one_context_stay_together(tmp_path):
     rows = [{"question": asked, "context": text, "answers": answers} for text, asked in questions]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    train, dev = task(path).train_and_dev(0.3, 1)
+    train, dev = train_and_dev(task(path), 0.3, 1)
     assert len(dev) == 4 and {each.context for each in dev}.isdisjoint(
         each.context for each in train
     )

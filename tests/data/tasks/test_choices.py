@@ -7,6 +7,7 @@ import pytest
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.choices import MAX_CHOICE_LENGTH, Choices, choice_rows
+from albert_tf.data.tasks.split import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}
@@ -42,7 +43,7 @@ def race(tmp_path):
 
 
 def test_race(race):
-    train, dev = task(race, "race").train_and_dev(0.1, 1)
+    train, dev = train_and_dev(task(race, "race"), 0.1, 1)
     names = ["middle1.txt-0", "middle1.txt-1", "high2.txt-0", "high2.txt-1"]
     assert [each.id for each in train] == names
     assert [each.part for each in dev] == ["middle", "middle", "high", "high"]
@@ -73,7 +74,7 @@ def test_race_in_rows_as_on_the_hub(tmp_path):
 
 def test_swag(tmp_path):
     (tmp_path / "val.csv").write_text(SWAG)
-    (example,) = task(tmp_path, "swag").examples("dev")
+    (example,) = read_split(task(tmp_path, "swag"), "dev")
     choices = ("rises.", "barks.", "flies.", "rains.")
     assert example[:5] == ("She sits.", "She", choices, 2, "")
 
@@ -128,7 +129,7 @@ def test_ids(tmp_path):
 
 def test_questions_of_an_article_are_not_split(tmp_path):
     rows = [{**ROW, "context": f"Passage {number // 4}."} for number in range(40)]
-    train, dev = task(write(tmp_path / "a.jsonl", *rows)).train_and_dev(0.2, 1)
+    train, dev = train_and_dev(task(write(tmp_path / "a.jsonl", *rows)), 0.2, 1)
     assert len(dev) == 8
     assert not {each.context for each in train} & {each.context for each in dev}
 
@@ -173,7 +174,7 @@ def test_long_texts(tiny_tokenizer, length, caplog):
 
 def test_scores_by_part(tmp_path):
     given = task(write(tmp_path / "a.jsonl", ROW, ROW, ROW))
-    parts = zip(given.examples("dev"), ("easy", "hard", "easy"), strict=True)
+    parts = zip(read_split(given, "dev"), ("easy", "hard", "easy"), strict=True)
     examples = [example._replace(part=part) for example, part in parts]
     logits = [[2.0, 1.0, -1e4], [0.0, 1.0, -1e4], [0.0, 0.5, 9.0]]  # with padding
     outputs = [{"logits": np.array(row, "float32")} for row in logits]
@@ -186,7 +187,7 @@ def test_scores_by_part(tmp_path):
     assert given.scores(examples, even, None)["one_class"] == 1.0
 
 
-def test_predictions_are_written_and_judged(tmp_path):
+def test_predictions_are_written(tmp_path):
     path = write(tmp_path / "a.jsonl", {**ROW, "id": "q1"}, {**ROW, "question": None})
     examples = task(path).read(path)
     predictions = [np.array([0.25, 0.75]), np.array([0.875, 0.125])]
@@ -196,7 +197,3 @@ def test_predictions_are_written_and_judged(tmp_path):
         {"id": "q1", "chosen": 1, "probabilities": [0.25, 0.75]},
         {"place": f"{path}, line 2", "chosen": 0, "probabilities": [0.875, 0.125]},
     ]
-    wrong, right = task(path).grade(examples, predictions, None)
-    text = "She rang.\nWhy.\n- It is late.\n- Bread."
-    assert wrong == (text, "It is late.", "Bread.", 0.75, False)
-    assert right.is_right and right.text == "She rang.\n- It is late.\n- Bread."

@@ -7,9 +7,10 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import GradedPrediction, find_file
+from albert_tf.data.tasks.base import find_file
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 
 PAIRS = "index\tsentence1\tsentence2"
@@ -42,7 +43,7 @@ def numbers(task, examples, **fields):
 def test_every_glue_layout(tmp_path, name, content, label):
     (tmp_path / GLUE[name].parts[0].dev[0]).write_text(content + "\n")
     glue = task(name, tmp_path)
-    (example,) = glue.examples("dev")
+    (example,) = read_split(glue, "dev")
     pair = {"cola": None, "sst2": None, "mrpc": 'B "C.'}.get(name, "B.")
     assert (example.text, example.text_pair) == ("A.", pair)
     assert numbers(glue, [example]) == [label]
@@ -50,7 +51,7 @@ def test_every_glue_layout(tmp_path, name, content, label):
 
 def submitted(glue, folder, chosen, **fields):
     """Returns the lines of each file that is written if the outputs are `chosen`."""
-    examples = glue.examples("test", labelled=False)
+    examples = read_split(glue, "test", labelled=False)
     config = AlbertConfig(**{**glue.config_fields([]), **fields})
     glue.check(examples, config)
     found = [np.array(row) for row in chosen[: len(examples)]]
@@ -108,13 +109,13 @@ def mnli_files(folder):
 
 def test_mnli_is_scored_by_part(tmp_path):
     mnli = task("mnli", mnli_files(tmp_path))
-    examples = mnli.examples("dev")
+    examples = read_split(mnli, "dev")
     assert [example.part for example in examples] == ["", "", "mismatched", "ax", "ax"]
     config = AlbertConfig(**mnli.config_fields([]))
     found = [np.eye(3)[label] for label in (1, 0, 1, 0, 1)]
     scores = mnli.scores(examples, found, config)
     assert scores == {"accuracy": 0.5, "mismatched_accuracy": 1.0, "ax_matthews": 1.0}
-    alone = task("mnli", mnli.options.data / "dev_mismatched.tsv").examples("dev")
+    alone = read_split(task("mnli", mnli.options.data / "dev_mismatched.tsv"), "dev")
     assert [example.part for example in alone] == ["mismatched"]
 
 
@@ -126,18 +127,6 @@ def test_mnli_is_submitted_by_part(tmp_path):
         "MNLI-mm.tsv": ["index\tprediction", "0\tcontradiction"],
         "AX.tsv": ["index\tprediction", "0\tneutral", "1\tentailment"],
     }
-
-
-def test_a_single_file_is_split_by_label(tmp_path):
-    path = tmp_path / "all.tsv"
-    rows = [f"text {number}\t{'rare' if number % 5 == 0 else 'common'}" for number in range(100)]
-    path.write_text("text\tlabel\n" + "\n".join(rows))
-    train, dev = task("classify", path).train_and_dev(0.2, 3)
-    assert (len(train), len(dev)) == (80, 20)
-    assert [example.label for example in dev].count("rare") == 4
-    assert not set(train) & set(dev)
-    assert task("classify", path).train_and_dev(0.2, 3) == (train, dev)
-    assert task("classify", path).train_and_dev(0.2, 4)[1] != dev
 
 
 def test_labels_of_a_new_model():
@@ -193,9 +182,9 @@ def test_files_of_a_folder(tmp_path):
 def test_a_pipe_in_the_place_of_examples(tmp_path):
     os.mkfifo(tmp_path / "train.tsv")
     with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
-        task("classify", tmp_path).examples("train")
+        read_split(task("classify", tmp_path), "train")
     with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
-        task("classify", tmp_path / "train.tsv").examples("train")
+        read_split(task("classify", tmp_path / "train.tsv"), "train")
 
 
 MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
@@ -241,31 +230,6 @@ def test_rows_have_a_class_and_at_most_max_length_pieces(tiny_tokenizer):
     assert [int(label) for label in rows.labels["labels"]] == [1, 0] * 4
 
 
-def test_classes_are_judged():
-    mrpc = task("mrpc")
-    examples = [Example("a", "b", "1"), Example("c", "d", "0")]
-    config = AlbertConfig(**mrpc.config_fields(examples))
-    found = [np.array([0.25, 0.75]), np.array([0.375, 0.625])]
-    assert mrpc.grade(examples, found, config) == [
-        GradedPrediction("a\nb", "equivalent", "equivalent", 0.75, True),
-        GradedPrediction("c\nd", "not_equivalent", "equivalent", 0.625, False),
-    ]
-    expected = [("equivalent", "equivalent"), ("not_equivalent", "equivalent")]
-    assert mrpc.pairs(examples, found, config) == expected
-
-
-def test_numbers_are_judged_by_their_distance():
-    stars = task("classify", regression=True)
-    examples = [Example("a", None, "4"), Example("b", None, "2.5")]
-    config = AlbertConfig(**stars.config_fields(examples))
-    found = [np.array([3.5]), np.array([2.5])]
-    assert stars.grade(examples, found, config) == [
-        GradedPrediction("a", "4", "3.5", 0.5, False),
-        GradedPrediction("b", "2.5", "2.5", 0.0, True),
-    ]
-    assert stars.pairs(examples, found, config) == []
-
-
 @pytest.mark.parametrize(
     "names", [("not_equivalent", "equivalent"), ("equivalent", "not_equivalent")]
 )
@@ -294,33 +258,6 @@ def test_the_order_of_numbers_as_labels(labels, expected):
     """It is the same in every process: sets of texts have another order in each."""
     examples = [Example("a", None, label) for label in labels]
     assert list(task("classify").config_fields(examples)["id2label"].values()) == expected
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_a_split_without_dev_is_refused(tmp_path, seed):
-    path = tmp_path / "all.csv"
-    path.write_text("text,label\n" + "".join(f"a {row},{row // 2}\n" for row in range(4)))
-    try:
-        _, dev = task("classify", path).train_and_dev(0.1, seed)
-    except UserError as error:
-        assert "train and dev need an example each" in str(error)
-    else:
-        assert dev
-
-
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("several", [False, True])
-def test_a_label_that_occurs_once_is_learned(tmp_path, seed, several):
-    labels = ["rare", *["b,c"] * 2, *["a"] * 20] if several else ["rare", "b", "b", *["a"] * 20]
-    lines = (f"text {row}\t{label}\n" for row, label in enumerate(labels))
-    path = tmp_path / "all.tsv"
-    path.write_text("text\tlabel\n" + "".join(lines))
-    classify = task("classify", path, multi_label=several)
-    train, dev = classify.train_and_dev(0.1, seed)
-    assert len(train) + len(dev) == 23 and dev
-    learned = {name for each in train for name in classify.labels(each)}
-    assert learned == {"rare", "a", "b", *("c" * several)}
-    classify.check(dev, AlbertConfig(**classify.config_fields(train)))
 
 
 def test_a_baseline_learns():

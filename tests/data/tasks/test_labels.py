@@ -1,5 +1,4 @@
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from albert_tf.data.readers import Example
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.registry import task_of, training_data
+from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 from albert_tf.evaluation.metrics import evaluate_labels
 
@@ -52,7 +52,7 @@ def config(**changes):
 def test_lists_and_separators(tmp_path, name, rows, separator):
     """A separator divides texts, and not the labels of a list."""
     (tmp_path / name).write_text(rows)
-    found = task(tmp_path / name, label_separator=separator).examples("train")
+    found = read_split(task(tmp_path / name, label_separator=separator), "train")
     assert [example.label for example in found] == [("warm", "sad"), (), ("long",)]
 
 
@@ -70,7 +70,7 @@ def test_lists_and_separators(tmp_path, name, rows, separator):
 def test_bad_labels(tmp_path, name, row, message):
     (tmp_path / name).write_text(row)
     with pytest.raises(UserError, match=message):
-        task(tmp_path / name).examples("train")
+        read_split(task(tmp_path / name), "train")
 
 
 @pytest.mark.parametrize("separator", [";", "|", "/"])
@@ -83,9 +83,9 @@ def test_labels_with_another_separator(tmp_path, separator):
     with pytest.raises(UserError, match=message):
         training_data(task(path).options, 0.5, 1)
     one = task(path, label_separator=separator)
-    assert len(one.config_fields(one.examples("train"))["id2label"]) == 3
+    assert len(one.config_fields(read_split(one, "train"))["id2label"]) == 3
     path.write_text("".join(["text,label\n", *rows, 'a,"x/y,z"\n']))  # names may have it
-    assert len(task(path).config_fields(task(path).examples("train"))["id2label"]) == 6
+    assert len(task(path).config_fields(read_split(task(path), "train"))["id2label"]) == 6
 
 
 def test_a_list_is_no_label_of_a_single_class(tmp_path):
@@ -94,15 +94,7 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
     one = task_of(LabelledData(task="classify", data=path))
     message = "must be one label. Received: .*'x', 'y'.*, .*line 3. For several .*--multi-label"
     with pytest.raises(UserError, match=message):
-        one.examples("train")
-
-
-def test_a_table_too_small_to_be_divided(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\na,x\nb,y\nc,z\n")
-    message = "need an example each.* Received: 3 examples, 3 with labels that occur once"
-    with pytest.raises(UserError, match=message):
-        task(path).train_and_dev(0.1, 1)
+        read_split(one, "train")
 
 
 def test_labels_of_the_model():
@@ -143,13 +135,8 @@ def test_scores_by_hand():
     assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
     assert scores["macro_f1"] == pytest.approx((4 / 5 + 2 / 3 + 0) / 3)
     assert scores["mean_average_precision"] == pytest.approx(1)
-    chosen = config(**task().fit_thresholds(given, found))
-    assert chosen.thresholds == pytest.approx((0.65, 0.35, 0.5))
+    chosen = config(thresholds=(0.65, 0.35, 0.5))
     assert task().scores(given, found, chosen)["micro_f1"] == 1
-    graded = task().grade(given, found, chosen)
-    assert [each.is_right for each in graded] == [True] * 4
-    assert (graded[2].expected, graded[3].predicted) == ("long, sad", "no label")
-    assert graded[0].confidence == pytest.approx(0.8)
 
 
 @pytest.mark.filterwarnings("error")
@@ -159,7 +146,6 @@ def test_the_same_labels_for_all_texts_are_said(probability):
     assert task().scores(examples(("long",), ()), found, config())[ONE_CLASS] == 1
     scores = task().scores(examples((), ()), found, config())  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
-    assert task().fit_thresholds(examples(()), found[:1]) == {"thresholds": (0.5, 0.5, 0.5)}
 
 
 def test_written_predictions(tmp_path):
@@ -167,14 +153,3 @@ def test_written_predictions(tmp_path):
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
-
-
-def test_a_single_file_is_split_by_sets_of_labels(tmp_path):
-    sets = [["sad"], ["sad", "warm"], [], ["sad"]]
-    rows = [json.dumps({"text": str(row), "label": sets[row % 4]}) for row in range(80)]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(rows))
-    train, dev = task(path).train_and_dev(0.1, 1)
-    assert Counter(each.label for each in dev) == {("sad", "warm"): 2, ("sad",): 4, (): 2}
-    assert len(train) == 72
-    assert len(task(path).train_and_dev(0.025, 1)[1]) == 2, "fewer examples than sets"

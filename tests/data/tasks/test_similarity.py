@@ -7,6 +7,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of, training_data
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
+from albert_tf.data.tasks.split import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 GLUE_ROWS = "index\tsentence1\tsentence2\tscore\n0\tA man.\tA boy.\t2.5\n1\tA cat.\tOne cat.\t5.0\n"
@@ -41,12 +42,12 @@ def test_sts_b_as_it_comes(tmp_path):
     (tmp_path / "train.tsv").write_text(GLUE_ROWS)
     (tmp_path / "test.tsv").write_text("index\tsentence1\tsentence2\n0\tA man.\t\n")
     made = task(tmp_path)
-    one, other = made.examples("train")
+    one, other = read_split(made, "train")
     assert one[:2] == (("A man.", "A boy."), 2.5)
     assert other[:2] == (("A cat.", "One cat."), 5.0)
     assert made.config_fields([one, other])["problem_type"] == "regression"
-    assert made.columns() == {"text": "sentence1", "text_pair": "sentence2", "score": "score"}
-    (test,) = made.examples("test", labelled=False)
+    assert made.columns == {"text": "sentence1", "text_pair": "sentence2", "score": "score"}
+    (test,) = read_split(made, "test", labelled=False)
     assert test[:2] == (("A man.", ""), None)
 
 
@@ -178,7 +179,7 @@ def test_vectors_that_are_all_alike_rank_no_text_first(pairs):
     assert all(match.rank > 1 for match in made.predictions(examples, None, same, None))
 
 
-def test_scores_and_reports_of_scores(tmp_path):
+def test_scores_of_scores(tmp_path):
     made, config = task(tmp_path), AlbertConfig()
     labels, cosines = (0.0, 2.0, 4.0, 5.0), (0.1, 0.3, 0.2, 0.9)
     examples = [SimilarityExample(("a", "b"), label) for label in labels]
@@ -187,24 +188,22 @@ def test_scores_and_reports_of_scores(tmp_path):
     assert list(scores) == ["spearman", "pearson"]
     assert scores["spearman"] == pytest.approx(0.8)
     assert scores["pearson"] == pytest.approx(np.corrcoef(labels, cosines)[0, 1], abs=1e-6)
-    assert made.grade(examples, matches, config)[2] == ("a\nb", "4", "1", 3.0, False)
     made.write(tmp_path, examples, matches, config)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     assert lines[:2] == ["index\tprediction", "0\t0.100000"]
 
 
-def test_scores_and_reports_of_partners(pairs):
+def test_scores_of_partners(pairs):
     made, config = task(pairs), AlbertConfig()
     examples = made.read(pairs)
     matches = [Match(0.5, rank, f"best {rank}") for rank in (1, 2, 4, 1, 1)]
     scores = made.scores(examples, matches, config)
     assert scores == {"accuracy": pytest.approx(0.6), "mrr": pytest.approx(3.75 / 5)}
-    assert made.grade(examples, matches, config)[1] == ("b", "B", "best 2", 0.5, False)
 
 
 def test_parts_of_a_single_file_share_no_text(tmp_path):
     rows = [(f"{n // 4}", f"text {n}") for n in range(40)]
     path = write(tmp_path / "d.jsonl", *rows)
-    train, dev = task(path).train_and_dev(0.2, 5)
+    train, dev = train_and_dev(task(path), 0.2, 5)
     anchors = [{example.texts[0] for example in part} for part in (train, dev)]
     assert anchors[0] and anchors[1] and not anchors[0] & anchors[1]

@@ -1,0 +1,95 @@
+"""The examples of a split: files of their own, or a part of a single file."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from albert_tf.data.tasks.base import Keys, Task
+from albert_tf.errors import UserError
+
+
+def read_split(task: Task[Any, Any], split: str, labelled: bool = True) -> list[Any]:
+    """Reads the examples of "train", "dev", or "test"; see `Task.read`."""
+    return [example for path in task.files(split) for example in task.read(path, labelled)]
+
+
+def train_and_dev(
+    task: Task[Any, Any], dev_fraction: float, seed: int
+) -> tuple[list[Any], list[Any]]:
+    """Reads the examples to train on and those to evaluate on.
+
+    A folder and a data set on the hub have files for each. A single file is split.
+
+    Raises:
+        UserError: the data can't be read or split, or nothing can be learned from them.
+    """
+    data = task.options.data
+    if not data.is_file():
+        return read_split(task, "train"), read_split(task, "dev")
+    examples = task.read(data)
+    task.config_fields(examples)  # raises a more specific error than a failed split
+    keys = task.keys(examples)
+    try:
+        train, dev = split_rows(keys, len(examples), dev_fraction, seed)
+    except ValueError as error:
+        of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} documents"
+        once = len(_with_rare_labels(keys.labels or ()))
+        raise UserError(
+            f"{data} can't be split with dev_fraction={dev_fraction}. train and dev need at least "
+            f"one example each, with labels that occur twice. Received: {len(examples)} "
+            f"examples{of_groups}, {once} with labels that occur once. Add examples, or use a "
+            "folder with files for train and dev."
+        ) from error
+    return [examples[row] for row in train], [examples[row] for row in dev]
+
+
+def split_rows(
+    keys: Keys, count: int, dev_fraction: float, seed: int
+) -> tuple[list[int], list[int]]:
+    """Returns the rows of train and dev; every label of dev is also in train.
+
+    Args:
+        keys: what decides the side of each row.
+        count: number of rows.
+        dev_fraction: share of dev, of the rows or of the groups.
+        seed: seed of the choice.
+    Raises:
+        ValueError: one side would be empty.
+    """
+    from sklearn import model_selection  # takes seconds to import
+
+    if keys.groups is not None:
+        splitter = model_selection.GroupShuffleSplit(1, test_size=dev_fraction, random_state=seed)
+        ((train, dev),) = splitter.split(range(count), groups=keys.groups)
+        return list(train), list(dev)
+    labels = keys.labels or [()] * count
+    rare = _with_rare_labels(labels)  # a label that occurs once has to be learned
+    others = sorted({*range(count)} - {*rare})
+    dev_count = max(1, round(dev_fraction * len(others)))
+    train, dev = model_selection.train_test_split(
+        others,
+        test_size=dev_count,
+        random_state=seed,
+        stratify=_strata(keys, others, dev_count),
+    )
+    learned = {name for row in (*train, *rare) for name in labels[row]}
+    unseen = [row for row in dev if not learned.issuperset(labels[row])]
+    if len(unseen) == len(dev):
+        raise ValueError("dev has only labels that train lacks")
+    return [*train, *rare, *unseen], [row for row in dev if learned.issuperset(labels[row])]
+
+
+def _with_rare_labels(labels: Sequence[Sequence[str]]) -> list[int]:
+    """Returns the rows with a label that occurs once."""
+    counts = Counter(chain(*labels))
+    return [row for row, names in enumerate(labels) if any(counts[name] < 2 for name in names)]
+
+
+def _strata(keys: Keys, rows: Sequence[int], dev_count: int) -> list[str] | None:
+    """Returns the strata of rows, or None if dev can't contain one of each."""
+    if keys.strata is None or not rows:
+        return None
+    strata = [str(keys.strata[row]) for row in rows]  # scikit-learn rejects unequal tuples
+    counts = Counter(strata)
+    return strata if min(counts.values()) > 1 and len(counts) <= dev_count else None

@@ -1,0 +1,88 @@
+"""Pictures of a run: a confusion matrix, and curves."""
+
+import contextlib
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+_MOST_CLASSES: Final = 30  # more can't be read
+_MOST_NUMBERED: Final = 12  # classes whose cells have room for numbers
+
+
+def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
+    """Writes a confusion matrix as a PNG.
+
+    If there are more than `_MOST_CLASSES` classes, it shows those that are missed most often.
+
+    Args:
+        pairs: expected and predicted class of each example.
+        path: the file to write.
+    """
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    expected, predicted = zip(*pairs, strict=True)
+    names = sorted({*expected, *predicted})
+    if len(names) > _MOST_CLASSES:
+        missed = Counter(name for name, other in pairs if name != other)
+        names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
+    is_numbered = len(names) <= _MOST_NUMBERED
+    side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
+    with _drawn(path, side + 0.6, side) as figure:
+        ConfusionMatrixDisplay.from_predictions(
+            *(expected, predicted),
+            labels=names,
+            display_labels=[name.replace("$", r"\$") for name in names],
+            normalize="true",
+            include_values=is_numbered,
+            values_format=".0%",
+            xticks_rotation="vertical",
+            cmap="Blues",
+            ax=figure.subplots(),
+        )
+
+
+def plot_curves(
+    history: Sequence[Mapping[str, float]],
+    evaluation: Sequence[Mapping[str, float]],
+    names: Sequence[str],
+    path: Path,
+    best: int | None = None,
+) -> None:
+    """Writes curves of metrics over steps as a PNG.
+
+    Args:
+        history, evaluation: points of the training and of the evaluation, each with its `step`.
+        names: metrics to show; those that no point contains are left out.
+        path: the file to write.
+        best: step of the best version, which a line marks.
+    """
+    there = {name for point in (*history, *evaluation) for name in point}
+    shown = [name for name in names if name in there]
+    with _drawn(path, 4.5 * len(shown), 3.5) as figure:
+        for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+            for points, label, colour in (
+                (history, "training", "tab:blue"),
+                (evaluation, "evaluation", "tab:orange"),
+            ):
+                line = [(point["step"], point[name]) for point in points if name in point]
+                if line:
+                    axes.plot(*zip(*line, strict=True), ".-", color=colour, label=label)
+            if best is not None:
+                axes.axvline(best, color="tab:gray", ls=":", label="best version")
+            axes.set_title(name.replace("_", " "), parse_math=False)
+            axes.set_xlabel("step")
+            axes.legend()
+
+
+@contextlib.contextmanager
+def _drawn(path: Path, width: float, height: float) -> Iterator[Any]:
+    """Yields an empty figure, sized in inches, and writes it as a PNG with reproducible bytes."""
+    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    yield figure
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
+        figure.savefig(path, format="png", dpi=150)
