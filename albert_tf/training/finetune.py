@@ -11,7 +11,7 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from albert_tf import models
+from albert_tf import bfloat16, models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.config import AlbertConfig, is_size
 from albert_tf.data.pipeline import Batches, Share, steps_per_epoch
@@ -70,6 +70,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
 def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
     """Does what `finetune` does, with examples that are already parsed."""
+    bfloat16.suggest(bfloat16.STEP, options.dtype_policy)
     with distribution.on_devices(options) as strategy:
         report = _train(options, data, strategy)
     if report["best"].get(ONE_CLASS):

@@ -9,6 +9,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
+from albert_tf import bfloat16
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
     evaluation_batches,
@@ -59,6 +60,7 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
         UserError: data, model or output are not usable; the loss is not finite or diverges.
         Interrupted: SIGINT or SIGTERM came; the same call resumes.
     """
+    bfloat16.suggest(bfloat16.STEP, options.dtype_policy)
     with distribution.on_devices(options) as strategy:
         return _train(options, strategy)
 
