@@ -112,7 +112,7 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not _use_custom_gradient(training):
-            return _layer_normalization(inputs, self.gamma, self.beta, self.epsilon)
+            return inference_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         # Copies, because TensorFlow allows no variables inside.
         normalized = ops.custom_gradient(self._normalized)
         return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
@@ -135,32 +135,20 @@ class LayerNorm(keras.layers.LayerNormalization):
                 ops.sum(upstream, rows),
             )
 
-        return _layer_normalization(x, gamma, beta, self.epsilon), gradient
+        return ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon), gradient
 
 
-def _layer_normalization(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Normalizes the last axis, with statistics in float32."""
-    if keras.backend.standardize_dtype(x.dtype) == "bfloat16" and _uses_only_cpus():
-        return _as_batch_norm(x, gamma, beta, epsilon)
-    return ops.layer_normalization(x, gamma, beta, -1, epsilon)
+def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+    """Normalizes the last axis in the form that is fastest without a gradient.
 
-
-def _uses_only_cpus() -> bool:
-    """Returns whether TensorFlow is the backend and found no device other than CPUs."""
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
-
-
-def _as_batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Computes a layer norm as a batch norm with one channel per row.
-
-    TensorFlow's graph optimizer replaces this pattern with oneDNN's layer norm (`FindMklLayerNorm`
-    in `remapper.cc`), which reads and writes bfloat16 and keeps its statistics in float32. It takes
-    a third of the time of `ops.layer_normalization` (benchmarks/NOTES.md).
+    In TensorFlow graphs for CPUs, bfloat16 rows are normalized as the channels of a batch norm. If
+    their number is unknown, TensorFlow's graph optimizer replaces this pattern with oneDNN's layer
+    norm (`FindMklLayerNorm` in `remapper.cc`), which keeps its statistics in float32 as well, in a
+    fifth of the time (benchmarks/NOTES.md). With a known number it would not be replaced.
     """
+    is_static = None not in x.shape[:-1]
+    if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():
+        return ops.layer_normalization(x, gamma, beta, -1, epsilon)
     import tensorflow as tf
 
     width = x.shape[-1]
@@ -179,6 +167,15 @@ def _as_batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Te
     # The optimizer sorts the inputs of an op by name: `Reshape` has to come before `gamma`.
     gamma, beta = tf.cast(gamma, x.dtype, "gamma"), tf.cast(beta, x.dtype, "beta")
     return tf.reshape(normalized, tf.shape(x)) * gamma + beta
+
+
+def _uses_only_cpus() -> bool:
+    """Returns whether TensorFlow is the backend and found no device other than CPUs."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
 
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
