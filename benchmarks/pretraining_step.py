@@ -11,7 +11,8 @@ computes logits at the masked positions only, as the original does; transformers
 them at every position, as "albert-all" does here. "-xla" compiles with XLA, which JAX always does;
 "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`; "torch-compiled" is
 `torch.compile` of the same model. With --forward a step is the forward pass and its losses alone.
-`--clock process_time` measures the time of all processors, which other programs disturb less.
+`--clock process_time` measures processor time, which other programs disturb less; "of peak" then
+does not apply.
 
 "of peak" is the rate of the matrix products, relative to one product of two square matrices in the
 same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
