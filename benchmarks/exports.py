@@ -14,12 +14,14 @@ precisions: .tflite files that `albert-tf export` doesn't write. "full int8" has
     bits too, calibrated with four rows, unrolled, because a loop ends the calibrating process; "4
     bits" needs `pip install ai-edge-quantizer`. Then predictions of `small`, whose weights Keras
     rounds to few bits: words behind masks in reviews. "Alike" is the share that stays.
-serving: what a server on processors can run.
+serving: what a server on processors can run: SavedModels in float32 and bfloat16, and OpenVINO with
+    the float32 file, in float32 ("f32") and in its default precision, which is bfloat16 where the
+    processor supports it. Needs `pip install openvino`.
 
 Each file runs in fresh processes, in turns, on one thread, by LiteRT or, for a SavedModel, by
-TensorFlow. Figures are medians: milliseconds of the processor; MB of the peak above the memory
-before loading, and the part that isn't pages of files, which the system may drop. The difference is
-the largest of a logit from Keras'.
+TensorFlow or OpenVINO. Figures are medians: milliseconds of the processor; MB of the peak above the
+memory before loading, and the part that isn't pages of files, which the system may drop. The
+difference is the largest of a logit from Keras'.
 """
 
 import sys
@@ -32,7 +34,7 @@ import numpy as np
 
 from benchmarks import harness, runners
 
-PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer")
+PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "openvino")
 BLOCK = 32  # weights of one scale, as in ai-edge-quantizer's blocks
 # Bits of the products' weights, whether in blocks, and bits of the word embeddings.
 ROUNDED = ((8, False, 8), (4, False, 32), (4, False, 8), (4, False, 4), (4, True, 8), (4, True, 4))
@@ -149,6 +151,11 @@ def serving(model, folder, options):
             shape = (rows, options.padded, options.padded)
             name = (f"SavedModel, {precision}", f"{rows} × {options.padded}")
             yield name, Case(path, shape, "tensorflow")
+    for hint in ("f32", ""):
+        for rows in (1, 8):
+            shape = (rows, options.padded, options.padded)
+            name = (f"OpenVINO, {hint or 'default'}", f"{rows} × {options.padded}")
+            yield name, Case(folder / "float32", shape, "openvino", hint)
 
 
 def draw(shape, config, seed=1):

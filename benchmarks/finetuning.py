@@ -1,6 +1,7 @@
-"""Fine-tuning beside transformers on torch: scores, and examples per second end to end.
+"""Fine-tuning next to transformers on torch: scores, and examples per second end to end.
 
     python -m benchmarks.finetuning --task rte --data RTE --model small [--rounds 3]
+    python -m benchmarks.finetuning --precisions --task rte --data RTE --model small
 
 Both sides start with the same weights and see the same tokens, batch size, learning rates and
 epochs, and both put examples of similar length into a batch. Each run is a process of its own; the
@@ -8,6 +9,7 @@ sides take turns, once for each of --rounds seeds. The time is a run's without i
 tokenizing, training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both
 sides; checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too;
 with `--dtype-policy mixed_bfloat16` both sides train in it. Needs `pip install 'albert_tf[peers]'`.
+With `--precisions` the sides are float32 and mixed_bfloat16, both in albert_tf.
 """
 
 import itertools
@@ -22,6 +24,7 @@ from albert_tf.training.options import FinetuningOptions
 from benchmarks import harness
 
 PACKAGES = ("tensorflow", "keras", "torch", "transformers", "accelerate")
+PRECISIONS = ("mixed_bfloat16", "float32")
 
 
 def ours(options):
@@ -130,6 +133,7 @@ def theirs(options):
 def parsed(arguments):
     """Returns the script's options, and those of fine-tuning."""
     parser = harness.parser(__doc__)
+    parser.add_argument("--precisions", action="store_true", help="float32 next to mixed_bfloat16")
     add_options(parser, FinetuningOptions)
     given = parser.parse_args(arguments)
     given.output = getattr(given, "output", Path("unused"))
@@ -137,18 +141,21 @@ def parsed(arguments):
 
 
 def measure(side, arguments, seed):
-    """Returns score, and examples per second, of one run."""
+    """Returns the score and the examples per second of one run."""
     with tempfile.TemporaryDirectory() as folder:
         given = [*arguments, "--seed", str(seed), "--output", f"{folder}/model"]
+        if side in PRECISIONS:
+            given += ["--dtype-policy", side]
         _, options = parsed(given)
-        score, examples, seconds = {"albert_tf": ours, "transformers": theirs}[side](options)
+        score, examples, seconds = (theirs if side == "transformers" else ours)(options)
     return {"score": score, "rate": examples / seconds}
 
 
 def main():
     given, options = parsed(sys.argv[1:])
     cases = {}
-    for side in ("albert_tf", "transformers"):
+    sides = PRECISIONS if given.precisions else ("albert_tf", "transformers")
+    for side in sides:
         seeds = itertools.count(options.seed)
         cases[side] = lambda side=side, seeds=seeds: harness.fresh(
             measure, side, sys.argv[1:], next(seeds)
@@ -165,7 +172,7 @@ def main():
             return [side, results]
         scores = sorted(result["score"] for result in results)
         spread = f"{statistics.median(scores):.4f} ({scores[0]:.4f} to {scores[-1]:.4f})"
-        ratio = rates[side] / rates.get("transformers", float("nan"))
+        ratio = rates[side] / rates.get(sides[-1], float("nan"))
         return [side, spread, f"{rates[side]:.1f}", f"{ratio:.2f}×"]
 
     heads = ["", "score", "examples/s", "ratio"]

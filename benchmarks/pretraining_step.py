@@ -11,6 +11,8 @@ computes logits at the masked positions only, as the original does; transformers
 them at every position, as "albert-all" does here. "-xla" compiles with XLA, which JAX always does;
 "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`; "torch-compiled" is
 `torch.compile` of the same model. With --forward a step is the forward pass and its losses alone.
+`--clock process_time` measures processor time, which other programs disturb less; "of peak" then
+does not apply.
 
 "of peak" is the rate of the matrix products, relative to one product of two square matrices in the
 same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
@@ -19,6 +21,7 @@ part that the model and its training added. benchmarks/RESULTS.md has results.
 
 import os
 import tempfile
+import time
 from functools import partial
 
 from benchmarks import harness, products
@@ -172,7 +175,7 @@ def peak_memory(library):
     return harness.memory("VmHWM") * 2**20 / 1e6
 
 
-def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, seed):
+def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, clock, seed):
     """Returns ms and memory of a step, the first loss, and the rate of a large product."""
     library = "torch" if name.startswith("torch") else BACKEND
     rate = products.rate(library, matrix, dtype)
@@ -183,7 +186,7 @@ def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, 
     make = torch_step if name.startswith("torch") else keras_step
     step = make(name, weights, dtype, forward, *batch)
     loss = step()
-    ms = harness.timed(step, steps)
+    ms = harness.timed(step, steps, clock=getattr(time, clock))
     peak = peak_memory(library)
     return {"ms": ms, "loss": loss, "rate": rate, "peak": peak, "added": peak - before}
 
@@ -197,11 +200,13 @@ def main():
     parser.add_argument("--forward", action="store_true", help="no backward pass, no update")
     parser.add_argument("--steps", type=int, default=5, help="of a turn; default: %(default)s")
     parser.add_argument("--matrix", type=int, default=2048, help="side; default: %(default)s")
+    parser.add_argument("--clock", choices=("perf_counter", "process_time"), default="perf_counter")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="as in the table")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     shape, names = (options.batch_size, options.max_length), options.only or CONTENDERS[BACKEND]
-    how = {name: getattr(options, name) for name in ("dtype", "forward", "steps", "matrix", "seed")}
+    settings = ("dtype", "forward", "steps", "matrix", "clock", "seed")
+    how = {name: getattr(options, name) for name in settings}
     with tempfile.TemporaryDirectory() as folder:
         config = harness.fresh(prepare, options.size, options.seed, folder)
         arguments = (folder, shape, config["vocab_size"])

@@ -24,6 +24,7 @@ PACKAGES = (*PACKAGES, "mediapipe")
 # A line's runtime, precision and form, its file, the runner, and the precision that it asks for.
 CASES = (
     ("TensorFlow", "float32", "SavedModel, loop", "saved", "tensorflow", None),
+    ("TensorFlow", "bfloat16", "SavedModel, loop", "saved-bfloat16", "tensorflow", None),
     ("TensorFlow in C", "float32", "SavedModel, loop", "saved", "tensorflow_c", ""),
     ("LiteRT", "float32", "loop, any length", "loop-none.tflite", "litert", None),
     ("LiteRT", "float16", "loop, any length", "loop-float16.tflite", "litert", None),
@@ -89,12 +90,16 @@ def write_files(folder, options, files):
     """Writes the files of all forms that `files` names, and a batch; returns the largest logit."""
     from albert_tf_export import export_tflite, graphs
     from albert_tf_export import onnx as onnx_export
+    from albert_tf_export.options import in_precision
     from albert_tf_export.signatures import ids_signature
 
     model, tokenizer = make_model(options)
     texts, rows = make_rows(tokenizer, options)
     expected = runners.write_batch(folder / "rows.npz", rows, model, texts)
-    served = ids_signature(model, unroll="last", strings=False)
+    served, in_bfloat16 = (
+        ids_signature(in_precision(model, precision), unroll="last", strings=False)
+        for precision in ("float32", "bfloat16")
+    )
     signatures = {
         name: ids_signature(model, unroll=unroll, strings=False, batch=batch, length=length)
         for name, unroll, batch, length in (
@@ -108,6 +113,8 @@ def write_files(folder, options, files):
         form, _, precision = path.stem.rpartition("-")
         if file == "saved":
             graphs.write([served], path)
+        elif file == "saved-bfloat16":
+            graphs.write([in_bfloat16], path)
         elif path.suffix == ".onnx":
             onnx_export.convert(served, ("batch", "length"), path.stem, {}, path)
         elif form == "texts":

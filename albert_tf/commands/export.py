@@ -12,6 +12,7 @@ from albert_tf_export.options import (
     WebOptions,
 )
 
+from albert_tf import bfloat16
 from albert_tf.commands.text_options import check_model
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, check_free, fault
@@ -126,6 +127,7 @@ def run(options: Any) -> int:
         "web": (export_web, WebOptions),
     }
     export, own = exporters[options.format]
+    bfloat16.suggest(bfloat16.SAVED_MODEL, getattr(options, "precision", None))
     model = load_pretrained(options.model, options.task)
     if model.newly_initialized:
         raise UserError(

@@ -56,10 +56,13 @@ def _gelu_new(x: Tensor) -> Tensor:
 
 
 def _gelu_new_derivative(x: Tensor) -> Tensor:
-    """The tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³); its derivative is σ + x·σ'·z'."""
+    """The tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³), its derivative σ·(1 + x·(1-σ)·z').
+
+    Factored like this it takes 13 ops with the upstream gradient, and 0.85 of the time of 15.
+    """
     scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
-    gate = ops.sigmoid(scale * x * (1.0 + CUBIC * square))
-    return gate + x * gate * (1.0 - gate) * scale * (1.0 + 3.0 * CUBIC * square)
+    gate = ops.sigmoid(x * (scale + scale * CUBIC * square))
+    return gate * (1.0 + (1.0 - gate) * x * (scale + 3.0 * scale * CUBIC * square))
 
 
 # Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
@@ -102,20 +105,20 @@ class Activation(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras' layer norm of the last axis, in float32 under half precision.
+    """Keras' layer norm of the last axis, with statistics in float32 under half precision.
 
     Source: arXiv 1607.06450.
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not _use_custom_gradient(training):
-            return super().call(inputs)
+            return inference_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         # Copies, because TensorFlow allows no variables inside.
         normalized = ops.custom_gradient(self._normalized)
         return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
 
     def _normalized(self, x: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, Any]:
-        """Returns the result, and the function of its gradient."""
+        """Returns the result and its gradient function."""
 
         def gradient(upstream: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             upstream, wide = _wide(upstream), _wide(x)
@@ -133,6 +136,46 @@ class LayerNorm(keras.layers.LayerNormalization):
             )
 
         return ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon), gradient
+
+
+def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
+    """Normalizes the last axis in the form that is fastest without a gradient.
+
+    In TensorFlow graphs for CPUs, bfloat16 rows are normalized as the channels of a batch norm. If
+    their number is unknown, TensorFlow's graph optimizer replaces this pattern with oneDNN's layer
+    norm (`FindMklLayerNorm` in `remapper.cc`), which keeps its statistics in float32 as well, in a
+    fifth of the time (benchmarks/NOTES.md). With a known number it would not be replaced.
+    """
+    is_static = None not in x.shape[:-1]
+    if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():
+        return ops.layer_normalization(x, gamma, beta, -1, epsilon)
+    import tensorflow as tf
+
+    width = x.shape[-1]
+    rows = tf.reshape(tf.size(x) // width, (1,))
+    empty = tf.constant([])
+    normalized, *_ = tf.raw_ops.FusedBatchNormV3(
+        x=tf.reshape(x, (1, -1, width, 1)),
+        scale=tf.fill(rows, 1.0),
+        offset=tf.fill(rows, 0.0),
+        mean=empty,
+        variance=empty,
+        epsilon=epsilon,
+        data_format="NCHW",
+        is_training=True,  # computes the statistics from `x`
+    )
+    # The optimizer sorts the inputs of an op by name: `Reshape` has to come before `gamma`.
+    gamma, beta = tf.cast(gamma, x.dtype, "gamma"), tf.cast(beta, x.dtype, "beta")
+    return tf.reshape(normalized, tf.shape(x)) * gamma + beta
+
+
+def _uses_only_cpus() -> bool:
+    """Returns whether TensorFlow is the backend and found no device other than CPUs."""
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
 
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import keras
 
+from albert_tf import bfloat16
 from albert_tf.checkpoints import weights
 from albert_tf.checkpoints.sentence_transformers import MODULES
 from albert_tf.errors import UserError
@@ -138,6 +139,8 @@ def open_run(options: PretrainingOptions | FinetuningOptions) -> Iterator[Run]:
     """
     run = Run(options, distribution.strategy_for(options.strategy))
     lock = lock_output(options.output, options.force)
+    if run.is_chief:
+        bfloat16.suggest(bfloat16.STEP, options.dtype_policy)
     with lock if run.is_chief else contextlib.nullcontext():
         yield run
 

@@ -64,9 +64,9 @@ def export_saved_model(
 
     Set `max_bytes` and `max_batch` for untrusted clients: memory grows with the text (10 MB of
     English take 317 MB) whatever `max_length` is; more examples are an error before they take any.
-    bfloat16 halves the weights, and on processors with products of bfloat16 takes 0.6 of the time.
-    Outputs stay float32. A request for the warm-up is a text,
-    or JSON with the inputs of `text`.
+    `precision="bfloat16"` halves the weights, and takes half the time on processors that support
+    bfloat16 matmuls. Outputs stay float32. A warm-up request is a text, or JSON with the inputs of
+    `text`.
 
     Args:
         model: a task's model, with any dtype policy.

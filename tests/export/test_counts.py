@@ -19,6 +19,7 @@ EXACT = {
     # Of the layers in the loop, of the last one, and of the embedding.
     "products with their bias, SavedModel": 11,
     "products with their bias and gelu, SavedModel": 2,
+    "layer norms of one operation, SavedModel in bfloat16": 5,
     "packed weights, TFLite": 9,
 }
 # May depend on the versions, so each bound is a little above the number that was counted: 1,368,
@@ -51,9 +52,18 @@ for record in tf.data.TFRecordDataset(tf.io.gfile.glob(f"{folder}.log/*")):
         metadata = config_pb2.RunMetadata.FromString(value.tensor.string_val[0])
         for graph in metadata.function_graphs:
             for node in graph.post_optimization_graph.node:
+                fused["layer norm"] += node.op == "_MklLayerNorm"
                 fused[tuple(node.attr["fused_ops"].list.s)] += node.op == "_FusedMatMul"
-print(fused[b"BiasAdd",], fused[b"BiasAdd", b"GeluApproximate"])
+print(fused[b"BiasAdd",], fused[b"BiasAdd", b"GeluApproximate"], fused["layer norm"])
 """
+
+
+def fused_operations(folder):
+    """Returns the numbers of products with bias, of those with gelu as well, and of layer norms."""
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}
+    command = [sys.executable, "-c", FUSED, folder]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+    return map(int, done.stdout.split())
 
 
 def of_saved_model(folder):
@@ -63,11 +73,10 @@ def of_saved_model(folder):
     graph = saved_model_pb2.SavedModel.FromString(content).meta_graphs[0].graph_def
     nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
     (weights,) = folder.glob("variables/variables.data-*")
-    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}
-    command = [sys.executable, "-c", FUSED, folder]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
-    with_bias, with_gelu = map(int, printed.split())
+    with_bias, with_gelu, _ = fused_operations(folder)
+    *_, layer_norms = fused_operations(folder.with_name("bfloat16"))
     return {
+        "layer norms of one operation, SavedModel in bfloat16": layer_norms,
         "products with their bias, SavedModel": with_bias,
         "products with their bias and gelu, SavedModel": with_gelu,
         "operations, SavedModel": len(nodes),
@@ -106,8 +115,12 @@ def test_counts(classifier, tokenizer, tmp_path):
     """Exports in fresh processes: Keras numbers the names of a process's models, in all nodes."""
     for part in (classifier, tokenizer):
         part.save_pretrained(tmp_path / "model")
-    for output in ("saved-model", "model.tflite"):
-        command = [sys.executable, "-m", "albert_tf.cli", "export", output.removeprefix("model.")]
+    for output, form in (
+        ("saved-model", ["saved-model"]),
+        ("bfloat16", ["saved-model", "--precision", "bfloat16"]),
+        ("model.tflite", ["tflite"]),
+    ):
+        command = [sys.executable, "-m", "albert_tf.cli", "export", *form]
         command += ["--model", "model", "--output", output, "--ids-only", "--no-check"]
         subprocess.run(command, check=True, cwd=tmp_path)
     found = of_saved_model(tmp_path / "saved-model") | of_tflite(tmp_path / "model.tflite")

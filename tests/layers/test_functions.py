@@ -107,3 +107,31 @@ def test_gradients_of_layer_norm(small_config, training):
 
             expected = slopes(moved, arrays[place][index])
             assert float(gradient[index]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24), (2, 3, 5, 24), (0, 3, 24)])
+@pytest.mark.parametrize("scale", [1.0, 1e-4])
+def test_layer_norm_of_bfloat16_in_graphs(small_config, shape, scale):
+    """Statistics are computed in float32, with the configuration's epsilon."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(1)
+    layer = layer_norm(small_config, "norm", "bfloat16")
+    layer.build(shape)
+    layer.set_weights(list(generator.normal(1.0, 0.5, (2, shape[-1]))))
+    unknown = tf.TensorSpec([None] * (len(shape) - 1) + [shape[-1]], tf.bfloat16)
+    graph = tf.function(layer, input_signature=[unknown], autograph=False)
+    operations = graph.get_concrete_function().graph.get_operations()
+    assert "FusedBatchNormV3" in {operation.type for operation in operations}
+
+    rows = tf.cast(generator.normal(1.0, 1.0, shape) * scale, tf.bfloat16)
+    x, gamma, beta, found = (
+        np.asarray(tf.cast(each, tf.float64))
+        for each in (rows, layer.gamma, layer.beta, graph(rows))
+    )
+    deviation = np.sqrt(x.var(-1, keepdims=True) + small_config.layer_norm_eps)
+    scaled = (x - x.mean(-1, keepdims=True)) / deviation * gamma
+    # Rounded to 8 bits at most three times: before and after the product, and after the sum.
+    bound = 2**-8 * (2 * np.abs(scaled) + np.abs(scaled + beta))
+    assert np.all(np.abs(found - scaled - beta) <= 1.02 * bound)
