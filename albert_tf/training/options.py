@@ -66,7 +66,7 @@ class DeviceOptions(Checked):
     )
     strategy: Strategy = option(
         "auto",
-        help="devices to train on: auto (all), none (one device), mirrored (all GPUs of this host), "
+        help="devices to train on: auto (all), none (only one), mirrored (all GPUs of this host), "
         "multi-worker (all hosts), or tpu",
         group=_DEVICES,
         metavar="NAME",
@@ -332,8 +332,8 @@ class PretrainingOptions(DeviceOptions):
     )
     ema: float | None = option(
         None,
-        help="momentum of an exponential moving average of the weights, such as 0.999; the averaged "
-        "weights are evaluated and saved",
+        help="momentum of a moving average of the weights, such as 0.999; the averaged weights "
+        "are evaluated and saved",
         range=Range(above=0, below=1),
         group=_OPTIMIZER,
         metavar="MOMENTUM",
