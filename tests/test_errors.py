@@ -29,7 +29,7 @@ def test_a_value_is_shown_by_its_beginning():
         assert short_repr(value) == repr(value)
     assert short_repr("x" * 10**6) == "'" + "x" * (SHORT - 2) + "…"
     assert short_repr(list(range(10**6))) == "[0, 1, 2, 3, 4, 5, …]"
-    assert short_repr(-(16**5_000)) == "a number of 20,001 bits"
+    assert short_repr(-(16**5_000)) == "a number with 20,001 bits"
     copies = ["lol"]
     for _ in range(40):
         copies = [copies] * 9

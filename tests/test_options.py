@@ -79,7 +79,7 @@ def test_wrong_values(name, value, message):
 
 @pytest.mark.parametrize("name", ["eggs", "sugar", "cake", "vegan", "form"])
 def test_a_number_too_long_to_print(name):
-    message = rf"^{name} must be .* Received: a number of 20,001 bits\.$"
+    message = rf"^{name} must be .* Received: a number with 20,001 bits\.$"
     with pytest.raises(UserError, match=message):
         Baking(**{"cake": "plum", name: 16**5_000})
 

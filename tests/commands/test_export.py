@@ -35,7 +35,7 @@ def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
     arguments = ("tflite", "--model", model_folder("pretrain"), "--output", tmp_path / "a")
     status, _, errors = run(*arguments, "--task", "token-classification")
     assert status == 2
-    assert "without weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
+    assert "no weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
     assert not list(tmp_path.iterdir())
 
 
