@@ -122,7 +122,7 @@ def test_the_usual_form_rises_to_the_peak_and_falls_from_it():
     [
         ({"warmup_steps": -1}, "warmup_steps .*Received: -1"),
         ({"warmup_steps": 12}, "Received: warmup_steps=12, total_steps=12"),
-        ({"form": "linear"}, "one of original, usual. Received: linear"),
+        ({"form": "linear"}, "form must be original or usual. Received: 'linear'"),
     ],
 )
 def test_schedules_that_are_refused(options, message):
