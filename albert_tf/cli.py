@@ -38,14 +38,14 @@ from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 # Grouped by what a user wants to do, in the order of `albert-tf --help`.
 GROUPS: Final[dict[str, dict[str, Any]]] = {
     "fine-tune on a task": {"finetune": finetune, "evaluate": evaluate},
-    "get answers": {
+    "run a model": {
         "predict": predict,
         "tag": tag,
         "answer": answer,
         "fill-mask": fill_mask,
         "embed": embed,
     },
-    "serve, ship, convert": {"export": export, "convert": convert, "sizes": sizes},
+    "export and convert": {"export": export, "convert": convert, "sizes": sizes},
     "pretrain on your own text": {
         "build-vocab": build_vocab,
         "build-data": build_data,

@@ -64,14 +64,14 @@ def hidden_stderr() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         if set_level():
             with contextlib.suppress(OSError):  # the caller closed stderr
-                stack.enter_context(_redirected())
+                stack.enter_context(_redirect_stderr())
         yield
     if not had_level and "tensorflow" not in sys.modules:
         os.environ.pop(LEVEL, None)  # leaves the level to whoever imports TensorFlow later
 
 
 @contextlib.contextmanager
-def _redirected() -> Iterator[None]:
+def _redirect_stderr() -> Iterator[None]:
     real = os.dup(2)
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, real)

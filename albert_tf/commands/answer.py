@@ -51,7 +51,7 @@ class OPTIONS(AnswerOptions):
     top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
         None,
-        help="allow the result that there is no answer; default: if fine-tuning chose a threshold",
+        help="allow 'no answer' as a result; default: if fine-tuning chose a threshold",
     )
 
 

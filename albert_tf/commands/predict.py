@@ -126,11 +126,11 @@ def run(options: OPTIONS) -> int:
     # The scores of a regression model are returned unchanged.
     function = "none" if config.problem_type == "regression" else None
 
-    def labelled(stream: Iterator[str]) -> Any:
+    def label_texts(stream: Iterator[str]) -> Any:
         given = _pairs(stream, options.source) if options.has_pairs else stream
         return label(given, function_to_apply=function)
 
-    for text, found in with_inputs(labelled, given):
+    for text, found in with_inputs(label_texts, given):
         scores = {each["label"]: each["score"] for each in found}
         probabilities = {name: scores[name] for name in config.labels}
         chosen = chosen_labels(probabilities, config) if has_several else [found[0]["label"]]
@@ -182,7 +182,7 @@ def _tags(
     tag = load("token-classification", options)
     config, count = tag.model.config, tag.ahead * options.batch_size
 
-    def tagged(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
+    def tag_texts(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
         while sentences := [Sentence(tuple(text.split()), None) for text in islice(stream, count)]:
             rows = task.encode(sentences, tag.tokenizer, config, tag.max_length)
             windows = [
@@ -193,7 +193,7 @@ def _tags(
             found = task.predictions(sentences, rows, outputs, config)
             yield from zip(sentences, found, strict=True)
 
-    for text, (sentence, found) in with_inputs(tagged, given):
+    for text, (sentence, found) in with_inputs(tag_texts, given):
         row = {"text": text, "words": sentence.words, **found._asdict()}
         yield row, [list(zip(sentence.words, found.tags, strict=True))]
 

@@ -34,10 +34,10 @@ BALANCED: Final = "balanced"  # value of --class-weights
 Strategy = Literal["auto", "none", "mirrored", "multi-worker", "tpu"]
 
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
-_DEVICES: Final = "precision, memory and devices"
-_MODEL: Final = "the model (requires --size or --init-checkpoint)"
-_PRETRAINING: Final = "training (defaults: the paper's, section 4.1)"
-_OPTIMIZER: Final = "optimizer (defaults: the original's)"
+_DEVICES: Final = "precision, memory, and devices"
+_MODEL: Final = "model (requires --size or --init-checkpoint)"
+_PRETRAINING: Final = "training (defaults from the ALBERT paper, section 4.1)"
+_OPTIMIZER: Final = "optimizer (defaults from the original code)"
 _OUTPUTS: Final = "evaluation and checkpoints"
 
 
@@ -324,7 +324,7 @@ class PretrainingOptions(DeviceOptions):
     )
     optimizer: Literal["lamb", "adamw"] = option(
         "lamb",
-        help="optimizer: lamb, for large batches, or adamw, which corrects the bias",
+        help="optimizer: lamb, for large batches, or adamw, with bias correction",
         group=_OPTIMIZER,
     )
     beta_2: float = option(
