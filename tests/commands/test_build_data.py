@@ -67,7 +67,7 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         ("--language de --lines sentences", "Received: --language de --lines sentences"),
         (
             "--language de --sentence-splitter textwrap:wrap",
-            "requires --lines paragraphs and --sent",
+            "--lines paragraphs and --sentence-splitter",
         ),
         ("--ngram 1 --favor-shorter-ngram false", "--ngram 2 or more. Received: --ngram 1"),
     ],

@@ -129,7 +129,7 @@ def test_bad_lines(run, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--language tr --lines sentences --cased", "--language requires --lines paragraphs"),
+        ("--language tr --lines sentences --cased", "--lines paragraphs and --sentence-splitter"),
         ("--text-field body", "JSON lines (.jsonl, .ndjson, .json). Received: --text-field body"),
         ("--sample-bytes 1", "bytes of text, and --sample-bytes 1."),
         ("--output corpus/a.txt --force", "corpus/a.txt would replace the input"),
