@@ -1,4 +1,4 @@
-"""`albert-tf`: the commands, and what happens around each."""
+"""The `albert-tf` command line: parses a command, runs it, and reports its errors."""
 
 import argparse
 import contextlib
@@ -35,17 +35,17 @@ from albert_tf.options import declared, flag
 from albert_tf.progress import heartbeat
 from albert_tf.quiet import import_tensorflow, set_level, without_home_files
 
-# By what a person wants to do, in the order of `albert-tf --help`.
+# Grouped by what a user wants to do, in the order of `albert-tf --help`.
 GROUPS: Final[dict[str, dict[str, Any]]] = {
     "fine-tune on a task": {"finetune": finetune, "evaluate": evaluate},
-    "get answers": {
+    "run a model": {
         "predict": predict,
         "tag": tag,
         "answer": answer,
         "fill-mask": fill_mask,
         "embed": embed,
     },
-    "serve, ship, convert": {"export": export, "convert": convert, "sizes": sizes},
+    "export and convert": {"export": export, "convert": convert, "sizes": sizes},
     "pretrain on your own text": {
         "build-vocab": build_vocab,
         "build-data": build_data,
@@ -54,18 +54,18 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
-# Commands without TensorFlow: `sizes` only counts, the others leave memory to their processes, and
-# import it for a vocab.txt alone.
+# These don't import TensorFlow up front: `sizes` only counts, and the others leave the memory to
+# their worker processes and import it only for a vocab.txt.
 LIGHT: Final = (sizes, build_vocab, build_data)
-RUNS: Final = (finetune, pretrain, build_data)  # write their options, which --config reads again
+RUNS: Final = (finetune, pretrain, build_data)  # save their options, which --config reads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status: 0, 2 for a user's mistake, 130 for Ctrl-C."""
+    """Runs a command and returns its exit status: 0, 2 for a user error, or 130 for Ctrl-C."""
     try:
         with streams(), without_home_files():
             return _run(arguments)
-    except BrokenPipeError:  # The reader of our output closed it.
+    except BrokenPipeError:  # The program that reads our output has exited.
         drop(sys.stdout, sys.stderr)
         return 0
     except OSError as error:
@@ -78,10 +78,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     options: Any = None
     try:
         command, options = _parsed(arguments)
-        set_level()  # For child processes too.
+        set_level()  # also for child processes
         found = None
         if command not in LIGHT:
-            found = command.check(options)  # Before TensorFlow loads, which takes seconds.
+            found = command.check(options)  # before TensorFlow loads, which takes seconds
             if getattr(options, "needs_tensorflow", True):
                 import_tensorflow()
         with heartbeat(command):
@@ -89,13 +89,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     except UserError as error:
         return _fail(_with_flags(str(error), options))
     except Interrupted as interrupted:
-        again = "The same command without --force" if options.force else "The same command"
-        print(f"\n{interrupted} {again} resumes there.")
+        without = " without --force" if options.force else ""
+        print(f"\n{interrupted} Run the same command{without} to resume.")
         return 130
     except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
         return _fail(
-            f"The command must fit into memory. Received: {str(error) or 'no memory left'}. Give "
-            "smaller batches or less input, or use a machine with more memory."
+            f"Out of memory{reason}. Use smaller batches, less input, or a machine with more "
+            "memory."
         )
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
@@ -103,50 +104,50 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
-    """Returns the module of a command, and its options."""
+    """Returns the module of a command and its options."""
     given = _parser().parse_args(arguments)
     command = COMMANDS[given.command]
     return command, parsed_options(given.parser, given.options, given)
 
 
 def _fail(message: str) -> int:
-    """Prints an error, and returns the exit status of a user's mistake."""
+    """Prints an error and returns the exit status of a user error."""
     print(f"albert-tf: error: {one_line(message)}", file=sys.stderr)
     return 2
 
 
 def _with_flags(message: str, options: Any) -> str:
-    """Replaces switches as Python spells them (`force=True`) with the command's own flags."""
+    """Replaces Python's spelling of a switch (`force=True`) with the command's flag."""
     names = declared(type(options)) if options else {}
 
-    def spelled(match: re.Match[str]) -> str:
+    def spelling(match: re.Match[str]) -> str:
         return flag(match[1]) if match[1] in names else match[0]
 
-    return re.sub(r"\b(\w+)=True\b", spelled, message)
+    return re.sub(r"\b(\w+)=True\b", spelling, message)
 
 
 def _explain_os_error(error: OSError) -> str:
-    if error.strerror is None:  # A package's own error, of a download for example.
+    if error.strerror is None:  # raised by a package, for example for a failed download
         return f"{type(error).__name__}: {error}"
-    rule, way_out = _RULES.get(error.errno or 0, ("A file must be readable and writable", ""))
-    named = "" if error.filename is None else f"{error.filename}: "
-    return f"{rule}. Received: {named}{error.strerror}. {way_out}"
+    name = "" if error.filename is None else f"{error.filename}: "
+    return f"{name}{error.strerror}. {_WAYS_OUT.get(error.errno or 0, '')}"
 
 
-_FULL: Final = ("The disk must have room", "Free some, or choose another disk.")
-_RULES: Final = {
-    errno.ENOENT: ("A file must exist", "Check the path."),
-    errno.EACCES: ("Permissions must allow what is asked for", "Check them, or the path."),
-    errno.EISDIR: ("A file must not be a folder", "Check the path."),
-    errno.ENOTDIR: ("A folder must not be a file", "Check the path."),
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: ("A file must stay below the system's limit", "Raise it: ulimit -f unlimited."),
+_CHECK: Final = "Check the path."
+_FREE: Final = "Free some space, or choose another disk."
+_WAYS_OUT: Final = {
+    errno.ENOENT: _CHECK,
+    errno.EACCES: "Check the path and its permissions.",
+    errno.EISDIR: _CHECK,
+    errno.ENOTDIR: _CHECK,
+    errno.ENOSPC: _FREE,
+    errno.EDQUOT: _FREE,
+    errno.EFBIG: "Raise the limit with ulimit -f unlimited.",
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser that prints an error on one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {one_line(message)}. Help: {self.prog} --help\n")
@@ -165,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="command",
         required=True,
         metavar="COMMAND",
-        help="one of those below",
+        help="one of the commands below",
         prog="albert-tf",
     )
     for name, command in COMMANDS.items():
@@ -188,39 +189,40 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _declare(parser: argparse.ArgumentParser, options: type[Any], config: bool = False) -> None:
-    """Declares the options of a command, or of one of its forms."""
+    """Adds the options of a command, or of one of its formats, to a parser."""
     actions = add_options(parser, options, config)
     parser.add_argument("-h", "--help", action=Help, options=actions)
     parser.set_defaults(parser=parser, options=options)
 
 
 def _overview() -> str:
-    """Returns the commands by group, one a line."""
+    """Returns the commands by group, one per line."""
     parts = []
     for title, group in GROUPS.items():
         lines = [f"  {name:<14}{command.SUMMARY}" for name, command in group.items()]
         parts.append("\n".join([f"{title}:", *lines]))
-    return "\n\n".join([*parts, "albert-tf COMMAND --help describes a command's options."])
+    return "\n\n".join([*parts, "Run albert-tf COMMAND --help for the options of a command."])
 
 
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
-    """Lets a command print any text to any stream; writes out what it printed.
+    """Lets a command print any text to any stream, and flushes standard output at the end.
 
-    What the stream's encoding lacks is escaped; a stream that the caller closed (`>&-`) drops its
-    text. Warnings and log messages, which may quote a stranger's file, are one line each.
+    Characters that a stream can't encode are escaped, and text for a stream that the caller closed
+    (`>&-`) is dropped. Warnings and log messages, which may quote an untrusted file, are printed
+    on one line each.
 
     Raises:
-        BrokenPipeError: the reader of standard output or standard error left.
-        OSError: standard output can't be written.
+        BrokenPipeError: if the program that reads standard output or standard error has exited.
+        OSError: if standard output can't be written.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        with contextlib.suppress(OSError):  # a pipe in the place of the file it was opened for
+        with contextlib.suppress(OSError):  # the file it was opened for is now a pipe
             sys.stdout.reconfigure(errors="backslashreplace")
-    handler, shown = logging.lastResort, warnings.formatwarning
+    handler, formatwarning = logging.lastResort, warnings.formatwarning
     before = handler.formatter if handler else None
     try:
         warnings.formatwarning = _warning
@@ -228,14 +230,14 @@ def streams() -> Iterator[None]:
             handler.setFormatter(_OneLine())
         yield
     finally:
-        warnings.formatwarning = shown
+        warnings.formatwarning = formatwarning
         if handler:
             handler.setFormatter(before)
         sys.stdout.flush()
 
 
 def can_flush(stream: IO[str]) -> bool:
-    """Returns whether a stream takes what is left to write to it."""
+    """Returns whether a stream's buffered text can be written."""
     try:
         stream.flush()
     except OSError:
@@ -243,17 +245,17 @@ def can_flush(stream: IO[str]) -> bool:
     return True
 
 
-def drop(*given: IO[str]) -> None:
-    """Drops what is left to write to streams, which Python would try again at its end."""
+def drop(*outputs: IO[str]) -> None:
+    """Discards the buffered text of streams, which Python would try to write again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in given:
-        with contextlib.suppress(io.UnsupportedOperation):  # a stream in memory
+    for stream in outputs:
+        with contextlib.suppress(io.UnsupportedOperation):  # an in-memory stream
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 class _OneLine(logging.Formatter):
-    """A formatter of messages without line ends and control characters."""
+    """Formats a message on one line, with control characters escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return one_line(super().format(record))

@@ -2,9 +2,9 @@
 
     python -m albert_tf.demo [--output demo-output]
 
-Prints and runs the commands. The table at the end compares the labels and probabilities of Keras,
-the SavedModel and the 8-bit TFLite file; the demo fails if they don't agree. Its last lines make
-and serve a page with the model.
+Prints each command and runs it. The table at the end compares the labels and probabilities of
+Keras, the SavedModel, and the 8-bit TFLite file; the demo fails if they don't agree. The last lines
+are commands that build and serve a web page with the model.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from typing import NamedTuple
 from albert_tf.assets import reviews
 from albert_tf.files import user_path
 
-# Answers the lines of a file with a SavedModel, without this package.
+# Classifies the lines of a file with a SavedModel, without importing this package.
 ASK = """\
 import json
 import sys
 
 import tensorflow as tf
-import tensorflow_text  # has the signature's operators
+import tensorflow_text  # registers the operators of the signature
 
 _, folder, file = sys.argv
 signature = tf.saved_model.load(folder).signatures["text"]
@@ -43,18 +43,18 @@ with open(file, encoding="utf-8") as lines:
         }
         print(json.dumps({"label": label.decode(), "probabilities": probabilities}))
 """
-# Largest differences in probability; the 8-bit weights of TFLite cause some. Labels must agree.
+# Largest accepted differences in probability; TFLite has 8-bit weights. Labels must agree.
 AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
 
 class ProcessRun(NamedTuple):
-    """The predictions and the costs of one process.
+    """The predictions and costs of one process.
 
     Attributes:
         rows: label and probability of each text.
-        megabytes: size of the loaded files.
-        peak: peak memory in MB, with the interpreter and its libraries.
-        seconds: wall time, with imports.
+        megabytes: size of the loaded files in MB.
+        peak: peak memory in MB, including the interpreter and its libraries.
+        seconds: wall time in seconds, including imports.
     """
 
     rows: list[tuple[str, float]]
@@ -64,7 +64,7 @@ class ProcessRun(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo; returns 1 if the three disagree."""
+    """Runs the demo, and returns 1 if the three models disagree."""
     parser = argparse.ArgumentParser(prog="albert_tf.demo", description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=user_path, default=Path("demo-output"))
     output = parser.parse_args(arguments).output
@@ -88,11 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     answers["TFLite int8"] = _ask([*predict, phone], [phone])
     print(f"\n{_table(new.read_text(encoding='utf-8').splitlines(), answers)}")
     status = _verdict(answers)
-    print(f"All of it took {time.monotonic() - started:.0f} s. The files are in {output}.")
+    print(f"The demo took {time.monotonic() - started:.0f} s. The files are in {output}.")
     python = shlex.quote(sys.executable.removeprefix(os.getcwd() + os.sep))
     model, site = shlex.quote(str(model)), shlex.quote(str(output / "site"))
     print(
-        "\nTo try the model as a page in your browser (npm is needed to make it):\n"
+        "\nTo try the model on a web page in your browser (requires npm):\n"
         f"  {python} -m albert_tf.cli export web --model {model} --output {site} --force &&\n"
         f"  {python} -m http.server --directory {site}\n"
         "Then open http://localhost:8000."
@@ -111,7 +111,7 @@ def _albert_tf(*words: str | Path) -> None:
 
 
 def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
-    """Runs a process that prints one line of JSON for each text."""
+    """Runs a process that prints one line of JSON per text."""
     line = shlex.join(map(str, command)).replace(shlex.join(_ALBERT_TF), "albert-tf")
     print(f"\n$ {line.replace(sys.executable, 'python')}", flush=True)
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONIOENCODING": "utf-8"}
@@ -121,7 +121,7 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
             command, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8", env=environment
         )
         found = [json.loads(line) for line in process.stdout or ()]
-        if sys.platform == "win32":  # names no peak of a process that ended
+        if sys.platform == "win32":  # reports no peak memory after a process has ended
             status, peak = process.wait(), 0
         else:
             _, status, usage = os.wait4(process.pid, 0)
@@ -129,7 +129,7 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
         seconds = time.monotonic() - started
         if status:
             errors.seek(0)
-            sys.exit(f"{errors.read()}\nThe process failed: status {status}.")
+            sys.exit(f"{errors.read()}\nThe process failed with status {status}.")
     rows = [(row["label"], row["probabilities"][row["label"]]) for row in found]
     files = [file for path in loaded for file in (path.rglob("*") if path.is_dir() else [path])]
     size = sum(file.stat().st_size for file in files if file.is_file())
@@ -139,10 +139,10 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
 def _table(texts: Sequence[str], answers: dict[str, ProcessRun]) -> str:
     width = 58
     lines = [f"{'':{width}}" + "".join(f"{name:>18}" for name in answers)]
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         shown = text if len(text) < width else text[: width - 2] + "…"
-        said = (answer.rows[place] for answer in answers.values())
-        lines.append(f"{shown:{width}}" + "".join(f"{each[0]:>11} {each[1]:.4f}" for each in said))
+        rows = (answer.rows[index] for answer in answers.values())
+        lines.append(f"{shown:{width}}" + "".join(f"{row[0]:>11} {row[1]:.4f}" for row in rows))
     for name, unit, field in (
         ("files", "MB", "megabytes"),
         ("peak memory of the process", "MB", "peak"),
@@ -154,18 +154,18 @@ def _table(texts: Sequence[str], answers: dict[str, ProcessRun]) -> str:
 
 
 def _verdict(answers: dict[str, ProcessRun]) -> int:
-    """Returns 0 if all processes agree with Keras' labels and probabilities."""
+    """Returns 0 if the labels and probabilities of all processes agree with those of Keras."""
     expected = answers["Keras"].rows
     for name, answer in answers.items():
         if name == "Keras":
             continue
         tolerance = AGREEMENT[name]
         pairs = list(zip(answer.rows, expected, strict=True))
-        alike = all(label == other for (label, _), (other, _) in pairs)
+        agree = all(label == other for (label, _), (other, _) in pairs)
         largest = max(abs(one - other) for (_, one), (_, other) in pairs)
-        labels = "as Keras" if alike else "DIFFER"
-        print(f"{name}: labels {labels}, probabilities within {largest:.1g}.")
-        if not alike or largest > tolerance:
+        labels = "same labels as Keras" if agree else "labels DIFFER from Keras"
+        print(f"{name}: {labels}, probabilities within {largest:.1g}.")
+        if not agree or largest > tolerance:
             return 1
     return 0
 

@@ -1,8 +1,8 @@
-"""A model in a .tflite or .onnx file, which answers without Keras and TensorFlow.
+"""A model in a .tflite or .onnx file, which runs without Keras and TensorFlow.
 
-Behind the graph, an export carries the other files of a model's directory, `config.json` and the
-tokenizer's, as a ZIP archive: `unzip -p my-model.tflite config.json` prints one. A checksum of the
-graph and of these files is in the archive too.
+An exported file ends with a ZIP archive of the model directory's other files: `config.json` and
+the tokenizer files. For example, `unzip -p my-model.tflite config.json` prints the configuration.
+The archive also contains a checksum of the graph and these files.
 """
 
 import contextlib
@@ -45,22 +45,23 @@ FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], 
 CHECKSUM: Final = "sha256.txt"
 POSITIONS: Final = "masked_lm_positions"
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
-BEAM: Final = 5  # `layers.heads.BEAM`, which needs Keras
+BEAM: Final = 5  # same as `layers.heads.BEAM`, whose import would load Keras
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
 class ExportedModel:
-    """A file's model, which pipelines call as they call a Keras model, from any thread.
+    """An exported model that pipelines can use like a Keras model, from any thread.
 
     Args:
-        path: a .tflite or .onnx file that this package exported.
+        path: path of a .tflite or .onnx file that this package exported.
     Attributes:
-        task: the facts of the model's task.
-        config: the model's; `max_position_embeddings` is at most what the file takes.
-        tokenizer: the model's.
+        task: the properties of the model's task.
+        config: configuration of the model; `max_position_embeddings` doesn't exceed the maximum
+            number of tokens that the file accepts.
+        tokenizer: tokenizer of the model.
     Raises:
-        UserError: there is no such file, it carries no model's files, or its runtime isn't
-            installed.
+        UserError: if there is no such file, if it contains no model files, or if its runtime
+            isn't installed.
     """
 
     jit_compile = False
@@ -71,28 +72,29 @@ class ExportedModel:
             self.task, self.config = _facts(self.path, folder)
             self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
             self._embedding = sentence_transformers.read(folder)
-        self._signatures = _opened(self.path, 3 if self.task.has_choices else 2)
+        self._signatures = _id_signatures(self.path, 3 if self.task.has_choices else 2)
         self._shapes = _output_shapes(self.task, self.config)
         self._lock = threading.Lock()
         positions = min(self.config.max_position_embeddings, _longest(self._signatures[-1]))
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
-        """Returns none: a file doesn't say what was trained."""
+        """Returns an empty list, because a file doesn't record which parts were trained."""
         return []
 
     def sentence_embedding(self) -> SentenceEmbedding | None:
-        """Returns how vectors are made, if the folder was one of sentence-transformers."""
+        """Returns the pooling settings if the model came from a sentence-transformers folder."""
         return self._embedding
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Returns the outputs of a batch by name, `[B, …]`, padded to the file's length.
+        """Returns the outputs of a batch by name, `[B, …]`, padded to the length of the signature.
 
         Args:
-            features: int32 `[B, T]`, or for multiple choice `[B, C, T]`; with `masked_lm_positions`
-                `[B, P]` logits are `[B, P, V]`.
+            features: int32 `[B, T]`, or `[B, C, T]` for multiple choice. With
+                `masked_lm_positions` `[B, P]`, the logits are `[B, P, V]`.
         Raises:
-            UserError: the file takes fewer tokens, positions or choices, or can't compute a batch.
+            UserError: if the batch has more tokens, positions, or choices than the file accepts,
+                or if the file can't compute it.
         """
         length = features["input_ids"].shape[-1]
         fitting = (each for each in self._signatures if _longest(each) >= length)
@@ -101,9 +103,9 @@ class ExportedModel:
         try:
             with self._lock:
                 outputs = signature(features)
-        except Exception as error:  # ONNX Runtime's classes have no common base but this.
+        except Exception as error:  # ONNX Runtime's exceptions have no other common base class
             raise UserError(
-                f"{self.path} must compute a batch. Received: {runtimes.reason(error)!r}. "
+                f"{self.path} failed to compute a batch: {runtimes.reason(error)!r}. "
                 "Export the model again."
             ) from error
         self._check_outputs(outputs, features, signature)
@@ -114,21 +116,21 @@ class ExportedModel:
         return outputs
 
     def _check_sizes(self, features: Arrays, signature: RuntimeSignature) -> None:
-        """Refuses an example that is larger than a signature's inputs."""
+        """Rejects examples that are larger than a signature's inputs."""
         for name, shape in signature.inputs.items():
             sizes = features[name].shape[1:] if name in features else ()
             if any(0 <= most < size for size, most in zip(sizes, shape[1:], strict=False)):
                 unit = "masks" if name == POSITIONS else "tokens, or choices and tokens"
                 most = " × ".join("any" if size < 0 else str(size) for size in shape[1:])
                 raise UserError(
-                    f"An example must have at most {most} {unit}, for which {self.path} was "
-                    f"exported. Received: {' × '.join(map(str, sizes))}. Export the model for more."
+                    f"{self.path} was exported for at most {most} {unit} per example. "
+                    f"Received: {' × '.join(map(str, sizes))}. Export the model for more."
                 )
 
     def _check_outputs(
         self, outputs: Arrays, features: Arrays, signature: RuntimeSignature
     ) -> None:
-        """Refuses outputs that aren't those of the model in the file's `config.json`."""
+        """Rejects outputs that don't match the model in the file's `config.json`."""
         has_positions = POSITIONS in features and POSITIONS in signature.inputs
         least = features[POSITIONS if has_positions else "input_ids"].shape[1]
         for name, sizes in self._shapes.items():
@@ -136,14 +138,14 @@ class ExportedModel:
             if found is None or not _fits(found, sizes, least):
                 wanted = ", ".join(["B", *("any" if each is None else str(each) for each in sizes)])
                 raise UserError(
-                    f"By its {CONFIG}, {self.path} must have the output {name} [{wanted}] of an "
-                    f"{self.task.model}. Received: "
+                    f"According to its {CONFIG}, {self.path} must return {name} [{wanted}] of an "
+                    f"{self.task.model}, but it returns "
                     f"{'none' if found is None else ['B', *found]}. Export the model again."
                 )
 
 
 class ExportedSimilarity(ExportedModel):
-    """The file of an encoder, whose vectors are compared as those of `AlbertForSimilarity`."""
+    """An exported encoder that returns sentence vectors, like `AlbertForSimilarity`."""
 
     def __init__(self, path: str | os.PathLike[str]):
         super().__init__(path)
@@ -170,13 +172,13 @@ def model_files(
     tokenizer: BaseTokenizer,
     embedding: SentenceEmbedding | None = None,
 ) -> dict[str, bytes]:
-    """Returns the files that an export carries, by name."""
+    """Returns the files that an export contains, by name."""
     files = {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
     return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the files, and a checksum that shows a change of one of them or of the graph."""
+    """Adds a checksum that detects changes of the files or of the graph."""
     digest = hashlib.sha256(graph)
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -184,10 +186,10 @@ def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
-    """Returns the task and the configuration of a file's model, without its runtime.
+    """Returns the task and the configuration of a file's model without loading its runtime.
 
     Raises:
-        UserError: there is no such file, or it carries no model's files.
+        UserError: if there is no such file, or if it contains no model files.
     """
     path = user_path(path)
     with _directory(path) as folder:
@@ -199,7 +201,7 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
     by_model = {task.model: task for task in TASKS.values()}
     if len(names) != 1 or names[0] not in by_model:
         raise UserError(
-            f"{CONFIG} in {path} must name one of {', '.join(by_model)}. Received: "
+            f"{CONFIG} in {path} must name one of {', '.join(by_model)}, but it names "
             f"{', '.join(names) or 'none'}. Export the model again."
         )
     return by_model[names[0]], AlbertConfig.from_json_file(folder / CONFIG)
@@ -208,7 +210,7 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
 def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the outputs that callers read, without the batch axis.
 
-    None is the axis of tokens, of masks, or of choices.
+    None stands for the number of tokens, masks, or choices.
     """
     if task == QUESTION_ANSWERING and config.answerability:
         beam = dict.fromkeys(("start_top_log_probs", "start_top_index"), (BEAM,))
@@ -237,47 +239,46 @@ def _fits(found: Sequence[int], sizes: Sequence[int | None], least: int) -> bool
 
 @contextlib.contextmanager
 def _directory(path: Path) -> Iterator[Path]:
-    """Yields a temporary directory with the files that an export carries."""
+    """Yields a temporary directory with the files that an export contains."""
     if not path.is_file():
         raise UserError(f"The model must be a file. Received: {path}, which {fault(path)}.")
     with tempfile.TemporaryDirectory(prefix="albert_tf-") as name:
-        for file, content in _archived(path).items():
+        for file, content in _verified_files(path).items():
             (Path(name) / file).parent.mkdir(exist_ok=True)
             (Path(name) / file).write_bytes(content)
         yield Path(name)
 
 
-def _archived(path: Path) -> dict[str, bytes]:
-    """Returns the files that an export carries, and refuses them if they or its graph changed."""
+def _verified_files(path: Path) -> dict[str, bytes]:
+    """Returns the files that an export contains, and raises if they or the graph have changed."""
     try:
         files, start = _stored_files(path)
     except Exception as error:  # a damaged archive can raise any exception
         if isinstance(error, OSError) and error.filename is not None:
             raise
         raise UserError(
-            f"{path} must be as it was exported. Received: a damaged archive of its {CONFIG} and "
-            f"tokenizer ({str(error)[:160]}). Copy it again, or export the model again."
+            f"{path} is damaged: its archive of {CONFIG} and the tokenizer can't be read "
+            f"({str(error)[:160]}). Copy the file again, or export the model again."
         ) from error
     if CONFIG not in files:
         raise UserError(
-            f"An exported file must carry the model's {CONFIG} and tokenizer. Received: "
-            f"{path}, which has none: another program's file, an older export, or one for "
-            "MediaPipe. Export the model again, for no host."
+            f"{path} contains no {CONFIG} and tokenizer: it is from another program, an older "
+            "version, or an export for MediaPipe. Export the model again, without a host."
         )
     checksum = files.pop(CHECKSUM, None)
     with path.open("rb") as file:
         graph = file.read(start)
     if checksum != with_checksum(graph, files)[CHECKSUM]:
         raise UserError(
-            f"{path} must be as it was exported, with its own {CONFIG} and tokenizer. "
-            f"Received: {'no' if checksum is None else 'another'} checksum (SHA-256) of them: the "
-            "file is damaged, was changed, or is an older export. Export the model again."
+            f"{path} has {'no' if checksum is None else 'the wrong'} checksum (SHA-256) of its "
+            f"graph, {CONFIG}, and tokenizer: it is damaged, was changed, or is from an older "
+            "version. Export the model again."
         )
     return files
 
 
 def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
-    """Returns the files in the archive behind a graph, and the size of the graph."""
+    """Returns the files in the archive after a graph, and the size of the graph in bytes."""
     files: dict[str, bytes] = {}
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
@@ -288,27 +289,25 @@ def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
             is_known = name in (*FILES, CHECKSUM) or sentence_transformers.FILE_NAMES.fullmatch(
                 name
             )
-            # Only stored files: a packed one may be a bomb.
+            # Only uncompressed files, because a compressed one may be a decompression bomb.
             if is_known and member.compress_type == zipfile.ZIP_STORED:
                 files[name] = archive.read(member)
         return files, min((member.header_offset for member in archive.infolist()), default=0)
 
 
-def _opened(path: Path, rank: int) -> list[RuntimeSignature]:
-    """Returns the signatures of a file that take ids of this rank, of shortest rows first."""
+def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
+    """Returns the signatures of a file that take ids of this rank, shortest sequences first."""
     is_onnx = path.suffix == ".onnx"
     if is_onnx and importlib.util.find_spec("onnxruntime") is None:
         raise UserError(
-            f"{path} needs ONNX Runtime. Received: no package onnxruntime. Run pip install "
-            "onnxruntime."
+            f"{path} requires ONNX Runtime, which is not installed. Run pip install onnxruntime."
         )
     try:
         with hidden_stderr():
             signatures = runtimes.OPENED[path.suffix[1:]](path, cores())
-    except Exception as error:  # ONNX Runtime's classes have no common base but this.
+    except Exception as error:  # ONNX Runtime's exceptions have no other common base class
         raise UserError(
-            f"{path} must be {'an .onnx' if is_onnx else 'a .tflite'} file. "
-            f"Received: {runtimes.reason(error)}."
+            f"{path} is not a valid {path.suffix} file: {runtimes.reason(error)}."
         ) from error
     taking_ids = [
         each
@@ -317,8 +316,8 @@ def _opened(path: Path, rank: int) -> list[RuntimeSignature]:
     ]
     if not taking_ids:
         raise UserError(
-            f"{path} must take input_ids of rank {rank}, by its {CONFIG}. Received: the signatures "
-            f"{listed(signatures)}. Export the model again."
+            f"According to its {CONFIG}, {path} must take input_ids of rank {rank}, but it has the "
+            f"signatures {listed(signatures)}. Export the model again."
         )
     return sorted(taking_ids, key=_longest)
 

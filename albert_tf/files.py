@@ -1,4 +1,4 @@
-"""Reads whole files, within bounds; writes files and folders atomically; locks a run's folder."""
+"""Reads files up to a size limit, writes files and folders atomically, and locks run folders."""
 
 import contextlib
 import errno
@@ -14,24 +14,24 @@ from typing import Any, Final
 
 from albert_tf.errors import UserError
 
-# Bytes. In memory JSON takes some ten times as much; the largest tokenizer.json have 40 MB.
+# In bytes. Parsed JSON takes about ten times as much memory; the largest tokenizer.json is 40 MB.
 LONGEST: Final = 2**26
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """Returns the path that a user means: `~` and `~user` become a home folder.
+    """Expands `~` and `~user` at the beginning of a path to a home folder.
 
     Raises:
-        UserError: there is no such user.
+        UserError: if there is no such user.
     """
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
         raise UserError(
             f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path, or "
-            f"write ./{expanded} if the name begins with ~."
+            f"write ./{expanded} if the file name begins with ~."
         )
     result = Path(expanded)
-    # Path drops "./", and the next call must not expand the rest.
+    # Path drops "./", and the next call must not expand what is left.
     return result.absolute() if result.parts[:1] and result.parts[0][0] == "~" else result
 
 
@@ -46,17 +46,19 @@ def written_atomically(
     """Yields a temporary path, which is renamed to `path` at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
-    Ctrl-C), it is removed, and `path` stays as it was. The next call removes what a killed process
-    left next to `path`, and restores an older folder that it had moved away.
+    Ctrl-C), the temporary path is removed and `path` is unchanged. The next call cleans up after
+    a killed process: it removes what the process left next to `path`, and restores an older folder
+    that it had moved away.
 
     Args:
         path: file or folder to write. Missing parent folders are created.
-        force: replace an existing `path`.
-        nowait: raise an error while another process writes `path`, instead of waiting for it.
+        force: whether to replace an existing `path`.
+        nowait: whether to raise an error while another process is writing `path`, instead of
+            waiting for it.
         own: for a folder, the patterns of its files in `outputs.py`.
     Raises:
-        UserError: another process writes `path`, or `check_free` rejects it.
-        OSError: it can't be written; the message names `path`, not the temporary one.
+        UserError: if another process is writing `path`, or if `check_free` rejects it.
+        OSError: if it can't be written; the message names `path`, not the temporary path.
     """
     path = user_path(path)
     workshop = path.parent / f".{path.name}.partial"
@@ -78,7 +80,7 @@ def written_atomically(
             with _blame_final_path(path, new):
                 yield new
                 if new.is_file():
-                    shutil.copymode(workshop / LOCK, new)  # safetensors' are the owner's alone
+                    shutil.copymode(workshop / LOCK, new)  # safetensors creates private files
                 if path.is_dir() or (new.is_dir() and path.exists()):
                     os.replace(path, old)
                 os.replace(new, path)
@@ -92,8 +94,8 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     Args:
         own: for a folder, the patterns of its files in `outputs.py`.
     Raises:
-        UserError: `path` exists and `force` is False; a file would replace a folder, or a folder a
-            file; or the folder contains a file that isn't part of an output of this kind.
+        UserError: if `path` exists and `force` is False, if a file would replace a folder or a
+            folder a file, or if the folder contains a file that isn't part of this kind of output.
     """
     is_folder = path.is_dir()
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
@@ -104,8 +106,7 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
         raise UserError(f"The output must be a folder. Received: {path}, a file.")
     if not force:
         raise UserError(
-            f"The output must not exist yet. Received: {path}. "
-            "Choose another path, or replace it with force=True."
+            f"{path} already exists. Choose another path, or replace it with force=True."
         )
     if is_folder:
         check_own(path, own)
@@ -117,9 +118,9 @@ def check_own(folder: Path, own: Sequence[str]) -> None:
     Args:
         own: the patterns of its files in `outputs.py`.
     Raises:
-        UserError: a file matches no pattern, or none matches the first one, or there is a symbolic
-            link; the message names the first such file.
-        OSError: a folder can't be read.
+        UserError: if a file matches no pattern, if no file matches the first pattern, or if there
+            is a symbolic link; the message names the first such file.
+        OSError: if a folder can't be read.
     """
 
     def fail(error: OSError) -> None:
@@ -140,15 +141,15 @@ def check_own(folder: Path, own: Sequence[str]) -> None:
     if foreign:
         raise UserError(
             f"{folder} contains {foreign[0]}, which is not part of an earlier output of the same "
-            "kind. Only such an output is replaced. Move the file, or choose another folder."
+            "kind, so the folder is not replaced. Move the file, or choose another folder."
         )
 
 
-_LEFT: Final = re.compile(r"\..+\.(partial|removed)")  # folders that a killed process leaves
+_LEFT: Final = re.compile(r"\..+\.(partial|removed)")  # folders left by a killed process
 
 
 def write_json(path: str | os.PathLike[str], content: Any, **options: Any) -> None:
-    """Writes an object as JSON, atomically; replaces an existing file.
+    """Writes an object as JSON, atomically, and replaces an existing file.
 
     Args:
         **options: arguments of `json.dumps`.
@@ -158,27 +159,27 @@ def write_json(path: str | os.PathLike[str], content: Any, **options: Any) -> No
 
 
 def as_json(content: Any, **options: Any) -> str:
-    """Returns the text of a JSON file."""
+    """Returns an object as the text of a JSON file."""
     return json.dumps(content, indent=2, **options) + "\n"
 
 
 def is_exported(model: str | os.PathLike[str]) -> bool:
-    """Returns whether a model's name is that of an exported file."""
+    """Returns whether a model is an exported file, according to its suffix."""
     path = user_path(model)
     return path.suffix in (".tflite", ".onnx") and not path.is_dir()
 
 
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
-    """Returns the content of a file that is read whole; every such file is read here.
+    """Returns the content of a file; every file that is read at once is read here.
 
-    A model's folder may be a stranger's: a pipe in it would never end, nor would a device.
+    A model folder may be untrusted, and reading a pipe or a device in it would never end.
 
     Args:
-        path: a link may lead to the file.
-        pipes: accept a pipe, for a path that the user typed: `<(…)`, `/dev/stdin`.
+        path: path of the file, or of a link to it.
+        pipes: whether to accept a pipe, for paths that the user typed: `<(…)`, `/dev/stdin`.
     Raises:
-        UserError: it isn't a regular file, or is larger.
-        OSError: there is no such file, it is a folder, or it can't be read.
+        UserError: if it isn't a regular file, or is larger than `LONGEST`.
+        OSError: if the file doesn't exist, is a folder, or can't be read.
     """
     # Without O_NONBLOCK, opening a pipe would wait for its writer.
     more = 0 if pipes else getattr(os, "O_NONBLOCK", 0)
@@ -186,19 +187,18 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
             raise UserError(
-                f"A file to read must be a regular one. Received: {path}, which {fault(path)}. "
-                "Put a file there."
+                f"{path} must be a regular file, but it {fault(path)}. Replace it with a file."
             )
         content = b""
         while len(content) <= LONGEST and (block := file.read(2**20)):
             content += block
     if len(content) > LONGEST:
-        raise UserError(f"{path} must have {LONGEST:,} bytes at most. Received more.")
+        raise UserError(f"{path} must not be larger than {LONGEST:,} bytes.")
     return content
 
 
 def fault(path: str | os.PathLike[str]) -> str:
-    """Returns why a path is not a regular file, for a message: "is a pipe", "doesn't exist"."""
+    """Returns why a path isn't a regular file, such as "is a pipe" or "doesn't exist"."""
     try:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except OSError:
@@ -214,10 +214,10 @@ _FAULTS: Final = {
 
 
 def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
-    """Returns the text of a file in UTF-8; see `read_bytes`.
+    """Returns the text of a UTF-8 file; see `read_bytes`.
 
     Raises:
-        UnicodeDecodeError: it isn't UTF-8.
+        UnicodeDecodeError: if it isn't UTF-8.
     """
     return read_bytes(path, pipes=pipes).decode("utf-8")
 
@@ -226,7 +226,7 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the JSON object in a file; see `read_bytes`.
 
     Raises:
-        UserError: the file holds something else, or is nested too deeply.
+        UserError: if the file contains something else, or is nested too deeply.
     """
     text = read_bytes(path)
     try:
@@ -235,19 +235,19 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
             raise ValueError(f"a {type(content).__name__}")
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{path} must be a JSON object. Received: {error}. Copy it again from its source."
+            f"{path} must contain a JSON object: {error}. Copy it again from its source."
         ) from error
     return content
 
 
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
-    """Writes files of a folder that belong together: all of them, before one replaces an older one.
+    """Writes files that belong together; none replaces an older file until all are written.
 
     Args:
-        folder: other files in it stay.
-        writers: for each file's name, a function that writes it to a path.
+        folder: folder of the files. Its other files are unchanged.
+        writers: for each file name, a function that writes the file to a path.
     Raises:
-        OSError: they can't be written; the older ones stay.
+        OSError: if a file can't be written; the older files are then unchanged.
     """
     with contextlib.ExitStack() as stack:
         for name, write in writers.items():
@@ -264,20 +264,19 @@ def sha256(path: Path) -> str:
 
 
 def masked_crc(content: bytes) -> int:
-    """Returns the CRC-32C that TensorFlow writes beside bytes in its files."""
-    import google_crc32c  # on demand: commands without records start sooner
+    """Returns the masked CRC-32C that TensorFlow stores in its files."""
+    import google_crc32c  # imported here so that commands without records start faster
 
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Refuses an output that would replace the input: it, or a folder around it."""
+    """Rejects an output that would replace the input, or a folder that contains the input."""
     read = Path(source).resolve()
     if Path(output).resolve() in (read, *read.parents):
         raise UserError(
-            "The output must not be the input's folder or one around it: it would be replaced. "
-            f"Received: {source} and {output}. Choose another folder."
+            f"The output {output} would replace the input {source}. Choose another output folder."
         )
 
 
@@ -291,10 +290,10 @@ def require_same(
 
     Args:
         output: the job's output.
-        then, now: settings; nested dicts are compared by their items.
-        way_out: what else to do, for the message.
+        then, now: earlier and current settings; nested dicts are compared item by item.
+        way_out: what to do instead, for the message.
     Raises:
-        UserError: settings differ; each is named with both values, up to `_SHOWN`.
+        UserError: if settings differ; up to `_SHOWN` are listed with both values.
     """
     before, after = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
     different = []
@@ -312,7 +311,7 @@ def require_same(
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting, with the names of the dicts around it before its own."""
+    """Yields each setting; names in nested dicts are prefixed with the names of those dicts."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{within}{name} ")
@@ -325,7 +324,7 @@ _SHOWN: Final = 5  # differences in a message
 
 @contextlib.contextmanager
 def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
-    """Makes errors name `path` instead of `stand_in`, or of no file (as a full disk's do)."""
+    """Makes errors name `path`, also if they name no file, as when the disk is full."""
     try:
         yield
     except UserError as error:
@@ -333,12 +332,12 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno is not None:
-            name = error.filename2 or error.filename or path  # the second one is the copy
+            name = error.filename2 or error.filename or path  # the second is the target of a copy
             error.filename, error.filename2 = str(name).replace(str(stand_in), str(path)), None
         raise
 
 
-# The system's errors behind those of TensorFlow, when a file can't be written.
+# System errors behind TensorFlow's exceptions when a file can't be written.
 _OF_TENSORFLOW: Final = {
     "ResourceExhaustedError": errno.ENOSPC,
     "OutOfRangeError": errno.EFBIG,
@@ -350,7 +349,7 @@ _OF_TENSORFLOW: Final = {
 @contextlib.contextmanager
 def tensorflow_errors(path: Path) -> Iterator[None]:
     """Turns TensorFlow's file errors into the OSError that Python would raise."""
-    import tensorflow as tf  # on demand: most commands write their files without it
+    import tensorflow as tf  # imported here because most commands write files without it
 
     try:
         yield
@@ -361,7 +360,7 @@ def tensorflow_errors(path: Path) -> Iterator[None]:
 
 
 LOCK: Final = ".lock"  # name of the file within the locked folder
-_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # from file systems without them
+_NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks
 
 
 @contextlib.contextmanager
@@ -370,20 +369,20 @@ def locked(
     output: str | os.PathLike[str] | None = None,
     wait: bool = False,
 ) -> Iterator[None]:
-    """Makes a folder and locks it; the lock ends with the process, even by `kill -9`.
+    """Creates a folder and locks it; the lock ends with the process, even after `kill -9`.
 
-    It is the system's lock of a file in the folder, which the next run after a killed one takes
-    over. Where a file system has no locks, this does nothing. A folder that is empty at the end is
-    removed.
+    This is an operating system lock on a file in the folder. The run that follows a killed run
+    takes the file over. Nothing is locked if the file system doesn't support locks. If the folder
+    is empty at the end, it is removed.
 
     Args:
-        output: name of the folder in errors, if another one.
-        wait: wait until the other run ends.
+        output: path to name in errors. Default: the folder.
+        wait: whether to wait until the other run ends.
     Raises:
-        UserError: another run has the lock, or the folder is a file.
-        OSError: the folder can't be written.
+        UserError: if another run holds the lock, or the folder is a file.
+        OSError: if the folder can't be written.
     """
-    from filelock import FileLock, Timeout  # on demand: takes as long as a short command
+    from filelock import FileLock, Timeout  # imported here: it takes as long as a short command
 
     folder = Path(folder)
     output = folder if output is None else output
@@ -394,12 +393,11 @@ def locked(
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except FileNotFoundError:  # The other run removed the folder at this moment.
+        except FileNotFoundError:  # the other run has just removed the folder
             continue
         except Timeout:
             raise UserError(
-                f"Only one run at a time may write to an output. Received: {output}, to which "
-                "another run is writing. Wait for it, or choose another output."
+                f"Another run is writing to {output}. Wait for it, or choose another output."
             ) from None
         except OSError as error:
             if error.errno in _NO_LOCKS:
@@ -410,10 +408,10 @@ def locked(
         yield
     finally:
         try:
-            # Before the lock ends, since afterwards it may be another's.
+            # Before the lock is released, because afterwards another run may hold it.
             (folder / LOCK).unlink(missing_ok=True)
             lock.release()
-        except OSError:  # Windows removes no open file, another's neither.
+        except OSError:  # Windows doesn't remove open files, not even those of another process
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink(missing_ok=True)

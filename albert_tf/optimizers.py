@@ -1,6 +1,6 @@
 """The optimizers of google-research/albert, AdamW and LAMB, and their learning rate schedule.
 
-They run on every backend. Fine-tuning, pretraining and `compile` without an optimizer use them.
+They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use them.
 """
 
 import contextlib
@@ -27,19 +27,19 @@ EXCLUDED: Final = ("LayerNorm", "layer_norm", "bias")  # google-research/albert,
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertAdamW(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay, as in BERT and ALBERT: without bias correction.
+    """Adam with decoupled weight decay and without bias correction, as in BERT and ALBERT.
 
     Args:
-        learning_rate: a number or a schedule.
-        weight_decay: factor of the weight in its update; weights in `exclude` don't decay.
-        beta_1: decay of the first moment.
-        beta_2: decay of the second moment.
-        epsilon: added to the root of the second moment.
-        bias_correction: divides the moments by their bias, as Adam's authors (arXiv 1412.6980,
-            algorithm 1) and torch do; Keras adds epsilon before it divides.
-        exclude: parts of the paths of weights without decay.
-        global_clipnorm: largest norm of all gradients together; None turns clipping off, and so do
-            `clipnorm` and `clipvalue`, which replace the default.
+        learning_rate: a float or a learning rate schedule.
+        weight_decay: weight decay coefficient. Weights that match `exclude` don't decay.
+        beta_1: exponential decay rate of the first-moment estimates.
+        beta_2: exponential decay rate of the second-moment estimates.
+        epsilon: small constant added to the square root of the second moment.
+        bias_correction: whether to correct the bias of both moments, as Adam's authors (arXiv
+            1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
+        exclude: substrings of the paths of weights that don't decay.
+        global_clipnorm: maximum global norm of the gradients. None turns clipping off. The default
+            doesn't apply if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
@@ -49,8 +49,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     Source: arXiv 1711.05101; google-research/albert, optimization.py, `AdamWeightDecayOptimizer`.
     """
 
-    # TensorFlow's one operation for Adam shortens steps on short texts (benchmarks/NOTES.md).
-    # Without bias correction separate operations remain: the original's to the last bits.
+    # TensorFlow's fused Adam kernel makes steps on short texts faster (benchmarks/NOTES.md).
+    # Without bias correction, separate operations match the original code to the last bits.
     fused = keras.backend.backend() == "tensorflow"
 
     @checks_numbers(
@@ -80,7 +80,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             check_number("learning_rate", learning_rate, NOT_NEGATIVE, Real)
         if clipping and global_clipnorm == 1.0:
             global_clipnorm = None
-        # Keras's own decay comes before the update, outside LAMB's ratio.
+        # Keras's own weight decay comes before the update, outside the LAMB trust ratio.
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
@@ -91,7 +91,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             return
         super().build(variables)
         self._moments = self.add_optimizer_variables(variables, ["momentum", "velocity"])
-        # By variable, because Keras matches names on TensorFlow only.
+        # One flag per variable, because Keras matches names only on TensorFlow.
         self._included = [
             not any(name in variable.path for name in self.exclude) for variable in variables
         ]
@@ -123,7 +123,10 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     def _apply_fused(
         self, gradient: Any, variable: Any, momentum: Any, velocity: Any, rate: Any
     ) -> None:
-        """Updates all three in one operation, whose `1 - beta_2` is off by 1.3e-5 of itself."""
+        """Updates the variable and its moments with one kernel.
+
+        The kernel computes `1 - beta_2` in float32, with a relative error of 1.3e-5.
+        """
         import tensorflow as tf
 
         step = ops.cast(self.iterations + 1, "float32")
@@ -137,19 +140,20 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             lr=rate,
             beta1=self.beta_1,
             beta2=self.beta_2,
-            epsilon=self.epsilon * ops.sqrt(1 - power_2),  # it corrects the root after the sum
+            # The kernel adds epsilon before it corrects the bias.
+            epsilon=self.epsilon * ops.sqrt(1 - power_2),
             grad=gradient,
         )
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
-        """Returns the factor of an update: 1."""
+        """Returns the factor by which an update is scaled, which is always 1 here."""
         return 1.0
 
     def exclude_from_weight_decay(self, *args: Any, **kwargs: Any) -> None:
-        """Refuses Keras' way to name weights without decay, which is for its own decay."""
+        """Raises UserError, because this Keras method only affects Keras's own weight decay."""
         raise UserError(
-            "Weights without decay are named when the optimizer is made. Received: "
-            f"exclude_from_weight_decay. Give exclude={self.exclude!r} or other parts of paths."
+            "exclude_from_weight_decay() is not supported. Pass the exclude argument to the "
+            f"optimizer instead; here it is {self.exclude!r}."
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -165,8 +169,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
 class Lamb(AlbertAdamW):
     """LAMB: `AlbertAdamW` with each update scaled to the norm of its weight.
 
-    Weights in `exclude` are not scaled. The decay is part of the scaled update;
-    `keras.optimizers.Lamb` applies it outside, and applies bias correction.
+    Updates of weights that match `exclude` are not scaled. The weight decay is part of the scaled
+    update, whereas `keras.optimizers.Lamb` applies it separately and corrects the bias.
 
     Example:
         >>> from albert_tf import Lamb, WarmupPolynomialDecay
@@ -175,7 +179,7 @@ class Lamb(AlbertAdamW):
     Source: arXiv 1904.00962; google-research/albert, lamb_optimizer.py.
     """
 
-    fused = False  # the ratio needs the update before it is applied
+    fused = False  # the trust ratio depends on the update, so it must be computed first
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns ‖weight‖ / ‖update‖, or 1 if either is 0."""
@@ -191,33 +195,34 @@ def inner(optimizer: Any) -> Any:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Rises linearly over `warmup_steps`, then falls to 0 at `total_steps`.
+    """Increases the learning rate linearly over `warmup_steps`, then decays it to 0.
 
-    The original form rises as `step / warmup_steps`; its decay counts from step 0, so the rate
-    drops when the warm-up ends (for pretraining, to 0.975 of the peak). The usual form rises as
-    `(step + 1) / warmup_steps`, so that the first step trains too, and decays from the peak over
-    the steps after the warm-up.
+    The original form increases as `step / warmup_steps`. Its decay counts from step 0, so the
+    learning rate drops at the end of the warm-up (in pretraining, to 0.975 of the peak). The usual
+    form increases as `(step + 1) / warmup_steps`, so that the first step also trains, and decays
+    from the peak over the steps after the warm-up.
 
     Args:
         peak: learning rate at the end of the warm-up.
-        warmup_steps: steps of warm-up, 0 or more, fewer than `total_steps`. A number below 1 is
-            their share of all steps.
-        total_steps: step from which the rate is 0. Default: the number of steps of `fit`, for the
-            models of this package; each `fit` starts a new schedule.
-        power: power of the decay; 1 is linear.
+        warmup_steps: number of warm-up steps, at least 0 and below `total_steps`. A number below 1
+            is a fraction of all steps.
+        total_steps: step at which the learning rate reaches 0. Default: the number of steps of
+            `fit`, for the models of this package; each `fit` starts a new schedule.
+        power: exponent of the decay; 1 is linear.
         form: "original" or "usual".
-        start_warmup_step: step at which the warm-up begins; the rate is 0 before it, where the
-            original's is negative.
+        start_warmup_step: step at which the warm-up begins. Before it, the learning rate is 0 here,
+            but negative in the original code.
     Raises:
-        ValueError: an argument is out of its range; or, in a step, `total_steps` isn't known.
+        ValueError: if an argument is out of range, or if a step is taken while `total_steps` isn't
+            known.
     Example:
         >>> from albert_tf import WarmupPolynomialDecay
         >>> schedule = WarmupPolynomialDecay(0.1, warmup_steps=2, total_steps=10, form="usual")
         >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
         [0.05, 0.1, 0.05, 0.0]
 
-    Source: google-research/albert, optimization.py, `create_optimizer`. In practice that reads the
-        step after its increment; here step 0 is the first, as in its formula.
+    Source: google-research/albert, optimization.py, `create_optimizer`. At run time the original
+        code reads the step after incrementing it; here step 0 is the first, as in its formula.
     """
 
     @checks_numbers(
@@ -241,7 +246,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             check_number("warmup_steps", warmup_steps, COUNT)
         if form not in get_args(DecayForm):
             raise ValueError(
-                f"form must be one of {', '.join(get_args(DecayForm))}. Received: {form}."
+                f"form must be {' or '.join(get_args(DecayForm))}. Received: {form!r}."
             )
         self.peak, self.warmup_steps, self.total_steps = peak, warmup_steps, total_steps
         self.power, self.form, self.start_warmup_step = power, form, start_warmup_step
@@ -249,14 +254,14 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def steps(self) -> int | None:
-        """`total_steps`, or the steps of the last `fit`; None before the first one."""
+        """`total_steps`, or the number of steps of the last `fit`; None before the first `fit`."""
         return self._steps
 
     @steps.setter
     def steps(self, steps: int | None) -> None:
         if self.warmup_steps < 0 or (steps is not None and self.warmup_steps >= steps):
             raise ValueError(
-                "warmup_steps must lie in [0, total_steps). "
+                "warmup_steps must be in [0, total_steps). "
                 f"Received: warmup_steps={self.warmup_steps}, total_steps={steps}."
             )
         self._steps = steps
@@ -264,9 +269,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> Any:
         if self.steps is None:
             raise ValueError(
-                "The learning rate needs the number of steps, which fit knows. Received: a step "
-                "before fit. Give the optimizer a schedule with total_steps: "
-                f"AlbertAdamW(WarmupPolynomialDecay({self.peak}, total_steps=…))."
+                "The learning rate depends on the number of steps, which is unknown before fit. "
+                f"Pass it to the schedule: WarmupPolynomialDecay({self.peak}, total_steps=…)."
             )
         share = self.warmup_steps < 1
         warmup_steps = int(self.warmup_steps * self.steps) if share else self.warmup_steps
@@ -286,7 +290,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
-    """Gives the model its optimizer's average of the weights within the block, if there is one."""
+    """Swaps in the optimizer's averaged (EMA) weights within the block, if it keeps any."""
     optimizer = inner(model.optimizer)
     if not optimizer.use_ema:
         yield

@@ -1,7 +1,7 @@
-"""Options, declared once: a field of a dataclass carries its default, help, range and flags.
+"""Options, declared once: a dataclass field carries its default, help, range, and flags.
 
-The dataclass converts and checks its values, the signature of a public function is made from it,
-and so are the parser of a command and its `--config` file (`albert_tf.commands.parsing`).
+The dataclass converts and checks its values. It also defines the signature of a public function,
+the parser of a command, and the keys of its `--config` file (`albert_tf.commands.parsing`).
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ Options = TypeVar("Options")
 Result = TypeVar("Result")
 Class = TypeVar("Class")
 FILE: Final = "options.yaml"
-DecayForm = Literal["original", "usual"]  # of `WarmupPolynomialDecay`
-# The largest numbers where a range has no upper bound: they become int32 and float32.
+DecayForm = Literal["original", "usual"]  # see `WarmupPolynomialDecay`
+# Upper bounds for ranges that have none, because values become int32 and float32.
 LARGEST: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _NAMES: Final = {
@@ -47,7 +47,7 @@ _NAMES: Final = {
 
 
 class Range(NamedTuple):
-    """Finite numbers between bounds; `above` and `below` exclude theirs."""
+    """Finite numbers between bounds; `above` and `below` are exclusive."""
 
     minimum: float = -math.inf
     maximum: float = math.inf
@@ -78,9 +78,9 @@ NOT_NEGATIVE: Final = Range(minimum=0)
 RATE: Final = Range(minimum=0, below=1)
 SHARE: Final = Range(minimum=0, maximum=1)
 SEED: Final = Range(minimum=0, below=2**32)
-VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # SentencePiece draws as many candidates
-CHARACTER_COVERAGE: Final = 0.99995  # the published vocabularies'
-THREADS: Final = 16  # SentencePiece's default. Fixed: how sums are rounded depends on it.
+VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # SentencePiece draws that many candidates
+CHARACTER_COVERAGE: Final = 0.99995  # as in the published vocabularies
+THREADS: Final = 16  # SentencePiece's default; fixed because it affects how sums are rounded
 
 
 def cores() -> int:
@@ -89,7 +89,7 @@ def cores() -> int:
 
 
 class Option(NamedTuple):
-    """A declared option, whose `kind` is the type of one value: of an item, if `is_tuple`."""
+    """A declared option; `kind` is the type of its value, or of an item if `is_tuple`."""
 
     name: str
     kind: Any
@@ -121,23 +121,24 @@ class Option(NamedTuple):
         return self.default is dataclasses.MISSING
 
     def applies(self, values: Mapping[str, Any]) -> bool:
-        """Returns whether `only` allows the option beside these values, which may lack some."""
+        """Returns whether `only` allows the option with these (possibly incomplete) values."""
         return all(
             name not in values or _is_among(values[name], allowed)
             for name, allowed in self.only.items()
         )
 
     def converted(self, value: Any) -> Any:
-        """Converts a value given by a caller, a flag or a file.
+        """Converts a value that comes from a caller, a flag, or a file.
 
         Raises:
-            UserError: a value of another type, not among the choices, or out of its range.
+            UserError: if the value has the wrong type, is not one of the choices, or is out of
+                range.
         """
         if self.is_optional and (value is None or value == self.none):
             return None
         if self.is_tuple:
             items = value if isinstance(value, list | tuple) else [value]
-            if self.kind is int:  # as in 16,64,128
+            if self.kind is int:  # for example, 16,64,128
                 items = [
                     part
                     for item in items
@@ -155,20 +156,20 @@ class Option(NamedTuple):
             raise
         except (TypeError, ValueError, KeyError, OverflowError):
             words = " or ".join(filter(None, (_NAMES[self.kind], self.none)))
-            raise self._refusal(words, value) from None
+            raise self._error(words, value) from None
         text = str(value) if self.kind in (str, Path) else "0"
         if "\0" in text or not (text or self.may_be_empty):
-            raise self._refusal("text without zero bytes, and not empty", value)
+            raise self._error("non-empty text without zero bytes", value)
         if self.choices and result not in self.choices:
-            raise self._refusal(rule(self.choices), value)
+            raise self._error(rule(self.choices), value)
         if self.range is not None and not self.range.allows(result):
-            raise self._refusal(str(self.range), result)
+            raise self._error(str(self.range), result)
         largest = LARGEST.get(self.kind, math.inf)
         if self.range and self.range.is_open and result > largest:
-            raise self._refusal(f"{largest:,} or less", result)
+            raise self._error(f"{largest:,} or less", result)
         return result
 
-    def _refusal(self, words: str, value: Any) -> UserError:
+    def _error(self, words: str, value: Any) -> UserError:
         return UserError(f"{self.name} must be {words}. Received: {short_repr(value)}.")
 
 
@@ -178,19 +179,19 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
     Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of one of them.
 
     Args:
-        default: required if left out; None if it is computed later.
-        help: an imperative or a noun phrase; the default is appended.
-        **details: `range`; `choices`, if no `Literal` names them; `original`, further flags, which
-            the help leaves out; `is_path`, for text that may be a path, whose `~` becomes the home
-            folder; `group`, a title in the help; `metavar`, with which a boolean's
-            flag takes a value; `positional`, for an argument without a flag; `repeated`, for a
-            flag that takes one value each time; `may_be_empty`, for texts; `none`, the word for
-            None on a command line; `decisive=False`, for paths, whose content is compared,
-            intervals and devices: a run may resume with another value.
-            Relations to other options: `only`, their values with which it may be given, as in
-            `{"engine": ("spark",)}`; `needs`, an option that must be given too; `excludes`, those
-            that must not; `instead_of`, an option of which exactly one must be given;
-            `multiple_of` and `below`, for numbers.
+        default: default value. An option without one is required; None means computed later.
+        help: a verb phrase for a switch, a noun phrase for a value; the default is appended.
+        **details: `range`; `choices`, if no `Literal` lists them; `original`, further flags that
+            the help doesn't show; `is_path`, for text that may be a path, so that `~` is expanded;
+            `group`, a heading in the help; `metavar`, which makes the flag of a boolean take a
+            value; `positional`, for an argument without a flag; `repeated`, for a flag that takes
+            one value each time; `may_be_empty`, for text; `none`, the word for None on a command
+            line; `decisive=False`, for options that may change when a run resumes: paths (whose
+            content is compared), intervals, and devices.
+            Relations to other options: `only`, the values of other options that it requires, as in
+            `{"engine": ("spark",)}`; `needs`, an option that must be set too; `excludes`, options
+            that must not be set; `instead_of`, an option, so that exactly one of the two must be
+            set; `multiple_of` and `below`, for numbers.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -210,7 +211,7 @@ def declared(cls: type[Any]) -> dict[str, Option]:
 
 
 class Checked:
-    """Base of frozen dataclasses of options: converts and checks the values of a new one."""
+    """Base class of frozen option dataclasses, which converts and checks the values."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -220,8 +221,8 @@ def check_options(options: Any) -> None:
     """Converts and checks the fields of a frozen dataclass; `Checked` calls it.
 
     Raises:
-        UserError: a value of another type, not among the choices, or out of its range; or values
-            that contradict a relation between options.
+        UserError: if a value has the wrong type, is not one of the choices, or is out of range; or
+            if the values violate a relation between options.
     """
     fields = declared(type(options))
     for name, option in fields.items():
@@ -232,15 +233,15 @@ def check_options(options: Any) -> None:
 
 
 def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str]) -> None:
-    """Raises UserError for the first relation that the values break.
+    """Raises UserError for the first relation that the values violate.
 
     Args:
-        given: names of the options that don't have their defaults.
+        given: names of the options whose values differ from their defaults.
     """
     name, value, is_given = option.name, values[option.name], option.name in given
     if (other := option.instead_of) and is_given == (other in given):
-        both = f"{flag(name)} excludes {flag(other)}."
-        raise UserError(both if is_given else f"Give {flag(other)} or {flag(name)}.")
+        both = f"{flag(name)} can't be used with {flag(other)}."
+        raise UserError(both if is_given else f"Pass {flag(other)} or {flag(name)}.")
     for other, fits, words in (
         (option.multiple_of, lambda number, other: number % other == 0, "a multiple of"),
         (option.below, operator.lt, "below"),
@@ -251,14 +252,14 @@ def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str])
     if not is_given:
         return
     if option.needs and option.needs not in given:
-        raise UserError(f"{flag(name)} needs {flag(option.needs)}.")
+        raise UserError(f"{flag(name)} requires {flag(option.needs)}.")
     for other in option.excludes:
         if other in given:
-            raise UserError(f"{flag(name)} excludes {flag(other)}.")
+            raise UserError(f"{flag(name)} can't be used with {flag(other)}.")
     for other, allowed in option.only.items():
         if not _is_among(values[other], allowed):
             raise UserError(
-                f"{flag(name)} needs {flag(other)} {rule(allowed)}. "
+                f"{flag(name)} requires {flag(other)} {rule(allowed)}. "
                 f"Received: {flag(other)} {values[other]}."
             )
 
@@ -269,7 +270,7 @@ def flag(name: str) -> str:
 
 
 def rule(allowed: Sequence[Any] | Range) -> str:
-    """Returns "1 or more", or "a, b or c"."""
+    """Returns allowed values as text, such as "1 or more" or "a, b or c"."""
     if isinstance(allowed, Range):
         return str(allowed)
     *others, last = map(str, allowed)
@@ -281,13 +282,16 @@ def _is_among(value: Any, allowed: Sequence[Any] | Range) -> bool:
 
 
 def part(cls: type[Options], options: Any, **changes: Any) -> Options:
-    """Returns the options that `cls` has, taken from options that have them among others."""
+    """Returns the subset of `options` that `cls` declares, as an instance of `cls`."""
     names = cls.__dataclass_fields__  # type: ignore[attr-defined]
     return cls(**{name: getattr(options, name) for name in names if name not in changes}, **changes)
 
 
 def decisive(options: Any) -> dict[str, Any]:
-    """Returns, as JSON, the options that decide what a run computes, but for other tasks' ones."""
+    """Returns the options that affect what a run computes, as JSON values.
+
+    Options that don't apply, such as those of other tasks, are left out.
+    """
     return {
         name: _plain(getattr(options, name))
         for name, option in declared(type(options)).items()
@@ -296,7 +300,7 @@ def decisive(options: Any) -> dict[str, Any]:
 
 
 def as_yaml(options: Any) -> str:
-    """Returns text that `--config` reads; without `force`, which is for one run."""
+    """Returns the options as YAML for `--config`, without `force`, which is for a single run."""
     import yaml
 
     values = {name: getattr(options, name) for name in declared(type(options)) if name != "force"}
@@ -313,7 +317,7 @@ def save_options(options: Any, folder: Path) -> None:
 def accepts_keywords(
     cls: type[Any],
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Lets a function whose last argument is an instance of `cls` be called with its values."""
+    """Lets callers of a function pass the fields of its last argument, a `cls`, as keywords."""
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         *leading, _ = inspect.signature(function).parameters.values()
@@ -341,13 +345,13 @@ def accepts_keywords(
 def checks_numbers(
     **ranges: Range,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Declares the ranges of a function's numbers, which each call then checks.
+    """Declares the ranges of a function's numeric arguments, which every call then checks.
 
-    A number is whole unless the parameter is annotated as a float, and may be None if it is
-    annotated so.
+    An argument must be an integer unless it is annotated as a float. It may be None if its
+    annotation allows that.
 
     Raises:
-        UserError: a number has another type, or is out of its range.
+        UserError: if an argument has the wrong type or is out of range.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -373,7 +377,7 @@ def checks_numbers(
 
 
 def check_number(name: str, value: Any, allowed: Range, kind: type = Integral) -> None:
-    """Raises UserError unless the value is a number of this kind in the range."""
+    """Raises UserError unless the value is a number of this kind within the range."""
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if not is_number or not allowed.allows(value):
         number = "a number" if kind is Real else "a whole number"
@@ -383,11 +387,12 @@ def check_number(name: str, value: Any, allowed: Range, kind: type = Integral) -
 def without_foreign(
     arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
 ) -> dict[str, Any]:
-    """Drops arguments of transformers that have no effect here, and rejects their other values.
+    """Drops transformers arguments that have no effect here, and rejects unsupported values.
 
     Args:
-        arguments: by name; those that aren't `foreign` are returned.
-        foreign: the only accepted value of each, and what to do instead of passing another one.
+        arguments: arguments by name. Those that aren't in `foreign` are returned.
+        foreign: for each argument, the only accepted value and what to do instead of passing
+            a different one.
     """
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
@@ -401,12 +406,12 @@ def without_foreign(
 
 
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
-    """Adds methods of transformers that only raise an error, which says what to write instead.
+    """Adds transformers methods that raise an error with the replacement.
 
-    A method that the class has already stays: a Keras model on torch has `to` and `eval`.
+    Existing methods are kept, because a Keras model on torch has `to` and `eval`.
 
     Args:
-        ways_out: what to write, by the name of the method.
+        ways_out: what to write instead, by method name.
     """
 
     def decorate(cls: type[Class]) -> type[Class]:
@@ -420,14 +425,14 @@ def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type
 
 def _missing_method(name: str, way_out: str) -> Callable[..., NoReturn]:
     def method(*args: Any, **kwargs: Any) -> NoReturn:
-        raise UserError(f"There is no {name}() here. {way_out}")
+        raise UserError(f"{name}() is not supported. {way_out}")
 
     method.__name__, method.__doc__ = name, f"Raises UserError. {way_out}"
     return method
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """Returns what an annotation says of an option."""
+    """Returns the fields of `Option` that follow from a type annotation."""
     if NoneType in get_args(hint):
         (kept,) = (each for each in get_args(hint) if each is not NoneType)
         return {**_kind(kept), "is_optional": True}
@@ -440,7 +445,7 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any) -> Any:
     if kind is bool:
-        if isinstance(value, list | tuple | dict):  # whose text may be endless
+        if isinstance(value, list | tuple | dict):  # converting it to text may never end
             raise TypeError
         return value if isinstance(value, bool) else _TRUTHS[str(value).lower()]
     if kind in (int, float) and isinstance(value, bool):

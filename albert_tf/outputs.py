@@ -1,7 +1,7 @@
-"""The files of each kind of output folder, as patterns: no folder with other files is replaced.
+"""The files of each kind of output folder, as patterns. A folder with other files isn't replaced.
 
-A pattern is a path within the folder; `*` matches any characters except `/`. Every finished folder
-of a kind contains a file that matches the first pattern.
+A pattern is a path within the folder, in which `*` matches any characters except `/`. Every
+finished folder contains a file that matches the first pattern of its kind.
 """
 
 from typing import Final
@@ -29,13 +29,13 @@ GOOGLE_CHECKPOINT: Final = (
     "30k-clean.model",
     *_TOKENIZER,
 )
-CHECKPOINTS: Final = "checkpoints"  # folder within the output of an unfinished run
-BEST: Final = "best"  # folder of the best version within it
+CHECKPOINTS: Final = "checkpoints"  # folder in the output of an unfinished run
+BEST: Final = "best"  # folder in CHECKPOINTS for the best version
 LOGS: Final = "logs"
-STEP: Final = "step-" + 8 * "[0-9]"  # folder of a checkpoint within it
+STEP: Final = "step-" + 8 * "[0-9]"  # folder in CHECKPOINTS for one checkpoint
 _REPORTS: Final = ("README.md", "report.json", "mistakes.md", "curves.png", "confusion.png")
 VERSION: Final = (*MODEL, *_REPORTS, "state.safetensors")  # a checkpoint, or the best version
-RUN: Final = (  # of finetune and pretrain
+RUN: Final = (  # the output of finetune or pretrain
     "options.yaml",
     *MODEL,
     *_REPORTS,

@@ -1,6 +1,6 @@
-"""Shows progress: a bar on a terminal, a line every half minute elsewhere.
+"""Shows progress: a bar on a terminal, and a line every 30 seconds elsewhere.
 
-`Progress` counts work that is done, `heartbeat` serves commands without a bar.
+`Progress` counts finished work; `heartbeat` is for commands without a bar.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ _BAR: Final = _FORMAT.replace("% ", "%|{bar:15}| ")
 
 
 class Progress:
-    """Shows the work that is done, the speed and the time left, while its context is open.
+    """Shows finished work, throughput, and remaining time while its context is open.
 
     Args:
-        stream: where to show it; default: standard error.
+        stream: stream to write to. Default: standard error.
     """
 
     def __init__(self, stream: IO[str] | None = None):
@@ -43,18 +43,18 @@ class Progress:
             self._bar.close()
 
     def start(self, name: str, total: int, unit: str = "B") -> None:
-        """Ends the current phase, and starts one of about `total` bytes, or other units."""
+        """Ends the current phase and starts a new one of about `total` bytes, or other units."""
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
         self._bar = bar(self._stream, name, total, unit=unit, unit_scale=unit == "B")
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Adds counts to show, by name."""
+        """Adds to the named counts that are shown next to the progress."""
         self._counts.update(counts)
 
     def update_to(self, done: int) -> None:
-        """Shows that `done` bytes, or units, of the phase are done."""
+        """Updates the phase to `done` finished bytes or units."""
         counted = [f"{count:,} {name}" for name, count in sorted(self._counts.items())]
         self._bar.set_postfix_str(", ".join(counted), refresh=False)
         self._bar.update(done - self._bar.n)
@@ -64,7 +64,7 @@ class Progress:
 
 
 def in_words(values: Mapping[str, float]) -> str:
-    """Returns metrics as a line shows them, with the names of `_FORMATS` or their own."""
+    """Formats metrics for a progress line; those without an entry in `_FORMATS` keep their name."""
     shown = []
     for name, value in values.items():
         if name in _FORMATS:
@@ -79,7 +79,7 @@ _FORMATS: Final = {
     "masked_lm_accuracy": "masked LM {:.1%}",
     "sentence_order_accuracy": "sentence order {:.1%}",
     "accuracy": "accuracy {:.1%}",
-    "one_class": "nearly all predictions alike",
+    "one_class": "nearly all predictions are the same",
     "tokens_per_second": "{:,.0f} tokens/s",
     "examples_per_second": "{:,.0f} examples/s",
 }
@@ -88,15 +88,15 @@ _counts: dict[str, int] = {}
 
 
 def count(name: str) -> None:
-    """Counts a finished item, for the next line of `heartbeat`."""
+    """Counts a finished item for the next line of `heartbeat`."""
     _counts[name] = _counts.get(name, 0) + 1
 
 
 @contextlib.contextmanager
 def heartbeat(command: ModuleType) -> Iterator[None]:
-    """Prints time and counts to stderr every half minute, unless that is a terminal.
+    """Prints elapsed time and counts to stderr every 30 seconds, unless stderr is a terminal.
 
-    Silent for commands that show a bar.
+    Prints nothing for commands that show a bar.
     """
     _counts.clear()
     started, done = time.monotonic(), threading.Event()
@@ -117,7 +117,7 @@ def heartbeat(command: ModuleType) -> Iterator[None]:
 
 
 def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
-    """Returns a bar of tqdm, which draws itself on a terminal; elsewhere it counts for a line."""
+    """Returns a tqdm bar, which draws itself on a terminal and only counts elsewhere."""
     from tqdm import tqdm
 
     terminal = stream.isatty()
@@ -132,7 +132,7 @@ def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
 
 
 class _Nowhere:
-    """A stream that drops all output."""
+    """A stream that discards all output."""
 
     def write(self, text: str) -> None:
         pass

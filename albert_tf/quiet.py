@@ -1,4 +1,4 @@
-"""Hides the lines that TensorFlow's libraries print, and keeps them from writing files."""
+"""Hides the log lines of TensorFlow, and keeps libraries from writing to the home folder."""
 
 import contextlib
 import os
@@ -10,16 +10,17 @@ from typing import Any, Final
 
 from albert_tf.errors import check_tensorflow_text
 
-# TensorFlow's own variable: it prints lines of this level and above, of 0 to 3.
+# TensorFlow's variable: it prints log lines of this level (0 to 3) and above.
 LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 DEBUG: Final = "ALBERT_TF_LOG"  # "debug" shows all lines
 
 
 def set_level() -> bool:
-    """Hides TensorFlow's lines of every level by its variable, unless the user wants them.
+    """Sets `TF_CPP_MIN_LOG_LEVEL` to hide all log lines, unless the user has chosen a level.
 
     Returns:
-        Whether the user wants none: `TF_CPP_MIN_LOG_LEVEL` isn't 0 or 1, nor `ALBERT_TF_LOG` debug.
+        Whether to hide them: False if `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, or if `ALBERT_TF_LOG` is
+        debug.
     """
     if os.environ.get(DEBUG) == "debug":
         return False
@@ -27,24 +28,24 @@ def set_level() -> bool:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and Keras, but not matplotlib, which Keras imports for pictures."""
+    """Imports TensorFlow and Keras, but not matplotlib, which Keras imports for plots."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(hidden_stderr())
-        if "matplotlib" not in sys.modules:  # Keras imports it, which lists all fonts in a file.
+        if "matplotlib" not in sys.modules:  # importing it writes a list of all fonts to a file
             sys.modules["matplotlib"] = None  # type: ignore[assignment]
             stack.callback(sys.modules.pop, "matplotlib")
         import tensorflow as tf
 
-        tf.config.list_physical_devices()  # Loads the GPU libraries, which print too.
+        tf.config.list_physical_devices()  # loads the GPU libraries, which also print
 
 
 def import_tensorflow_text(*purpose: str) -> Any:
-    """Returns tensorflow-text, whose import registers the operators that read text in a graph.
+    """Imports tensorflow-text, which registers the operators that tokenize text in a graph.
 
     Args:
         *purpose: arguments of `check_tensorflow_text`.
     Raises:
-        UserError: it isn't installed, as on Windows.
+        UserError: if it isn't installed, as on Windows.
     """
     check_tensorflow_text(*purpose)
     import tensorflow_text
@@ -54,23 +55,23 @@ def import_tensorflow_text(*purpose: str) -> Any:
 
 @contextlib.contextmanager
 def hidden_stderr() -> Iterator[None]:
-    """Hides what libraries in C++ print; an exception prints it after all.
+    """Hides what C++ libraries print to stderr, and prints it if the block raises.
 
-    What Python prints to `sys.stderr` is shown. `set_level` isn't enough: absl prints before it
-    knows the level, and LiteRT doesn't read it.
+    Python's own output to `sys.stderr` is shown. `set_level` isn't enough, because absl prints
+    before it knows the level, and LiteRT ignores the level.
     """
     had_level = LEVEL in os.environ
     with contextlib.ExitStack() as stack:
         if set_level():
-            with contextlib.suppress(OSError):  # The caller closed it.
-                stack.enter_context(_redirected())
+            with contextlib.suppress(OSError):  # the caller closed stderr
+                stack.enter_context(_redirect_stderr())
         yield
     if not had_level and "tensorflow" not in sys.modules:
-        os.environ.pop(LEVEL, None)  # Whoever imports TensorFlow later chooses.
+        os.environ.pop(LEVEL, None)  # leaves the level to whoever imports TensorFlow later
 
 
 @contextlib.contextmanager
-def _redirected() -> Iterator[None]:
+def _redirect_stderr() -> Iterator[None]:
     real = os.dup(2)
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, real)
@@ -94,14 +95,14 @@ def _redirected() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_home_files() -> Iterator[None]:
-    """Keeps Keras and matplotlib from writing into the home folder, here and in child processes.
+    """Keeps Keras and matplotlib from writing to the home folder, also in child processes.
 
-    Files of the user's own are honoured: `keras.json`, and matplotlib's folders.
+    The user's existing `keras.json` and matplotlib folders are still used.
     """
     home, changes = Path(os.path.expanduser("~")), {}
     keras = Path(os.environ.get("KERAS_HOME") or home / ".keras").expanduser()
     if not (keras / "keras.json").exists():
-        changes["KERAS_HOME"] = os.path.join(os.devnull, "keras")  # where nothing can be written
+        changes["KERAS_HOME"] = os.path.join(os.devnull, "keras")  # a path that can't be written
     folders = (
         home / ".matplotlib",
         Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "matplotlib",

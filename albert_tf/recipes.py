@@ -1,4 +1,4 @@
-"""Hyperparameters of fine-tuning: the paper's table 14, and defaults for other tasks."""
+"""Fine-tuning hyperparameters: the paper's table 14, and defaults for other tasks."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ class Recipe(NamedTuple):
     """Hyperparameters of one task.
 
     Attributes:
-        learning_rate: peak, after the warm-up.
-        batch_size: examples of a step.
-        dropout: rate of the encoder, hidden and attention.
-        steps: training steps, or None if `epochs` decides.
-        warmup: steps of linear warm-up, or their share of all steps if below 1.
-        max_length: tokens of an example.
-        epochs: passes over the data if `steps` is None.
+        learning_rate: peak learning rate, after the warm-up.
+        batch_size: examples per step.
+        dropout: dropout rate of the encoder, for both hidden states and attention.
+        steps: number of training steps, or None to use `epochs`.
+        warmup: steps of linear warm-up, or a fraction of all steps if below 1.
+        max_length: maximum number of tokens in an example.
+        epochs: number of passes over the data if `steps` is None.
     """
 
     learning_rate: float
@@ -36,7 +36,7 @@ class Recipe(NamedTuple):
     epochs: int = 3
 
 
-# ALBERT, arXiv 1909.11942, table 14, for models of version 1 (xxlarge).
+# ALBERT, arXiv 1909.11942, table 14, for version 1 models (xxlarge).
 TABLE_14: Final[Mapping[str, Recipe]] = {
     "cola": Recipe(1e-5, 16, 0.0, 5336, 320),
     "stsb": Recipe(2e-5, 16, 0.0, 3598, 214),
@@ -51,15 +51,16 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
     "squad2": Recipe(3e-5, 48, 0.0, 8144, 814),
     "race": Recipe(2e-5, 32, 0.1, 12000, 1000),
 }
-# Rate and dropout of most of the table's tasks, three epochs as BERT's authors advise (arXiv
-# 1810.04805, A.3), and the warm-up's share in the table's runs.
+# Learning rate, dropout, and warm-up fraction of most tasks in the table; three epochs, as BERT's
+# authors recommend (arXiv 1810.04805, A.3).
 OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
-# The table's rates are too small for random weights; these reach 0.80 on SST-2 in minutes.
+# The learning rates of the table are too small for random weights. This recipe reaches 0.80 on
+# SST-2 in minutes.
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
-# For models narrower than base, chosen with the bundled one, which is a little worse at twice the
-# rate on SST-2 and WNUT17 (benchmarks/NOTES.md).
+# For models narrower than base, chosen for the bundled model, which scores slightly lower at twice
+# the learning rate on SST-2 and WNUT17 (benchmarks/NOTES.md).
 SMALL: Final = Recipe(1e-4, 16, 0.1, None, 0.1, max_length=128, epochs=5)
-# With many examples there are steps enough for batches of 64, which give better models.
+# Many examples allow enough steps with a batch size of 64, which trains better models.
 MANY: Final = 10_000
 SMALL_ON_MANY: Final = SMALL._replace(batch_size=64, epochs=3)
 
@@ -68,12 +69,12 @@ def recipe(task: str, model: str, examples: int) -> Recipe:
     """Returns the defaults for a task.
 
     Args:
-        task: a key of `TABLE_14`, or another name.
-        model: the option of `finetune`. Table 14 is for models of the published sizes; random
-            weights and smaller models need larger rates.
+        task: a key of `TABLE_14`, or any other name.
+        model: the `model` option of `finetune`. Table 14 is for models of the published sizes;
+            random weights and smaller models need larger learning rates.
         examples: number of training examples.
     Raises:
-        UserError: there is no such model.
+        UserError: if there is no such model.
     """
     if is_size(model):
         chosen = FROM_RANDOM_WEIGHTS
@@ -83,23 +84,23 @@ def recipe(task: str, model: str, examples: int) -> Recipe:
             return TABLE_14.get(task, OWN_DATA)
         if examples >= MANY:
             chosen = SMALL_ON_MANY
-    # Windows of a question have to have room for its context.
+    # The windows of a question must have room for its context.
     windows = TABLE_14[SQUAD].max_length
     return chosen._replace(max_length=windows) if task.startswith(SQUAD) else chosen
 
 
 def recipe_of_width(hidden_size: int) -> Recipe:
-    """Returns the recipe of a pretrained model for data that isn't in the paper's table."""
+    """Returns the recipe for a pretrained model on data that isn't in the paper's table."""
     return SMALL if hidden_size < AlbertConfig.from_size("base").hidden_size else OWN_DATA
 
 
 def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
-    """Returns the configuration of a named size for a vocabulary, or of a JSON file.
+    """Returns the configuration of a named size for a vocabulary, or reads it from a JSON file.
 
     Args:
         **changes: fields to override.
     Raises:
-        UserError: there is no such size or file, or the file isn't an ALBERT configuration.
+        UserError: if there is no such size or file, or if the file isn't an ALBERT configuration.
     """
     if size in SIZES:
         ids = {
@@ -111,7 +112,7 @@ def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertCo
         return AlbertConfig.from_size(size, **{**ids, **changes})
     if not Path(size).is_file():
         raise UserError(
-            f"A size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
+            f"size must be one of {', '.join(SIZES)}, or a configuration file (JSON). "
             f"Received: {size!r}."
         )
     return dataclasses.replace(AlbertConfig.from_json_file(size), **changes)

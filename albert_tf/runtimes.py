@@ -1,6 +1,6 @@
-"""Runs exports in their runtimes, without the rest of this package.
+"""Runs exported models in their runtimes, without the rest of this package.
 
-The check of an export loads this file by its path in a fresh process, and calls `main`.
+The comparison of an export with Keras loads this file by path in a fresh process and calls `main`.
 """
 
 import functools
@@ -16,15 +16,15 @@ import numpy as np
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 TEXTS = ("text", "text_pair")
-BATCH = 8  # rows in a batch of signatures that take any number
+BATCH = 8  # batch size for signatures that take any number of rows
 Arrays = Mapping[str, np.ndarray]
 Row = dict[str, Any]
 
 
 def reason(error: Exception) -> str:
-    """Returns what went wrong, the end of a runtime's message without TensorFlow's lines of nodes.
+    """Returns the end of a runtime's error message, without TensorFlow's lines about nodes.
 
-    TensorFlow's message begins with them, LiteRT's with every earlier error.
+    TensorFlow puts those lines first, and LiteRT puts all earlier errors first.
     """
     lines = (line.strip() for line in str(error).splitlines())
     nodes = ("Graph execution error", "Detected at node", "<stack traces", "[[{{node", "File ")
@@ -32,12 +32,12 @@ def reason(error: Exception) -> str:
 
 
 class RuntimeSignature(NamedTuple):
-    """A function of an export.
+    """A signature of an exported model.
 
     Attributes:
-        inputs: the shape of each input; -1 is any size.
-        outputs: their names.
-        run: takes an array for each input; returns outputs by name.
+        inputs: shape of each input; -1 stands for any size.
+        outputs: names of the outputs.
+        run: function that takes one array per input and returns the outputs by name.
     """
 
     inputs: Mapping[str, Sequence[int]]
@@ -45,21 +45,21 @@ class RuntimeSignature(NamedTuple):
     run: Callable[..., Arrays]
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Returns the outputs of any number of rows, which it pads to the signature's shapes.
+        """Pads any number of rows to the signature's shapes and returns their outputs.
 
         Args:
-            features: arrays by name, which may be smaller than the signature's, but not larger;
-                those that the signature doesn't take are ignored. Missing ones are 0.
+            features: arrays by name, none larger than the signature's inputs. Arrays that the
+                signature doesn't take are ignored, and missing ones are filled with 0.
         """
         count = max(len(values) for name, values in features.items() if name in self.inputs)
         size = next(iter(self.inputs.values()))[0]
         size = size if size > 0 else count
-        given = {
-            name: _padded(features.get(name), [-(-count // size) * size, *shape[1:]])
+        inputs = {
+            name: _pad(features.get(name), [-(-count // size) * size, *shape[1:]])
             for name, shape in self.inputs.items()
         }
         batches = [
-            self.run(**{name: rows[at : at + size] for name, rows in given.items()})
+            self.run(**{name: rows[at : at + size] for name, rows in inputs.items()})
             for at in range(0, count, size)
         ]
         return {
@@ -67,8 +67,8 @@ class RuntimeSignature(NamedTuple):
         }
 
 
-def _padded(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
-    """Pads with 0, or the empty text, up to a shape, whose -1 is the array's own size."""
+def _pad(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
+    """Pads with 0 (or empty strings) to a shape, in which -1 keeps the size of the array."""
     values = np.zeros([0] * len(shape), np.int32) if values is None else values
     sizes = [size if size >= 0 else own for size, own in zip(shape, values.shape, strict=True)]
     padded = np.full(sizes, b"" if values.dtype == object else 0, values.dtype)
@@ -77,7 +77,7 @@ def _padded(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
 
 
 def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
-    """Returns a file's signatures; `text` runs where tensorflow_text has been imported."""
+    """Returns a file's signatures; `text` only runs if tensorflow_text has been imported."""
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
     if sys.modules.get("tensorflow_text"):
@@ -88,7 +88,7 @@ def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Run
         )
     else:
         interpreter = Interpreter(str(path), num_threads=threads)
-    interpreter.allocate_tensors()  # prints a line: here, where callers hide it
+    interpreter.allocate_tensors()  # prints a line, which callers hide
     signatures = {}
     for name, names in interpreter.get_signature_list().items():
         run = interpreter.get_signature_runner(name)
@@ -100,12 +100,12 @@ def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Run
 
 
 def open_onnx(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
-    """Returns a file's only signature under the name that `albert_tf_export` gives it."""
+    """Returns a file's only signature, under the name that `albert_tf_export` uses for it."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = threads
-    settings.log_severity_level = 4  # errors are raised too
+    settings.log_severity_level = 4  # errors don't need to be logged, because they are raised
     session = onnxruntime.InferenceSession(str(path), settings)
     inputs = {
         each.name: [size if isinstance(size, int) else -1 for size in each.shape]
@@ -124,7 +124,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
     """Returns a folder's signatures; TensorFlow chooses the number of threads."""
     import tensorflow as tf
 
-    def opened(function: Any) -> RuntimeSignature:
+    def signature(function: Any) -> RuntimeSignature:
         specs = function.structured_input_signature[1]
         inputs = {
             name: [-1 if size is None else size for size in spec.shape]
@@ -141,8 +141,8 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
         return RuntimeSignature(inputs, list(function.structured_outputs), run)
 
     model = tf.saved_model.load(str(path))
-    signatures = {name: opened(function) for name, function in model.signatures.items()}
-    _LOADED.append(model)  # Its functions hold its variables weakly.
+    signatures = {name: signature(function) for name, function in model.signatures.items()}
+    _LOADED.append(model)  # its functions only keep weak references to its variables
     return signatures
 
 
@@ -156,26 +156,27 @@ OPENED: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
 
 @functools.cache
 def _opened(form: str, path: str) -> tuple[dict[str, RuntimeSignature], float]:
-    """Returns the signatures of an export, and MB before it; once for several signatures."""
+    """Returns the signatures of an export and the memory used before loading it, in MB."""
     if form == "saved-model":
-        import tensorflow  # noqa: F401 (its memory isn't the export's)
+        import tensorflow  # noqa: F401 (so that its memory isn't counted as the export's)
     empty = _memory("VmRSS")
     return OPENED[form](path), empty
 
 
 def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int = BATCH) -> None:
-    """Runs a signature on rows of a file.
+    """Runs a signature on the rows of a file.
 
     Args:
-        form: "tflite", "onnx" or "saved-model".
-        path: the export.
-        name: of the signature.
-        inputs: file of rows as JSON, one a line: `{"text": …}`, for pairs with "text_pair", or
-            `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" where the signature
-            takes them; lists of C for multiple choice.
-        outputs: path without an ending: `.npz` has arrays by "ROW/NAME"; `.json` the peak of memory
-            above the runtime in MB (Linux), and the median of a row's milliseconds.
-        batch: rows in a batch, where the signature takes any number.
+        form: "tflite", "onnx", or "saved-model".
+        path: path of the export.
+        name: name of the signature.
+        inputs: file with one JSON object per line: `{"text": …}`, with "text_pair" for pairs; or
+            `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" if the signature
+            takes them. For multiple choice, the values are lists of length C.
+        outputs: output path without a suffix. The `.npz` file contains arrays named "ROW/NAME".
+            The `.json` file contains the peak memory in addition to the runtime's, in MB (Linux
+            only), and the median time per row in milliseconds.
+        batch: batch size if the signature takes any number of rows.
     """
     signatures, empty = _opened(form, path)
     signature = signatures[name]
@@ -192,9 +193,9 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
         times.append((time.perf_counter() - start) / len(some))
         for key, values in found.items():
             for row, value in enumerate(values, at):
-                arrays[f"{row}/{key}"] = _saved(value)
+                arrays[f"{row}/{key}"] = _savable(value)
     np.savez(f"{outputs}.npz", **arrays)
-    # Without the first batch, which also traces, compiles or allocates.
+    # The first batch isn't timed, because it also traces, compiles, or allocates.
     report = {
         "megabytes": _memory("VmHWM") - empty,
         "milliseconds": 1000 * statistics.median(times[1:] or times),
@@ -204,9 +205,9 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
 
 
 def _features(rows: Sequence[Row], names: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns arrays of a batch: texts, or ids padded to the longest row, with their mask."""
+    """Returns the arrays of a batch: texts, or ids padded to the longest row with their mask."""
     if TEXTS[0] in names:
-        return {name: np.array([_encoded(row[name]) for row in rows], object) for name in names}
+        return {name: np.array([_encode(row[name]) for row in rows], object) for name in names}
     ids = [row["input_ids"] for row in rows]
     lists = {name: [row[name] for row in rows] for name in rows[0] if name in names}
     return {
@@ -216,7 +217,7 @@ def _features(rows: Sequence[Row], names: Mapping[str, Any]) -> dict[str, np.nda
 
 
 def _rectangle(lists: Sequence[Any], change: Callable[[list[int]], list[int]] = list) -> np.ndarray:
-    """Returns lists, or lists of lists, as an int32 array, padded with 0 on the last axis."""
+    """Returns lists, or lists of lists, as an int32 array whose last axis is padded with 0."""
     nested = [each if isinstance(each[0], list) else [each] for each in lists]
     width = max(len(each) for row in nested for each in row)
     filled = [[change(each) + [0] * (width - len(each)) for each in row] for row in nested]
@@ -224,18 +225,18 @@ def _rectangle(lists: Sequence[Any], change: Callable[[list[int]], list[int]] = 
     return array if nested[0] is lists[0] else array[:, 0]
 
 
-def _encoded(text: Any) -> Any:
-    return list(map(_encoded, text)) if isinstance(text, list) else text.encode("utf-8")
+def _encode(text: Any) -> Any:
+    return list(map(_encode, text)) if isinstance(text, list) else text.encode("utf-8")
 
 
-def _saved(value: Any) -> np.ndarray:
-    """Returns an array that NumPy can save: bytes in its own dtype for them."""
+def _savable(value: Any) -> np.ndarray:
+    """Returns an array that NumPy can save: byte strings get NumPy's own dtype."""
     value = np.asarray(value)
     return np.array(value.tolist(), "S").reshape(value.shape) if value.dtype == object else value
 
 
 def _memory(field: str) -> float:
-    """Returns MB in /proc/self/status: VmRSS is the present size, VmHWM its peak; 0 without it."""
+    """Returns the current (VmRSS) or peak (VmHWM) memory in MB, or 0 without /proc."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))

@@ -1,16 +1,17 @@
-"""The one list of tasks: a model class of each, its pipeline, and the form of inputs and outputs.
+"""The one list of tasks: the model class, pipelines, inputs, and outputs of each.
 
-Before it, each feature's name, dtype and shape, for batches, models and signatures. Needs no
-TensorFlow, so that checkpoints and the command line can read it. A model has its own entry as
-`task`. A new head is an entry here, a file in `models/` and two lines in its `__init__.py`; with
-layers of its own also a class in `layers/heads.py` and rows in `checkpoints/names.py`.
+It also defines the name, dtype, and shape of each feature for batches, models, and signatures.
+This file doesn't import TensorFlow, so that checkpoints and the command line can use it. A model
+refers to its entry as `task`. To add a head, add an entry here, a file in `models/`, and two lines
+in its `__init__.py`; a head with new layers also needs a class in `layers/heads.py` and rows in
+`checkpoints/names.py`.
 """
 
 from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    """A tensor of a batch. `None` in the shape is a size that differs between batches."""
+    """A tensor of a batch; `None` in the shape is a size that differs between batches."""
 
     name: str
     dtype: str
@@ -27,22 +28,22 @@ SENTENCE_ORDER_LABEL: Final = Feature("sentence_order_label", "int32", (None,))
 
 
 class TaskFacts(NamedTuple):
-    """The facts of a task.
+    """The properties of a task.
 
     Attributes:
-        name: on the command line, and for `load_pretrained`.
+        name: name on the command line and in `load_pretrained`.
         model: name of the class in `albert_tf.models`.
-        pipeline_tag: name of the task on the hub. Checkpoints of one tag share their head.
-        heads: the parts by which a checkpoint without a class name is recognized; see
+        pipeline_tag: name of the task on the hub. Checkpoints with the same tag have the same head.
+        heads: the parts that identify a checkpoint without a class name; see
             `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
-        outputs_by_token: whether outputs belong to tokens, so that a caller needs the tokens too.
-        has_classes: whether labels are the classes that the configuration names. Exports give the
-            names of all classes, and of the highest-scoring one.
-        probabilities: outputs of logits that exports give as probabilities, too.
-        has_choices: whether an example is several sequences, `[B, C, T]`.
-        takes_positions: whether the model can score the vocabulary at chosen positions alone.
-        needs_pairs: whether an example is always a pair of texts.
+        outputs_by_token: whether outputs are per token, so that a caller also needs the tokens.
+        has_classes: whether labels are the classes that the configuration names. Exports return
+            the names of all classes and of the highest-scoring one.
+        probabilities: logit outputs that exports also return as probabilities.
+        has_choices: whether an example consists of several sequences, `[B, C, T]`.
+        takes_positions: whether the model can score the vocabulary at selected positions only.
+        needs_pairs: whether an example is always a text pair.
     """
 
     name: str
@@ -121,8 +122,8 @@ MULTIPLE_CHOICE: Final = TaskFacts(
     probabilities=("logits",),
     needs_pairs=True,
 )
-# A training wrapper of the encoder, for several texts at a time; saved, loaded and exported as a
-# plain encoder.
+# A training wrapper around the encoder for several texts per example. It is saved, loaded, and
+# exported as a plain encoder.
 SIMILARITY: Final = TaskFacts(
     name="similarity",
     model="AlbertForSimilarity",

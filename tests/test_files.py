@@ -75,7 +75,7 @@ OWN = ("main.bin", "*.txt", "logs/events.*", "step-[0-9]/a.txt")
 
 def test_a_folder_replaces_an_earlier_one(tmp_path):
     target = write_files(tmp_path / "a", ["main.bin", "old.txt"])
-    refused = pytest.raises(UserError, match="must not exist yet. Received: .*a.*force=True")
+    refused = pytest.raises(UserError, match="a already exists. .*force=True")
     with refused, written_atomically(target, own=OWN):
         raise AssertionError("the block must not run")
     with written_atomically(target, force=True, own=OWN) as path:
@@ -188,7 +188,7 @@ def test_a_failed_save_changes_nothing(tmp_path):
 
 def test_an_output_around_the_input_is_refused(tmp_path):
     for output in ("m", ".", "m/../m"):
-        with pytest.raises(UserError, match="must not be the input's folder or one around it"):
+        with pytest.raises(UserError, match="would replace the input"):
             check_apart(tmp_path / "m", tmp_path / output)
     for output in ("m/inside", "other", "m2"):
         check_apart(tmp_path / "m", tmp_path / output)
@@ -215,7 +215,7 @@ def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     for name in ("pipe", "device"):
-        with pytest.raises(UserError, match=f"must be a regular one. .*{name}, which is a {name}"):
+        with pytest.raises(UserError, match=f"{name} must be a regular file, but it is a {name}"):
             read_json(tmp_path / name)
 
 
@@ -230,20 +230,20 @@ def test_a_file_is_read_up_to_a_limit(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     with path.open("wb") as file:
         file.truncate(2**40)  # sparse
-    with pytest.raises(UserError, match="a.json must have 67,108,864 bytes at most"):
+    with pytest.raises(UserError, match="a.json must not be larger than 67,108,864 bytes"):
         read_json(path)
     path.write_bytes(b"12345")
     monkeypatch.setattr("albert_tf.files.LONGEST", 5)
     assert read_bytes(path) == b"12345"
     monkeypatch.setattr("albert_tf.files.LONGEST", 4)
-    with pytest.raises(UserError, match="must have 4 bytes at most. Received more"):
+    with pytest.raises(UserError, match="a.json must not be larger than 4 bytes"):
         read_bytes(path)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"id2label": ' + "[" * 100_000])
 def test_files_without_a_json_object(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
-    with pytest.raises(UserError, match="a.json must be a JSON object. Received: "):
+    with pytest.raises(UserError, match="a.json must contain a JSON object: "):
         read_json(tmp_path / "a.json")
 
 
@@ -313,7 +313,7 @@ def owner(tmp_path):
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, owner):
-    refused = pytest.raises(UserError, match="one run .* Received: .*out, to which another run is")
+    refused = pytest.raises(UserError, match="Another run is writing to .*out")
     with refused, locked(tmp_path / "out"):
         pass
     owner.kill()
@@ -369,7 +369,7 @@ def test_a_file_is_not_a_folder(tmp_path):
 def test_one_writer_at_a_time(tmp_path):
     with written_atomically(tmp_path / "a.txt") as path:
         path.write_text("first")
-        refused = pytest.raises(UserError, match="one run .* Received: .*a.txt, to which another")
+        refused = pytest.raises(UserError, match="Another run is writing to .*a.txt")
         with refused, written_atomically(tmp_path / "a.txt", force=True, nowait=True):
             raise AssertionError("the block must not run")
     assert (tmp_path / "a.txt").read_text() == "first"
@@ -387,7 +387,7 @@ def test_the_next_writer_mends_what_a_killed_one_left(tmp_path, moment, then):
     subprocess.run([sys.executable, "-c", WRITER, tmp_path / "out", moment], check=False)
     assert (tmp_path / ".out.partial" / LOCK).exists()
     assert (tmp_path / "out").exists() == (moment != ".replaced")
-    refused = pytest.raises(UserError, match="must not exist yet")
+    refused = pytest.raises(UserError, match="already exists")
     with refused, written_atomically(tmp_path / "out", own=("*.txt",)):
         pass
     assert os.listdir(tmp_path) == ["out"]

@@ -59,7 +59,7 @@ def test_a_file_gets_a_line_every_half_minute(monkeypatch):
 def test_scores_of_a_task_have_their_names():
     scores = {"step": 3, "loss": 0.5, "accuracy": 0.75, "matthews": 0.12345}
     assert in_words(scores) == "loss 0.500, accuracy 75.0%, matthews 0.1235"
-    assert in_words({ONE_CLASS: 1.0}) == "nearly all predictions alike"
+    assert in_words({ONE_CLASS: 1.0}) == "nearly all predictions are the same"
 
 
 def test_a_line_now_and_then(monkeypatch):

@@ -1,1 +1,1 @@
-"""The commands of `albert-tf`: each has SUMMARY, EXAMPLES, OPTIONS (a dataclass) and `run`."""
+"""The commands of `albert-tf`. Each defines SUMMARY, EXAMPLES, OPTIONS (a dataclass), and `run`."""

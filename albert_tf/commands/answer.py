@@ -24,9 +24,9 @@ EXAMPLES = """examples:
   albert-tf answer --model my-model --question "Who came?" --context "$(cat story.txt)" --top-k 3
   albert-tf answer --model my-model --input questions.jsonl --unanswerable --json
 
-Prints a line for each answer: probability, start and end in the text (in characters), and words,
-which are empty for no answer. An empty line separates questions. Long texts are read in windows. A
-line of a file is a JSON object with question and context, and optionally an id.
+Prints a line for each answer: its probability, its start and end in the text (in characters), and
+its words, which are empty for "no answer". An empty line separates questions. Long texts are read
+in windows. Each line of a file is a JSON object with question, context, and optionally id.
 """
 
 
@@ -35,11 +35,11 @@ class OPTIONS(AnswerOptions):
     """The options of `albert-tf answer`."""
 
     input: str | None = option(
-        None, help="file of questions as JSONL; - for standard input", metavar="FILE", is_path=True
+        None, help="JSONL file with questions; - for standard input", metavar="FILE", is_path=True
     )
     question: tuple[str, ...] = option(
         (),
-        help="question; may be repeated",
+        help="question to answer; may be repeated",
         repeated=True,
         may_be_empty=True,
         needs="context",
@@ -48,19 +48,19 @@ class OPTIONS(AnswerOptions):
     context: str | None = option(
         None, help="text to answer from", may_be_empty=True, needs="question"
     )
-    top_k: int = option(1, help="answers to a question", range=COUNT)
+    top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
         None,
-        help="possibility that there is no answer; by default if fine-tuning chose a threshold",
+        help="allow 'no answer' as a result; default: if fine-tuning chose a threshold",
     )
 
 
 def check(options: OPTIONS) -> None:
-    """Checks the questions, their files and the model."""
+    """Checks the questions, their file, and the model."""
     if not all(map(str.strip, options.question)):
-        raise UserError("A question must not be empty. Received: ''.")
+        raise UserError("--question must not be empty.")
     if options.context is not None and not options.context.strip():
-        raise UserError("A context must not be empty. Received: ''.")
+        raise UserError("--context must not be empty.")
     check_input(options.input)
     check_model(options.model, "AlbertForQuestionAnswering")
 
@@ -105,11 +105,11 @@ def _rows(path: str) -> Iterator[dict[str, Any]]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}, must be JSON: {error}.") from error
+            raise UserError(f"{path}, line {number}, is not valid JSON: {error}.") from error
         names = ("question", "context")
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
             raise UserError(
-                f"{path}, line {number}, must be a JSON object with the texts question and "
-                f"context. Received: {line[:60]}."
+                f"{path}, line {number}, must be a JSON object whose question and context are "
+                f"strings. Received: {line[:60]}."
             )
         yield row

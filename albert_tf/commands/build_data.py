@@ -10,27 +10,28 @@ from typing import Any, Final
 from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.errors import Interrupted
 
-SUMMARY = "turn text into examples for pretraining"
+SUMMARY = "turn text into pretraining examples"
 EXAMPLES = """examples:
   albert-tf build-data --input 'books/*.txt.gz' --vocab spiece.model --output examples
   albert-tf build-data --input corpus.jsonl --vocab my-model --output examples \\
       --max-seq-length 128 --workers 8
 
-Writes a folder of TFRecord files with manifest.json and the vocabulary. They depend on the text,
-the vocabulary, the options and the seed, not on the number of workers, nor on the engine. After
-Ctrl-C or a crash the same command resumes. On a finished folder it checks every file, and makes
-damaged ones again. --input and --output may be URLs: gs://, s3://, hdfs://.
+Writes a folder of TFRecord files with manifest.json and the vocabulary. The files depend on the
+text, the vocabulary, the options, and the seed, but not on the number of workers or on the engine.
+To resume after Ctrl-C or a crash, run the same command again. On a finished folder, the command
+checks every file and rebuilds damaged ones. --input and --output may be URLs: gs://, s3://,
+hdfs://.
 """
 OPTIONS = BuildDataOptions
 
 
 def run(options: BuildDataOptions) -> int:
-    """Makes the examples, and prints their counts."""
+    """Builds the examples and prints their counts."""
     from albert_tf.data.jobs.run import build_data
 
     started = time.monotonic()
     try:
-        with _terminated_as_interrupted():
+        with _sigterm_as_interrupt():
             outcome = build_data(options)
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted; finished shards are in {options.output}.") from None
@@ -39,8 +40,8 @@ def run(options: BuildDataOptions) -> int:
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Handles SIGTERM as Ctrl-C."""
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Handles SIGTERM like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -60,19 +61,19 @@ def _print_summary(outcome: Any, output: str, seconds: float) -> None:
     if totals:
         print("; ".join(f"{_COUNTS.get(name, name)}: {n:,}" for name, n in totals.items()))
     if not outcome.made:
-        print(f"Nothing to do: every file is there and right. {seconds:.1f} s.")
+        print(f"Nothing to do: all files are complete and intact. {seconds:.1f} s.")
         return
     if len(outcome.made) < len(shards):
-        print(f"{len(outcome.made):,} of these files were made by this run. {seconds:.1f} s.")
+        print(f"{len(outcome.made):,} of these files were built by this run. {seconds:.1f} s.")
         return
     print(f"{seconds:.1f} s for {text / 1e6:,.1f} MB of text: {text / 1e6 / seconds:.2f} MB/s.")
 
 
 _MAIN: Final = ("documents", "tokens", "examples")
 _COUNTS: Final = {
-    "bad_lines": "bad lines, skipped",
-    "documents_cut": "documents cut, too long",
+    "bad_lines": "invalid lines skipped",
+    "documents_cut": "documents split because they were too long",
     "empty_documents": "documents without text",
-    "long_sentences": "sentences cut, longer than an example",
-    "single_words": "single words at the end of a document, left out",
+    "long_sentences": "sentences split because they were longer than an example",
+    "single_words": "single words dropped at the end of a document",
 }

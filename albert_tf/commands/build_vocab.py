@@ -17,59 +17,65 @@ EXAMPLES = """examples:
       --output german.model
   albert-tf build-vocab --input haber.txt --language tr --accents keep --output turkish.model
 
-Writes a SentencePiece model with the settings of ALBERT's: unigram, the first five pieces <pad>
-<unk> [CLS] [SEP] [MASK], then the pieces ( ) " - . – £ €. Lower-casing and the removal of accents
-are built into the file, so that every SentencePiece runtime reads raw text with it.
+Writes a SentencePiece model with ALBERT's settings: a unigram model whose first five pieces are
+<pad> <unk> [CLS] [SEP] [MASK], followed by ( ) " - . – £ €. The file itself lower-cases text and
+strips accents, so every SentencePiece runtime can tokenize raw text with it.
 
 Dropping accents also drops the virama of Hindi, the tone marks of Thai, and the difference between
-カ and ガ, и and й. By default accents stay if one word in 400 of the sample has one; the command
-prints how many it would change without them, and which ones would become the same.
+カ and ガ, and between и and й. By default, accents are kept if at least one in 400 words of the
+sample has one. The command prints how many words change without accents, and which words would
+become the same.
 
-Reads all input, and draws a sample of passages. The same input and options give the same file.
+Reads all input and draws a sample of passages. The same input and options produce the same file.
 """
-# Share of words with an accent: .0002 in English, .001 in English novels, .004 in Dutch and .01 or
-# more in each of 36 other languages that are written with accents (docs/languages.md).
+# Fraction of words with an accent: .0002 in English, .001 in English novels, .004 in Dutch, and at
+# least .01 in each of 36 other languages that are written with accents (docs/languages.md).
 WITH_ACCENTS: Final = 1 / 400
-SEED: Final = 12345  # of the sample
+SEED: Final = 12345  # for drawing the sample
 _TURKISH_I: Final = ("tr", "az")  # Unicode's SpecialCasing.txt
 
 
 @dataclass(frozen=True, kw_only=True)
 class OPTIONS(CorpusInput):
-    """The options of `albert-tf build-vocab`; defaults are the settings of ALBERT's vocabulary."""
+    """The options of `albert-tf build-vocab`, which default to ALBERT's settings."""
 
-    output: Path = option(help="vocabulary to write", metavar="FILE")
-    vocab_size: int = option(30_000, help="pieces; fewer if the text has no more", range=VOCABULARY)
-    cased: bool = option(False, help="keep upper and lower case distinct")
+    output: Path = option(help="vocabulary file to write", metavar="FILE")
+    vocab_size: int = option(
+        30_000,
+        help="number of pieces; smaller if the text doesn't support as many",
+        range=VOCABULARY,
+    )
+    cased: bool = option(False, help="keep the difference between upper and lower case")
     accents: Literal["auto", "keep", "drop"] = option(
         "auto",
-        help="keep accents, or drop them (é becomes e); auto keeps them if one word in 400 has one",
+        help="treatment of accents: keep, drop (é becomes e), or auto, which keeps them if at "
+        "least one in 400 words has one",
     )
     character_coverage: float = option(
         CHARACTER_COVERAGE,
-        help="share of the text whose characters get a piece",
+        help="fraction of the characters in the text that the vocabulary covers",
         range=Range(minimum=0.98, maximum=1),  # SentencePiece's own bounds
     )
     sample_bytes: int = option(
         40_000_000,  # SentencePiece's peak stays below 1 GB.
-        help="bytes of text to train on; takes 21 times as much memory",
+        help="bytes of text to train on; training needs 21 times as much memory",
         range=Range(minimum=1, maximum=2**50),
     )
     force: bool = option(False, help="replace an existing file")
 
     @property
     def turkish_i(self) -> bool:
-        """Whether I becomes ı in lower case."""
+        """Whether to lower-case I to ı."""
         return not self.cased and re.split("[-_]", self.language.lower())[0] in _TURKISH_I
 
     @property
     def reads_language(self) -> bool:
-        """Whether another language may change the result."""
+        """Whether the result depends on the language."""
         return super().reads_language or self.turkish_i
 
 
 def run(options: OPTIONS) -> int:
-    """Samples the corpus, trains and writes the vocabulary; prints a line about each step."""
+    """Samples the corpus, then trains and writes the vocabulary; prints a line for each step."""
     from albert_tf.data.corpus.files import is_remote
     from albert_tf.files import check_apart, written_atomically
     from albert_tf.text.vocabulary import train_vocabulary
@@ -95,7 +101,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
-    """Draws passages from the corpus, and prints how much was read and drawn."""
+    """Draws passages from the corpus and prints how much text was read and drawn."""
     from collections import Counter
 
     from albert_tf.data.corpus.documents import sample
@@ -105,20 +111,20 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     drawn = sample(files, corpus, options.sample_bytes, SEED, counts)
     size = sum(len(passage.text) for passage in drawn)
     bad = counts["bad_lines"]
-    skipped = f", {_number(bad, 'bad line')} skipped" if bad else ""
+    skipped = f", {_number(bad, 'invalid line')} skipped" if bad else ""
     print(f"read     {_number(len(files), 'file')}, {counts['bytes']:,} bytes of text{skipped}")
     print(f"sampled  {_number(len(drawn), 'passage')}, {size:,} bytes", flush=True)
     if not drawn:
         raise UserError(
-            "A vocabulary needs text. Received: "
-            f"{_number(len(files), 'file')} with {counts['bytes']:,} bytes of it, and "
-            f"--sample-bytes {options.sample_bytes}. Give more of either."
+            f"There is no text to train on: {_number(len(files), 'file')} with "
+            f"{counts['bytes']:,} bytes of text, and --sample-bytes {options.sample_bytes}. "
+            "Add text or raise --sample-bytes."
         )
     return drawn
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
-    """Decides whether to keep accents; prints how many words lose a difference."""
+    """Decides whether to keep accents, and prints how many words change and are merged."""
     from collections import Counter
 
     from albert_tf.text.scripts import merge_statistics, words
@@ -135,21 +141,22 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     keep = options.accents == "keep"
     if options.accents == "auto":
         keep = accents.changed >= WITH_ACCENTS
-    print(f"accents  {'kept; dropping them' if keep else 'dropped, which'} {_described(accents)}")
+    effect = _description(accents)
+    print(f"accents  {'kept; dropping them' if keep else 'dropped, which'} {effect}")
     if not options.cased:
-        print(f"case     lower-cased, which {_described(case)}", flush=True)
+        print(f"case     lower-cased, which {_description(case)}", flush=True)
     return keep
 
 
-def _described(found: Any) -> str:
-    """Describes which words change or merge, and the most frequent that merge."""
+def _description(found: Any) -> str:
+    """Describes how many words change or merge, with the most frequent ones that merge."""
     examples = "; ".join(", ".join(group) for group in found.examples)
     shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")
 
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
-    """Yields the sentences of a sample, and frees each passage."""
+    """Yields the sentences of a sample, and frees each passage after use."""
     from albert_tf.data.corpus.documents import sentence_splitter, sentences
 
     corpus = part(CorpusOptions, options)
@@ -159,14 +166,14 @@ def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
 
 
 def _print_result(options: OPTIONS, model: bytes) -> None:
-    """Prints the size of the vocabulary, and whether the text was too small for more pieces."""
+    """Prints the size of the vocabulary, and a note if the text was too small for all pieces."""
     import hashlib
 
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
     digest = hashlib.sha256(model).hexdigest()
-    print(f"made     {options.output}, {pieces:,} pieces, sha256 {digest[:12]}")
+    print(f"wrote    {options.output}, {pieces:,} pieces, sha256 {digest[:12]}")
     if pieces < options.vocab_size:
         print(
             f"note     the text supports only {pieces:,} of the {options.vocab_size:,} pieces; add "

@@ -3,22 +3,22 @@
 from albert_tf.checkpoints import OUTPUTS, ConversionOptions
 from albert_tf.files import check_apart, check_free
 
-SUMMARY = "turn a checkpoint of any format into another format"
+SUMMARY = "convert a checkpoint to another format"
 EXAMPLES = """examples:
   albert-tf convert albert_base_v2/model.ckpt-best my-model --format hf
   albert-tf convert my-model my-half --format hf --dtype float16
   albert-tf convert my-model for-the-original-code --format tf1
 
-Reads Hugging Face's directories (safetensors, PyTorch, TensorFlow, Flax) and names on its hub,
-TensorFlow 1 checkpoints (a directory, or a path without its ending), TF-Hub modules and KerasHub
-presets. Writes hf (Hugging Face) or tf1 (the original code), and copies the tokenizer's files.
-Reads the output again and compares it.
+Reads Hugging Face directories (safetensors, PyTorch, TensorFlow, Flax) and names on the Hugging
+Face hub, TensorFlow 1 checkpoints (a directory, or a path without its suffix), TF-Hub modules, and
+KerasHub presets. Writes hf (Hugging Face) or tf1 (the original code) and copies the tokenizer
+files. Reads the output back and compares it with the input.
 """
 OPTIONS = ConversionOptions
 
 
 def check(options: ConversionOptions) -> None:
-    """Looks for the input, and rejects an output that exists or would replace the input."""
+    """Finds the input, and rejects an output that exists or would replace the input."""
     from albert_tf.checkpoints import finder
 
     location = finder.find(options.input)
@@ -27,7 +27,7 @@ def check(options: ConversionOptions) -> None:
 
 
 def run(options: ConversionOptions) -> int:
-    """Converts, and prints the report."""
+    """Converts the checkpoint and prints the report."""
     from albert_tf.checkpoints.conversion import convert
 
     report = convert(options)
@@ -36,5 +36,5 @@ def run(options: ConversionOptions) -> int:
     for name in report["files"]:
         print(f"copied    {name}")
     for name in report["left_out"]:
-        print(f"left out  {name}: no place for it there")
+        print(f"left out  {name}: not supported by the format")
     return 0

@@ -28,9 +28,9 @@ EXAMPLES = """examples:
   albert-tf embed --model my-model --input texts.txt --output vectors.npy
   albert-tf embed --model my-model --input texts.txt --pooling cls --output vectors.jsonl
 
-Prints a line of JSON for each text, with its vector, or writes a file: one float32 array [texts, H]
-(.npy), or a line of JSON for each text (.jsonl). Long texts are read in windows. A folder of
-sentence-transformers gives the vectors that it gives there: of the beginning of a long text.
+Prints one JSON object per text with its vector, or writes a file: one float32 array [texts, H]
+(.npy), or one JSON object per text (.jsonl). Long texts are read in windows. With a folder from
+sentence-transformers, long texts are truncated, and the vectors are the same as in that library.
 """
 
 
@@ -40,19 +40,21 @@ class OPTIONS(TextInputOptions):
 
     pooling: Pooling | None = option(
         None,
-        help="vector of a text: mean of all tokens' states, cls for the state of [CLS], or max; "
-        "default: all that a folder of sentence-transformers says, else mean",
+        help="pooling of the hidden states: mean (of all tokens), cls (the state of [CLS]), or "
+        "max; default: all settings of a sentence-transformers folder, or else mean",
         metavar="POOLING",
     )
     normalize: bool | None = option(
-        None, help="scale vectors to unit length; default: as such a folder says"
+        None, help="scale vectors to unit length; default: as defined in such a folder"
     )
-    output: Path | None = option(None, help="vectors.npy or vectors.jsonl", metavar="FILE")
+    output: Path | None = option(
+        None, help="file to write instead of printing, .npy or .jsonl", metavar="FILE"
+    )
     force: bool = option(False, help="replace an existing output", needs="output")
 
 
 def check(options: OPTIONS) -> None:
-    """Checks the output, the texts and the model."""
+    """Checks the output, the texts, and the model."""
     if options.output is not None:
         if options.output.suffix not in FORMATS:
             raise UserError(
@@ -99,7 +101,7 @@ def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _write(path: Path, found: Iterator[tuple[str, Any]]) -> int:
-    """Writes the vectors, and returns how many they are."""
+    """Writes the vectors, and returns how many were written."""
     if path.suffix == ".npy":
         import numpy as np
 

@@ -20,7 +20,7 @@ from albert_tf.options import Checked, option, part
 from albert_tf.outputs import SAVED_MODEL, WEB_PAGE
 from albert_tf.tasks import TASKS
 
-SUMMARY = "write a model for serving, for phones or for browsers"
+SUMMARY = "export a model for servers, phones, or browsers"
 EXAMPLES = """examples:
   albert-tf export saved-model --model my-model --output serving/my-model/1
   albert-tf export saved-model --model my-model --output serving/my-model/1 --precision bfloat16
@@ -35,15 +35,14 @@ EXAMPLES = """examples:
   albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 
-The task is the one in the model's config.json. The result takes strings, or ids with --ids-only and
-in ONNX.
-Before it is published, a fresh process loads it and compares it with Keras.
+The model's config.json determines the task. The export takes strings, or ids with --ids-only and
+in ONNX. Before the export appears at --output, a fresh process loads it and compares it with Keras.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Checked):
-    """The options of every format, beside those of its function."""
+    """The options that all formats share, in addition to those of the format's function."""
 
     model: str = option(
         help="model directory, name on the hub, or small", metavar="NAME", is_path=True
@@ -51,7 +50,7 @@ class Options(Checked):
     output: Path = option(help="folder or file to write")
     task: str | None = option(
         None,
-        help=f"task of the model ({', '.join(TASKS)}); default: the one of its config.json",
+        help=f"task of the model ({', '.join(TASKS)}); default: the one in its config.json",
         choices=tuple(TASKS),
         metavar="TASK",
     )
@@ -59,28 +58,28 @@ class Options(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedModel(SavedModelOptions, Options):
-    """Writes a SavedModel, for TensorFlow Serving."""
+    """Writes a SavedModel for TensorFlow Serving."""
 
     format: Literal["saved-model"] = option("saved-model", help="format of the export")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TFLite(TFLiteOptions, Options):
-    """Writes a .tflite file, for LiteRT (TensorFlow Lite)."""
+    """Writes a .tflite file for LiteRT (TensorFlow Lite)."""
 
     format: Literal["tflite"] = option("tflite", help="format of the export")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Onnx(OnnxOptions, Options):
-    """Writes an .onnx file, for ONNX Runtime."""
+    """Writes an .onnx file for ONNX Runtime."""
 
     format: Literal["onnx"] = option("onnx", help="format of the export")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Web(WebOptions, Options):
-    """Writes a folder with a page that runs the model in browsers."""
+    """Writes a folder with a web page that runs the model in the browser."""
 
     format: Literal["web"] = option("web", help="format of the export")
 
@@ -90,14 +89,14 @@ OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web
 
 
 def check(options: Any) -> None:
-    """Checks the model's files, and refuses an output that exists or would replace the model."""
+    """Checks the model's files, and rejects an output that exists or would replace the model."""
     from albert_tf.checkpoints import finder, sentence_transformers, tf_checkpoint
     from albert_tf.text.tokenizer import check_length
 
     warmup = getattr(options, "warmup", None)
     if warmup is not None and not warmup.is_file():
         raise UserError(
-            f"warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
+            f"--warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
         )
     source = Path(options.model)
     if source.exists() or tf_checkpoint.find_prefix(source):  # not a name on the hub
@@ -114,7 +113,7 @@ def check(options: Any) -> None:
 
 
 def run(options: Any) -> int:
-    """Exports, and prints the result of the comparison with Keras."""
+    """Exports the model and prints the result of the comparison with Keras."""
     from albert_tf_export import export_onnx, export_saved_model, export_tflite, export_web
 
     from albert_tf.models import load_pretrained
@@ -126,16 +125,15 @@ def run(options: Any) -> int:
         "onnx": (export_onnx, OnnxOptions),
         "web": (export_web, WebOptions),
     }
-    export, own = exporters[options.format]
+    export, options_class = exporters[options.format]
     bfloat16.suggest(bfloat16.SAVED_MODEL, getattr(options, "precision", None))
     model = load_pretrained(options.model, options.task)
     if model.newly_initialized:
         raise UserError(
-            "All parts of an exported model must be trained. Received: a checkpoint without "
-            f"weights for {', '.join(model.newly_initialized)} of {type(model).__name__}. "
-            "Fine-tune it first, or choose another --task."
+            f"{options.model} has no weights for {', '.join(model.newly_initialized)} of "
+            f"{type(model).__name__}. Fine-tune the model first, or choose another --task."
         )
     tokenizer = AlbertTokenizer.from_pretrained(options.model)
     title = {"name": Path(options.model).resolve().name} if options.format == "web" else {}
-    print(export(model, tokenizer, options.output, part(own, options, **title)))
+    print(export(model, tokenizer, options.output, part(options_class, options, **title)))
     return 0

@@ -14,13 +14,13 @@ from albert_tf.commands.text_options import (
 )
 from albert_tf.options import COUNT, option
 
-SUMMARY = "fill in masked words"
+SUMMARY = "predict masked tokens"
 EXAMPLES = """examples:
   albert-tf fill-mask --model my-model "The [MASK] is open."
   albert-tf fill-mask --model my-model --input texts.txt --top-k 3 --json
 
-Prints a line for each of a mask's most likely tokens: probability, token, and the text with the
-token. An empty line separates masks and texts.
+Prints a line for each of the most likely tokens of a mask: its probability, the token, and the text
+with the token filled in. An empty line separates masks and texts.
 """
 
 
@@ -28,11 +28,11 @@ token. An empty line separates masks and texts.
 class OPTIONS(TextInputOptions):
     """The options of `albert-tf fill-mask`."""
 
-    top_k: int = option(5, help="tokens to show", range=COUNT)
+    top_k: int = option(5, help="number of tokens per mask", range=COUNT)
 
 
 def check(options: OPTIONS) -> None:
-    """Looks at texts and model."""
+    """Checks the texts and the model."""
     check_texts(options, "AlbertForMaskedLM")
 
 

@@ -18,16 +18,16 @@ from albert_tf.tasks import (
     TOKEN_TYPE_IDS,
 )
 
-SUMMARY = "show examples for pretraining, and their counts"
+SUMMARY = "show pretraining examples and their statistics"
 EXAMPLES = """examples:
   albert-tf inspect-data examples
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10
 
-A token to predict is shown as {token → input}, where the input is [MASK], another token or itself.
-Examples of build-data are masked anew in each epoch; here as in an evaluation. Files of the
-original's create_pretraining_data.py are shown too; they need --vocab.
+A token to predict is shown as {token → input}, where the input is [MASK], a different token, or the
+token itself. Training masks the examples of build-data anew in each epoch; here they are masked as
+in evaluation. Files from the original create_pretraining_data.py can be shown too, with --vocab.
 """
-COUNTED: Final = 10_000  # most examples whose tokens and masks are counted
+COUNTED: Final = 10_000  # maximum number of examples whose tokens and masks are counted
 BATCH: Final = 100
 _LABELS: Final = {IN_ORDER: "in order", SWAPPED: "swapped", NO_LABEL: "without a label"}
 
@@ -37,14 +37,14 @@ class OPTIONS(Checked):
     """The options of `albert-tf inspect-data`."""
 
     input: str = option(
-        help="folder of build-data, or the original's file of records",
+        help="output folder of build-data, or a TFRecord file from the original code",
         metavar="DIR_OR_FILE",
         positional=True,
         is_path=True,
     )
     vocab: str | None = option(
         None,
-        help="vocabulary, or a model's folder; default: the one beside the records",
+        help="vocabulary file or model directory; default: the vocabulary next to the records",
         metavar="FILE",
         is_path=True,
     )
@@ -52,7 +52,7 @@ class OPTIONS(Checked):
 
 
 def check(options: OPTIONS) -> None:
-    """Looks for the records."""
+    """Checks that the records exist."""
     from albert_tf.data.corpus.files import find_inputs, is_remote
 
     if not is_remote(options.input):
@@ -60,14 +60,16 @@ def check(options: OPTIONS) -> None:
 
 
 def run(options: OPTIONS) -> int:
-    """Prints the examples, then the counts."""
+    """Prints the examples, then their statistics."""
     from albert_tf.data.pretraining.batches import evaluation_batches, whole_records
     from albert_tf.data.pretraining.sources import find_records
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     files = find_records(options.input)
     if files.dynamic is None and options.vocab is None:
-        raise UserError("Records without a manifest need --vocab, the one they were written with.")
+        raise UserError(
+            "These records have no manifest. Pass the vocabulary they were written with as --vocab."
+        )
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.input)
     size = min(files.vocab_size, tokenizer.vocab_size)
     files = dataclasses.replace(files, vocab_size=size)
@@ -80,7 +82,7 @@ def run(options: OPTIONS) -> int:
             for row in zip(*columns.values(), strict=True):
                 example = dict(zip(columns, row, strict=True))
                 if len(lengths) < options.examples:
-                    print(f"example {len(lengths)}: {_readable(example, tokenizer)}\n")
+                    print(f"example {len(lengths)}: {_description(example, tokenizer)}\n")
                 lengths.append(int(example[ATTENTION_MASK.name].sum()))
                 counts += _counts(example, tokenizer.mask_token_id)
     predicted = counts["masked"] + counts["unchanged"] + counts["random"]
@@ -89,7 +91,7 @@ def run(options: OPTIONS) -> int:
         rows.append(("counted below", f"{len(lengths):,}"))
     rows += [(name, f"{counts[name]:,}") for name in _LABELS.values() if counts[name]]
     mean = sum(lengths) / len(lengths)
-    rows.append(("tokens", f"{mean:.1f} an example ({min(lengths)} to {max(lengths)})"))
+    rows.append(("tokens", f"{mean:.1f} per example ({min(lengths)} to {max(lengths)})"))
     rows.append(("predicted", f"{predicted / sum(lengths):.1%} of the tokens"))
     for name in ("masked", "unchanged", "random"):
         rows.append((f"  {name}", f"{counts[name] / (predicted or 1):.1%} of these"))
@@ -97,8 +99,8 @@ def run(options: OPTIONS) -> int:
     return 0
 
 
-def _readable(example: dict[str, Any], tokenizer: Any) -> str:
-    """Returns an example as its label and the tokens of its segments; marks those to predict."""
+def _description(example: dict[str, Any], tokenizer: Any) -> str:
+    """Returns the label and tokens of an example as text, with the tokens to predict marked."""
     length = int(example[ATTENTION_MASK.name].sum())
     second = length - int(example[TOKEN_TYPE_IDS.name].sum())
     shown = tokenizer.convert_ids_to_tokens(example[INPUT_IDS.name][:length].tolist())
@@ -113,7 +115,7 @@ def _readable(example: dict[str, Any], tokenizer: Any) -> str:
 
 
 def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
-    """Counts the label, and the kinds of replacement of the tokens to predict."""
+    """Counts the label, and how the tokens to predict are masked."""
     counts = Counter([_LABELS[int(example[SENTENCE_ORDER_LABEL.name])]])
     ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
     positions = example[MASKED_LM_POSITIONS.name]

@@ -28,7 +28,7 @@ from albert_tf.options import option
 if TYPE_CHECKING:
     from albert_tf.data.tasks.tagging import Sentence, Tagged
 
-SUMMARY = "label texts"
+SUMMARY = "classify or score texts"
 EXAMPLES = """examples:
   albert-tf predict --model my-model "A quiet delight." "Broken on arrival."
   albert-tf predict --model my-model --input reviews.txt --json > labels.jsonl
@@ -38,10 +38,11 @@ EXAMPLES = """examples:
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
 
-Prints a line for each text: label and probability, or the score; of a model for several labels each
-one that reaches its threshold. A model that tags gets a line for each word, word and tag, and an
-empty line between texts; white space separates a text's words. A model of sentence vectors gets the
-cosine of each pair. A file is read as needed, however large it is.
+Prints a line for each text: its label and probability, or its score. For a multi-label model, the
+line contains every label that reaches its threshold. A tagging model prints one line per word with
+the word and its tag, and an empty line between texts; white space separates the words of a text. A
+sentence embedding model prints the cosine similarity of each pair. Files of any size are read as
+needed.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -53,14 +54,14 @@ class OPTIONS(TextInputOptions):
     """The options of `albert-tf predict`."""
 
     text_pair_column: str | None = option(
-        None, help="name of the column with the second texts, for pairs"
+        None, help="name of the column with the second texts of pairs"
     )
     encoding: str | None = option(None, help=ENCODING, metavar="NAME")
-    pairs: bool = option(False, help="pairs of texts, with a tab between")
+    pairs: bool = option(False, help="read each text as a pair, separated by a tab")
     labels: str | None = option(
         None,
-        help="labels to choose from, with commas between: zero-shot classification, by a model of "
-        "natural language inference",
+        help="comma-separated labels for zero-shot classification with a natural language "
+        "inference model",
         metavar="LABELS",
         excludes=("pairs", "text_pair_column"),
     )
@@ -71,25 +72,27 @@ class OPTIONS(TextInputOptions):
 
     @property
     def has_table(self) -> bool:
-        """Whether the file is a table. One of pairs must name its second column to be one."""
+        """Whether the file is a table. With `pairs`, it is one only if it has a pair column."""
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
 def check(options: OPTIONS) -> None:
-    """Looks at texts and the model; at the first pairs unless from a pipe."""
-    wanted = _class_of(options.model)
+    """Checks the texts and the model, and the first pairs unless they come from a pipe."""
+    wanted = _model_class(options.model)
     if options.labels is not None and wanted != _CLASSIFIER:
         raise UserError(
-            "--labels needs a model fine-tuned on natural language inference. Received: "
-            f"{options.model}, an {wanted}."
+            "--labels requires a model that was fine-tuned on natural language inference. "
+            f"Received: {options.model}, an {wanted}."
         )
     if wanted == _ENCODER and not options.has_pairs:
         raise UserError(
-            f"{options.model} compares pairs of texts: give --pairs, or print vectors with "
+            f"{options.model} compares pairs of texts. Pass --pairs, or print vectors with "
             "albert-tf embed."
         )
     if wanted == _TAGGER and options.has_pairs:
-        raise UserError(f"--pairs needs a model of pairs. Received: {options.model}, which tags.")
+        raise UserError(
+            f"--pairs requires a text-pair model. Received: {options.model}, a tagging model."
+        )
     check_texts(options, wanted)
     if options.has_pairs and can_be_read_again(options.source):
         deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
@@ -99,9 +102,9 @@ def run(options: OPTIONS) -> int:
     """Prints a line for each text."""
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
-    given, model_class = texts(options), _class_of(options.model)
+    given, model_class = texts(options), _model_class(options.model)
     if model_class == _TAGGER:
-        return print_results(_tagged(options, given), options.json)
+        return print_results(_tags(options, given), options.json)
     if model_class == _ENCODER:
         for text, cosine in with_inputs(partial(_cosines, options), given):
             if options.json:
@@ -118,16 +121,16 @@ def run(options: OPTIONS) -> int:
             else:
                 print_row((found["labels"][0], f"{found['scores'][0]:.4f}"))
         return 0
-    label = load("text-classification", options, top_k=None)  # warns of texts that are cut
+    label = load("text-classification", options, top_k=None)  # warns about truncated texts
     config, has_several = label.model.config, label.model.config.problem_type == MULTI_LABEL
-    # A model with one label returns a score, unless its configuration says otherwise.
+    # The scores of a regression model are returned unchanged.
     function = "none" if config.problem_type == "regression" else None
 
-    def labelled(stream: Iterator[str]) -> Any:
+    def label_texts(stream: Iterator[str]) -> Any:
         given = _pairs(stream, options.source) if options.has_pairs else stream
         return label(given, function_to_apply=function)
 
-    for text, found in with_inputs(labelled, given):
+    for text, found in with_inputs(label_texts, given):
         scores = {each["label"]: each["score"] for each in found}
         probabilities = {name: scores[name] for name in config.labels}
         chosen = chosen_labels(probabilities, config) if has_several else [found[0]["label"]]
@@ -139,8 +142,8 @@ def run(options: OPTIONS) -> int:
     return 0
 
 
-def _class_of(model: str) -> str:
-    """Returns the class that a model predicts with; the encoder's if it makes sentence vectors."""
+def _model_class(model: str) -> str:
+    """Returns the model class to predict with: the encoder class for sentence embedding models."""
     if is_exported(model):
         from albert_tf.exported import read_facts
 
@@ -158,7 +161,7 @@ def _class_of(model: str) -> str:
 
 
 def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
-    """Yields the cosine of the texts of each pair."""
+    """Yields the cosine similarity of the two texts of each pair."""
     embed = load("feature-extraction", options, normalize=True, return_tensors=True)
     pairs, count = _pairs(stream, options.source), embed.ahead * options.batch_size
     while block := list(islice(pairs, count)):
@@ -168,10 +171,10 @@ def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
         yield from (float(first @ second) for first, second in zip(firsts, seconds, strict=True))
 
 
-def _tagged(
+def _tags(
     options: OPTIONS, given: Iterator[str]
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
-    """Yields the words of each text with their tags, as `finetune` was trained on words."""
+    """Yields the words of each text with their tags, split at white space as in `finetune`."""
     from albert_tf.data.tasks.tagging import Sentence, Tagging
     from albert_tf.pipelines.base import FEATURES, Window
 
@@ -179,7 +182,7 @@ def _tagged(
     tag = load("token-classification", options)
     config, count = tag.model.config, tag.ahead * options.batch_size
 
-    def tagged(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
+    def tag_texts(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
         while sentences := [Sentence(tuple(text.split()), None) for text in islice(stream, count)]:
             rows = task.encode(sentences, tag.tokenizer, config, tag.max_length)
             windows = [
@@ -190,7 +193,7 @@ def _tagged(
             found = task.predictions(sentences, rows, outputs, config)
             yield from zip(sentences, found, strict=True)
 
-    for text, (sentence, found) in with_inputs(tagged, given):
+    for text, (sentence, found) in with_inputs(tag_texts, given):
         row = {"text": text, "words": sentence.words, **found._asdict()}
         yield row, [list(zip(sentence.words, found.tags, strict=True))]
 
@@ -199,11 +202,11 @@ def _pairs(texts: Iterable[str], path: str | None) -> Iterator[tuple[str, str]]:
     for number, text in enumerate(texts, start=1):
         first, tab, second = text.partition("\t")
         if not tab:
-            place = "" if path is None else f"{path}, line {number}, "
+            location = "" if path is None else f"{path}, line {number}, "
             raise UserError(
-                f"A pair must be two texts with a tab between. Received: {place}{text[:60]!r}."
+                f"A pair must be two texts separated by a tab. Received: {location}{text[:60]!r}."
             )
         yield first, second
 
 
-_CHECKED: Final = 10_000  # pairs of a file, before the model is loaded
+_CHECKED: Final = 10_000  # pairs of a file that are checked before the model is loaded

@@ -8,15 +8,16 @@ from albert_tf.commands.text_options import aligned
 from albert_tf.config import SIZES, AlbertConfig, applied_parameters, parameters
 from albert_tf.options import Checked, option
 
-SUMMARY = "count parameters and computing"
+SUMMARY = "show model sizes in parameters and compute"
 EXAMPLES = """examples:
   albert-tf sizes
   albert-tf sizes --model my-model
 
-Without --model: the named sizes. v1 and v2 have the same size; they differ in training and dropout.
+Without --model, the command shows all named sizes. v1 and v2 models have the same size; they differ
+in training and dropout.
 """
 NAMES: Final = ("base", "large", "xlarge", "xxlarge", "mini", "tiny")
-# A configuration's fields, by the letters that the paper has for them.
+# Configuration fields by the paper's symbols.
 FIELDS: Final = {
     "E": "embedding_size",
     "H": "hidden_size",
@@ -26,9 +27,9 @@ FIELDS: Final = {
     "share": "share",
 }
 NOTES: Final = """\
-Parameters: encoder and pooler. Compute: parameters that a pass applies, V·E + E·H +
-L·(4·H² + 2·H·I) + H². Sharing saves parameters, not work.
-The paper's table says 235M for xxlarge; the published checkpoint has the 222.6M above."""
+Parameters: encoder and pooler. Compute: parameters applied in one forward pass, V·E + E·H +
+L·(4·H² + 2·H·I) + H². Sharing saves parameters, but no computation.
+The paper lists 235M for xxlarge, but the published checkpoint has the 222.6M shown above."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +38,13 @@ class OPTIONS(Checked):
 
     model: str | None = option(
         None,
-        help="model directory, configuration file, hub name or size; default: all sizes",
+        help="model directory, configuration file, name on the hub, or size; default: all sizes",
         is_path=True,
     )
 
 
 def run(options: OPTIONS) -> int:
-    """Prints a table of sizes."""
+    """Prints the table of sizes."""
     rows = [["", *FIELDS, "parameters", "compute"]]
     for name in [options.model] if options.model else NAMES:
         config = _config(name)
@@ -57,7 +58,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _config(name: str) -> AlbertConfig:
-    """Reads the configuration of a size, a JSON file, a directory or a hub name."""
+    """Reads the configuration of a size, a JSON file, a directory, or a hub name."""
     from albert_tf.checkpoints import finder
 
     path = Path(name)

@@ -19,8 +19,8 @@ EXAMPLES = """examples:
   albert-tf tag --model my-model "Ada Lovelace was born in London."
   albert-tf tag --model my-model --input texts.txt --aggregation none --json
 
-Prints a line for each entity: kind, probability, start and end in the text (in characters), and
-words. An empty line separates texts. Long texts are read in windows.
+Prints a line for each entity: its type, its probability, its start and end in the text (in
+characters), and its words. An empty line separates texts. Long texts are read in windows.
 """
 
 
@@ -30,13 +30,13 @@ class OPTIONS(TextInputOptions):
 
     aggregation: Literal["none", "simple", "first", "average", "max"] = option(
         "first",  # finetune trains on each word's first token
-        help="tokens as they are, grouped, or grouped with one label for all tokens of a word: "
-        "its first token's, their mean's, the surest one's",
+        help="grouping of tokens: none, simple (adjacent tokens with one label), or one label per "
+        "word, from its first token, the average of its tokens, or the token with the max score",
     )
 
 
 def check(options: OPTIONS) -> None:
-    """Looks at texts and model."""
+    """Checks the texts and the model."""
     check_texts(options, "AlbertForTokenClassification")
 
 

@@ -1,4 +1,4 @@
-"""Commands that take texts: their options, inputs and printed results."""
+"""What commands that take texts share: options, inputs, and printed results."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from albert_tf.options import COUNT, Checked, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
-# Options that say where a table has its texts.
+# Options that are only for tables.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -28,19 +28,19 @@ Block = Sequence[Sequence[object]]
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions(Checked):
-    """The options of commands that answer one text, or question, after another."""
+    """The options of commands that process texts or questions one by one."""
 
     model: str = option(
-        help="model directory, name on the hub, small, or an exported .tflite or .onnx file, which "
-        "starts without TensorFlow",
+        help="model directory, name on the hub, small, or exported .tflite or .onnx file, which "
+        "runs without TensorFlow",
         metavar="NAME",
         is_path=True,
     )
     input: str | None = option(
-        None, help="file with a text a line; - for standard input", metavar="FILE", is_path=True
+        None, help="file with one text per line; - for standard input", metavar="FILE", is_path=True
     )
-    json: bool = option(False, help="print a JSON object a line")
-    batch_size: int = option(32, help="texts computed at once", range=COUNT)
+    json: bool = option(False, help="print one JSON object per line")
+    batch_size: int = option(32, help="number of texts per batch", range=COUNT)
 
     @property
     def needs_tensorflow(self) -> bool:
@@ -53,72 +53,72 @@ class TextInputOptions(AnswerOptions):
     """The options of commands that take texts as arguments, or from a file."""
 
     text: tuple[str, ...] = option(
-        (), help="texts; - for standard input", positional=True, may_be_empty=True
+        (), help="texts to process; - for standard input", positional=True, may_be_empty=True
     )
     text_column: str | None = option(
         None,
-        help="name of the column with the texts, in a table (.csv, .tsv, .json, .parquet); "
-        "default: text",
+        help="name of the text column of a table (.csv, .tsv, .json, .parquet); default: text",
     )
 
     @property
     def source(self) -> str | None:
-        """The file of texts; "-" is standard input, also if it is a pipe and no text is given."""
+        """The file of texts, or "-" for standard input, which is also used if it is a pipe and
+        there are no other texts."""
         if self.text == ("-",) or (not self.text and self.input is None and _is_piped()):
             return "-"
         return self.input
 
     @property
     def has_table(self) -> bool:
-        """Whether the file of texts is a table, by its name."""
+        """Whether the file of texts is a table, according to its suffix."""
         endings = (*FORMATS, ".ndjson", *SHEETS)
         return self.source is not None and self.source.lower().endswith(endings)
 
 
 def _is_piped() -> bool:
-    """Whether standard input is a pipe, or a file in its place."""
+    """Returns whether standard input is a pipe or is redirected from a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # closed, or a stream in memory
+    except (AttributeError, OSError, ValueError):  # closed, or an in-memory stream
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
-    """Looks at texts and model without TensorFlow.
+    """Checks the texts and the model without loading TensorFlow.
 
     Args:
-        model: class of the model that the command needs.
+        model: model class that the command requires.
     Returns:
-        the model's configuration, as `check_model` does.
+        The model's configuration, as returned by `check_model`.
     Raises:
-        UserError: there are no texts, or texts from both; no such file, no such model, or one of
-            another task.
+        UserError: if there are no texts, or both arguments and a file; or if a file or model
+            doesn't exist, or the model is for a different task.
     """
     sources = bool(options.text) + (options.input is not None)
     if sources > 1 or (not sources and options.source is None):
-        raise UserError("Texts come as arguments or with --input. Received: neither, or both.")
+        raise UserError("Pass texts either as arguments or with --input.")
     if "-" in options.text and len(options.text) > 1:
-        raise UserError("Standard input (-) must be the only argument. Received: texts beside it.")
+        raise UserError("Standard input (-) can't be combined with texts as arguments.")
     if options.has_table:
         next(texts(options), None)
     elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise UserError(f"{flags} needs a table of texts ({', '.join(FORMATS)}). Received: none.")
+        raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
     else:
         check_input(options.source)
     return check_model(options.model, model)
 
 
 def texts(options: TextInputOptions) -> Iterator[str]:
-    """Returns the texts from the arguments or the file, which is read as needed."""
+    """Returns the texts from the arguments, or from the file, which is read as needed."""
     if options.source is None:
         return iter(options.text)
     return _column(options) if options.has_table else lines(options.source)
 
 
 def _column(options: TextInputOptions) -> Iterator[str]:
-    """Yields the texts of a table; pairs with a tab between, as `--pairs` reads them."""
+    """Yields the texts of a table; the texts of a pair are joined by a tab, as for `--pairs`."""
     column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
     encoding = getattr(options, "encoding", None)
     path = Path(str(options.source))
@@ -135,33 +135,33 @@ def _column(options: TextInputOptions) -> Iterator[str]:
 
 
 def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
-    """Returns the pipeline of a task, with its model; it answers a pipe batch by batch."""
+    """Returns the pipeline of a task with its model; input from a pipe is processed by batch."""
     from albert_tf.pipelines import pipeline
     from albert_tf.pipelines.base import SORTED
 
-    made = pipeline(task, options.model, batch_size=options.batch_size, **choices)
+    result = pipeline(task, options.model, batch_size=options.batch_size, **choices)
     source = options.source if isinstance(options, TextInputOptions) else options.input
     if can_be_read_again(source):
-        made.ahead = SORTED
-    return made
+        result.ahead = SORTED
+    return result
 
 
 def with_inputs(
     process: Callable[[Iterator[Given]], Iterable[Any]], given: Iterable[Given]
 ) -> Iterator[tuple[Given, Any]]:
-    """Yields each input with its result; flushes the output before it waits for more input.
+    """Yields each input with its result, and flushes standard output before waiting for input.
 
     Args:
-        process: takes an iterator of inputs, and yields their results.
+        process: function that takes an iterator of inputs and yields their results.
     """
     waiting: deque[Given] = deque()
 
-    def remembered() -> Iterator[Given]:
+    def record() -> Iterator[Given]:
         for each in given:
             waiting.append(each)
             yield each
 
-    for result in process(remembered()):
+    for result in process(record()):
         count("results")
         yield waiting.popleft(), result
         if not waiting:
@@ -169,12 +169,12 @@ def with_inputs(
 
 
 def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_json: bool) -> int:
-    """Prints the results of inputs, and returns the exit status 0.
+    """Prints the results of all inputs and returns exit status 0.
 
     Args:
-        results: for each input a JSON object, and blocks of lines, each a list of columns.
-        as_json: print the objects, one per line; otherwise the blocks, with an empty line between
-            them.
+        results: for each input, a JSON object and blocks of lines. A line is a list of columns.
+        as_json: whether to print the objects, one per line, or the blocks, separated by empty
+            lines.
     """
     is_first = True
     for row, blocks in results:
@@ -191,15 +191,15 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
 
 def print_row(columns: Iterable[object]) -> None:
-    """Prints columns with tabs between them; a tab or line end within a column is escaped."""
+    """Prints columns separated by tabs; tabs and line ends within a column are escaped."""
     print("\t".join(map(escaped, columns)))
 
 
 def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
-    """Returns rows as lines whose columns are as wide as they need.
+    """Returns a table as text with aligned columns.
 
     Args:
-        numbers: columns after the first one end at the same place; otherwise they begin there.
+        numbers: whether to align the columns after the first one to the right.
     """
     cells = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -212,21 +212,21 @@ def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
 
 
 def printable(text: str) -> str:
-    """Replaces stray bytes and lone surrogates by U+FFFD."""
+    """Replaces invalid bytes and lone surrogates with U+FFFD."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def print_json(row: dict[str, Any]) -> None:
-    """Prints a row as JSON on one line; in ASCII where the output can't have more."""
+    """Prints a row as JSON on one line, in ASCII if the output isn't Unicode."""
     line = printable(json.dumps(row, ensure_ascii=False))
     takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     print(line if takes_all else json.dumps(json.loads(line)))
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file or of standard input, without their ends.
+    """Yields the lines of a file or of standard input, without line ends.
 
-    A byte that isn't UTF-8 becomes a surrogate. Errors are those of `text_lines`.
+    Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
     """
     from albert_tf.data.corpus.reading import text_lines
 
@@ -235,7 +235,7 @@ def lines(path: str) -> Iterator[str]:
 
 
 def check_input(path: str | None) -> None:
-    """Looks at the beginning of a file, if it can be opened again."""
+    """Checks that a file can be read, unless it is a pipe."""
     from albert_tf.data.corpus.reading import text_lines
 
     if path is not None and can_be_read_again(path):
@@ -243,21 +243,21 @@ def check_input(path: str | None) -> None:
 
 
 def can_be_read_again(path: str | None) -> bool:
-    """Whether texts don't come from a pipe."""
+    """Returns whether texts don't come from a pipe."""
     return path is None or (path != "-" and not Path(path).is_fifo())
 
 
 def check_folder(path: Path | None) -> None:
-    """Refuses a file in the place of a folder to write."""
+    """Rejects an output folder if the path is an existing file."""
     if path is not None and path.exists() and not path.is_dir():
         raise UserError(f"The output must be a folder. Received: {path}, a file.")
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Looks for a model's files; returns its configuration if that is a file of its own.
+    """Finds a model's files, and returns its configuration if there is a `config.json`.
 
     Raises:
-        UserError: there is no such model, or not one of the class that is wanted.
+        UserError: if there is no such model, or if it isn't of the required class.
     """
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
@@ -270,8 +270,8 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
         other = ENCODER if wanted == SIMILARITY.model else BY_MODEL[wanted]
         if (task.pipeline_tag, task.has_choices) != (other.pipeline_tag, other.has_choices):
             raise UserError(
-                f"The exported file for this command must have an {wanted}. Received: {name}, "
-                f"which has an {task.model}."
+                f"This command requires an {wanted}. Received: {name}, which contains an "
+                f"{task.model}."
             )
         return config
     found = finder.find(name)

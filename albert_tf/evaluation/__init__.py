@@ -1,1 +1,1 @@
-"""Each task's official metrics."""
+"""The official metrics of each task."""

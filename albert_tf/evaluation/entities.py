@@ -1,7 +1,7 @@
-"""Entities in tags of the schemes BIO, IOB1, BIOES and their kin, and entity scores.
+"""Decodes entities from tags (BIO, IOB1, BIOES, and similar schemes), and scores entities.
 
-The rules are those of conlleval, the scorer of CoNLL's shared tasks. A tag that continues nothing
-begins an entity, so broken tags, such as an "I-" after "O", need no repair.
+The rules are those of conlleval, the scorer of the CoNLL shared tasks. A tag that doesn't continue
+an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
 """
 
 import re
@@ -10,22 +10,23 @@ from typing import Final, NamedTuple
 
 OUTSIDE: Final = "O"
 _PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
-_SAME: Final = {"L": "E", "U": "S", "M": "I"}  # BILOU's and BMES's letters
+_SAME: Final = {"L": "E", "U": "S", "M": "I"}  # letters of BILOU and BMES
 
 
 class Tag(NamedTuple):
     """The parts of a label.
 
     Attributes:
-        prefix: "B" (begins an entity), "I" (inside), "E" (ends one), "S" (single), or `OUTSIDE`.
-        kind: the entity's kind; "" outside of entities.
+        prefix: "B" (beginning of an entity), "I" (inside), "E" (end), "S" (single word), or
+            `OUTSIDE`.
+        kind: entity type; "" outside of entities.
     """
 
     prefix: str
     kind: str
 
     def continues(self, last: "Tag") -> bool:
-        """Returns whether it belongs to the entity of the tag before it, or both to none."""
+        """Returns whether this tag continues the previous tag's entity, or both are outside."""
         return self.prefix in "IEO" and last.prefix in "BIO" and self.kind == last.kind
 
 
@@ -33,7 +34,7 @@ _NO_ENTITY: Final = Tag(OUTSIDE, "")
 
 
 class Entity(NamedTuple):
-    """An entity: its kind, and its words from `start` to before `end`."""
+    """An entity: its type, and its span of words; `end` is exclusive."""
 
     kind: str
     start: int
@@ -41,13 +42,16 @@ class Entity(NamedTuple):
 
 
 def has_prefixes(labels: Iterable[str]) -> bool:
-    """Returns whether labels are of a scheme: all but "O" have a prefix such as "B-"."""
+    """Returns whether labels follow a tagging scheme: all except "O" have a prefix like "B-"."""
     prefixed = [label for label in labels if label != OUTSIDE]
     return all(map(_PREFIXED.fullmatch, prefixed)) and any(label[0] in "BISU" for label in prefixed)
 
 
 def unprefixed(labels: Sequence[str]) -> list[str]:
-    """Returns the labels for which `entity_scores` has no F1: all, if none begins an entity."""
+    """Returns the labels that prevent `entity_scores` from computing F1.
+
+    These are the labels without a prefix, or all labels if none of them begins an entity.
+    """
     if has_prefixes(labels):
         return []
     stray = [label for label in labels if label != OUTSIDE and not _PREFIXED.fullmatch(label)]
@@ -55,10 +59,10 @@ def unprefixed(labels: Sequence[str]) -> list[str]:
 
 
 def parsed(labels: Sequence[str]) -> dict[str, Tag]:
-    """Returns each label's parts.
+    """Splits each label into prefix and entity type.
 
-    Where not all labels have a prefix, "B-" and "I-" are the only ones, and labels without them
-    count as "I-".
+    If some labels have no prefix, only "B-" and "I-" count as prefixes, and labels without them are
+    read as "I-".
     """
     prefixes = "BIESLUM" if has_prefixes(labels) else "BI"
     tags = {}
@@ -86,9 +90,9 @@ def entities(tags: Iterable[Tag]) -> list[Entity]:
 
 
 def broken(sentences: Iterable[Sequence[Tag]]) -> int:
-    """Returns how many "I-" and "E-" continue nothing; 0 for IOB1, where an entity begins so.
+    """Counts the "I-" and "E-" tags that don't continue an entity; 0 for IOB1, which allows them.
 
-    In IOB1 "B-" appears only where an entity follows another of its kind.
+    In IOB1, "B-" only occurs where an entity directly follows another entity of the same type.
     """
     count, is_iob1 = 0, True
     for sentence in sentences:
@@ -104,13 +108,13 @@ def broken(sentences: Iterable[Sequence[Tag]]) -> int:
 def entity_scores(
     expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> dict[str, float]:
-    """Returns F1, precision and recall of entities, and the accuracy of words.
+    """Computes F1, precision, and recall of entities, and the accuracy of words.
 
-    An entity is right if its kind and all its words are. Scores without any entity are 0. Labels
-    without prefixes, as parts of speech have, are scored by accuracy alone.
+    An entity is correct if its type and all of its words are correct. Without any entity, these
+    scores are 0. Labels without prefixes, such as parts of speech, are scored by accuracy only.
 
     Args:
-        expected, predicted: a label for each word of each sentence.
+        expected, predicted: one label for each word of each sentence.
         labels: all labels.
     """
     right = [

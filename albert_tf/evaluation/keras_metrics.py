@@ -1,4 +1,4 @@
-"""Metrics for `compile`, on every backend."""
+"""Metrics for `compile`, which work on every backend."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from albert_tf.evaluation.entities import parsed, unprefixed
 
 @keras.saving.register_keras_serializable("albert_tf")
 class ExactMatch(keras.metrics.Mean):
-    """Share of windows whose start and end are both right, for `AlbertForQuestionAnswering`.
+    """Computes how often both start and end are correct, for `AlbertForQuestionAnswering`.
 
     Args:
-        name: as in `keras.metrics.Metric`.
-        dtype: as in `keras.metrics.Metric`.
+        name: (Optional) string name of the metric instance.
+        dtype: (Optional) data type of the metric result.
     Call arguments:
-        y_true: positions of start and end, int `[B, 2]`; a window with a negative one is ignored.
+        y_true: start and end positions, int `[B, 2]`. Windows with a negative position are ignored.
         y_pred: logits or probabilities, `[B, 2, T]`.
 
     Example:
@@ -43,20 +43,20 @@ class ExactMatch(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class EntityF1(keras.metrics.Metric):
-    """F1 of the entities of an epoch, as conlleval and seqeval compute it.
+    """Computes the entity F1 over an epoch, like conlleval and seqeval.
 
-    An entity is right if its kind and all its words are. Positions whose label is -100 don't count,
-    so that only each word's first piece does.
+    An entity is correct if its type and all of its words are correct. Positions with the label -100
+    are ignored, so that only the first token of each word counts.
 
     Args:
-        labels: the names of the model's labels, in order.
-        name: as in `keras.metrics.Metric`.
-        dtype: as in `keras.metrics.Metric`.
+        labels: label names of the model, in the order of their class ids.
+        name: (Optional) string name of the metric instance.
+        dtype: (Optional) data type of the metric result.
     Call arguments:
-        y_true: classes, int `[B, T]`.
+        y_true: class ids, int `[B, T]`.
         y_pred: logits or probabilities, `[B, T, C]`.
     Raises:
-        UserError: a label other than "O" has no prefix such as "B-".
+        UserError: if a label other than "O" has no prefix such as "B-".
 
     Example:
         >>> from albert_tf import AlbertForTokenClassification, EntityF1
@@ -72,7 +72,7 @@ class EntityF1(keras.metrics.Metric):
         self.labels = list(labels)
         if stray := unprefixed(self.labels):
             raise UserError(
-                "F1 of entities needs a prefix such as B- at every label but O. Received: "
+                "Entity F1 requires a prefix such as B- on every label except O. Received: "
                 f"{listed(stray)}. Use metrics=['accuracy'] for such labels."
             )
         known = parsed(self.labels)
@@ -84,7 +84,7 @@ class EntityF1(keras.metrics.Metric):
         self.counts = self.add_weight(shape=(3,), initializer="zeros", name="counts")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds the entities of a batch; `sample_weight` `[B]` weighs sentences."""
+        """Accumulates the entities of a batch; `sample_weight` is `[B]`, one per sentence."""
         labels = ops.cast(y_true, "int32")
         is_word = labels >= 0
         order = _to_the_front(is_word)
@@ -109,7 +109,7 @@ class EntityF1(keras.metrics.Metric):
         return {**super().get_config(), "labels": self.labels}
 
     def _spans(self, tags: Any, is_word: Any) -> tuple[Any, Any, Any]:
-        """Returns for each word its entity's kind (0 for none), its start, and whether it ends."""
+        """Returns each word's entity type (0 for none), entity start, and whether it ends here."""
         tags = ops.where(is_word, tags, 0)
         kinds = ops.where(is_word, ops.take(self._kinds, tags), 0)
         open_before = ops.pad(ops.take(self._open, tags)[:, :-1], ((0, 0), (1, 0)))
@@ -124,7 +124,7 @@ class EntityF1(keras.metrics.Metric):
 
 
 def _to_the_front(chosen: Any) -> Any:
-    """Returns an order of the positions of bool `[B, T]` that begins with the chosen ones."""
+    """Returns indices that move the True positions of bool `[B, T]` to the front, in order."""
     positions = ops.cumsum(ops.ones_like(chosen, dtype="int32"), axis=1)
     keys = ops.where(chosen, positions, positions + ops.shape(chosen)[1])
     return ops.cast(ops.argsort(keys, axis=1), "int32")

@@ -1,8 +1,8 @@
-"""The metrics that GLUE reports, by name, and SQuAD's official ones.
+"""The metrics of GLUE, by name, and the official SQuAD metrics.
 
-SQuAD's are exact match and F1 over normalized words, in percent. Source: Rajpurkar et al., arXiv
-1606.05250 and 1806.03822; the definition of evaluate-v2.0.py. evaluate-v1.1.py differs only where a
-right answer has no words but articles.
+SQuAD reports exact match and F1 over normalized words, in percent. Source: Rajpurkar et al., arXiv
+1606.05250 and 1806.03822, as defined in evaluate-v2.0.py. evaluate-v1.1.py differs only if a gold
+answer consists of articles only.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def _correlation(
     correlate: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
 ) -> Callable[[np.ndarray, np.ndarray], float]:
-    """Returns a correlation that is 0, not undefined, if all predictions are the same."""
+    """Wraps a correlation so that constant predictions score 0 instead of NaN."""
 
     def score(labels: np.ndarray, predictions: np.ndarray) -> float:
         if np.ptp(predictions) == 0:
@@ -32,7 +32,7 @@ def _correlation(
     return score
 
 
-# Metrics that compare unlike labels.
+# Metrics that are undefined if all labels are equal.
 _COMPARING: Final = ("matthews", "pearson", "spearman")
 METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "accuracy": metrics.accuracy_score,
@@ -45,16 +45,17 @@ METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
 
 
 def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Returns each named metric; 0, and a warning, for one that the labels leave undefined.
+    """Computes the named metrics; an undefined one is 0 and logs a warning.
 
     Args:
-        names: keys of `METRICS`; the first is the one that chooses the best checkpoint.
-        labels, predictions: `[N]`: classes, or scores.
+        names: keys of `METRICS`. The first one selects the best checkpoint.
+        labels, predictions: class ids or scores, `[N]`.
     """
     undefined = [name for name in names if name in _COMPARING and np.ptp(labels) == 0]
     if undefined:
         logger.warning(
-            "No value for %s, so 0 is shown: all %d labels are %g. Evaluate more examples.",
+            "%s can't be computed, because all %d labels are %g; the score is set to 0. Evaluate "
+            "more examples.",
             " and ".join(undefined),
             len(labels),
             labels[0],
@@ -68,14 +69,15 @@ def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) 
 def evaluate_labels(
     labels: np.ndarray, probabilities: np.ndarray, chosen: np.ndarray
 ) -> dict[str, float]:
-    """Returns `micro_f1`, `macro_f1` and `mean_average_precision` of several labels.
+    """Computes `micro_f1`, `macro_f1`, and `mean_average_precision` of a multi-label task.
 
-    The mean is over the labels that an example has; without any it is 0, as is F1.
+    The mean average precision covers the labels that occur in the examples. If none occurs, it is
+    0, as is F1.
 
     Args:
-        labels, probabilities, chosen: `[N, C]`: 0 or 1, probabilities, and decisions.
+        labels, probabilities, chosen: `[N, C]`: labels (0 or 1), probabilities, and decisions.
     """
-    one_label = labels.shape[1] == 1  # scikit-learn would count its absence as a class
+    one_label = labels.shape[1] == 1  # scikit-learn would count the absence of the label as a class
     scores = {
         f"{average}_f1": metrics.f1_score(
             labels, chosen, average="binary" if one_label else average, zero_division=0.0
@@ -114,23 +116,23 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScore(NamedTuple):
-    """A question's scores in `[0, 1]`: F1 of the words, and whether the answer is exactly right."""
+    """The scores of a question in `[0, 1]`: F1 of the words, and exact match."""
 
     f1: float
     exact_match: float
 
 
 def normalized(text: str) -> str:
-    """Lower-cases a text; drops punctuation of ASCII, articles and superfluous white space."""
+    """Lower-cases a text, and drops ASCII punctuation, articles, and extra white space."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def judge(answer: str, golds: Sequence[str]) -> AnswerScore:
-    """Compares an answer with each right one, and returns the best scores.
+    """Compares an answer with each gold answer, and returns the best scores.
 
     Args:
-        answer: the predicted text; "" for no answer.
-        golds: the right answers; none, or none of a word, for a question without an answer.
+        answer: predicted text; "" for no answer.
+        golds: gold answers; for an unanswerable question, an empty list (or only empty strings).
     """
     given = normalized(answer)
     right = [gold for gold in map(normalized, golds) if gold] or [""]
@@ -148,18 +150,18 @@ def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
 def by_threshold(
     scores: Sequence[float], null_scores: Sequence[float], has_answer: Sequence[bool]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean score for each threshold of the null scores, above which no answer is given.
+    """Computes the mean score at each null-score threshold, above which a question gets no answer.
 
     Args:
-        scores: for each question the score of its answer.
-        null_scores: for each question, the score of "no answer" minus that of the best answer.
-        has_answer: whether a question has one; if not, no answer scores 1.
+        scores: score of the answer to each question.
+        null_scores: score of "no answer" minus the score of the best answer, for each question.
+        has_answer: whether each question is answerable; otherwise, no answer scores 1.
     Returns:
-        Rising thresholds, the first below all of them, then each of them; and the mean at each.
-        For the first one evaluate-v2.0.py returns 0, whatever the null scores are.
+        The thresholds in ascending order (one below all null scores, then every null score), and
+        the mean score at each. evaluate-v2.0.py always returns 0 as the first threshold.
     """
     known, which = np.unique(np.asarray(null_scores, "float64"), return_inverse=True)
     unanswered = 1.0 - np.asarray(has_answer, "float64")
-    gains = np.asarray(scores) - unanswered  # from no answer to the answer
+    gains = np.asarray(scores) - unanswered  # score of the answer minus score of no answer
     totals = np.cumsum([unanswered.sum(), *np.bincount(which, gains)])
     return np.array([np.nextafter(known[0], -np.inf), *known]), totals / len(gains)

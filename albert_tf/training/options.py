@@ -34,10 +34,10 @@ BALANCED: Final = "balanced"  # value of --class-weights
 Strategy = Literal["auto", "none", "mirrored", "multi-worker", "tpu"]
 
 _TRAINING: Final = "training (defaults by task and model: docs/finetuning.md)"
-_DEVICES: Final = "precision, memory and devices"
-_MODEL: Final = "the model (give --size or --init-checkpoint)"
-_PRETRAINING: Final = "training (defaults: the paper's, section 4.1)"
-_OPTIMIZER: Final = "optimizer (defaults: the original's)"
+_DEVICES: Final = "precision, memory, and devices"
+_MODEL: Final = "model (requires --size or --init-checkpoint)"
+_PRETRAINING: Final = "training (defaults from the ALBERT paper, section 4.1)"
+_OPTIMIZER: Final = "optimizer (defaults from the original code)"
 _OUTPUTS: Final = "evaluation and checkpoints"
 
 
@@ -47,26 +47,27 @@ class DeviceOptions(Checked):
 
     dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "float32",
-        help="float32, mixed_bfloat16 (new GPUs, TPUs, some CPUs) or mixed_float16 (older GPUs); "
-        "bfloat16 and float16 alone don't train",
+        help="Keras dtype policy: float32, mixed_bfloat16 (recent GPUs, TPUs, some CPUs), or "
+        "mixed_float16 (older GPUs)",
         group=_DEVICES,
         metavar="POLICY",
     )
     micro_batches: int = option(
         1,
-        help="parts in which a replica computes its share of a batch: more parts take less memory "
-        "and give the same result",
+        help="number of micro-batches per replica and update; more micro-batches need less memory "
+        "and produce the same result",
         range=COUNT,
         group=_DEVICES,
     )
     gradient_checkpointing: bool = option(
         False,
-        help="recompute layers in the backward pass: less memory, more time",
+        help="recompute layers in the backward pass, which saves memory but takes more time",
         group=_DEVICES,
     )
     strategy: Strategy = option(
         "auto",
-        help="auto (all devices), none (one), mirrored (all of this host), multi-worker, or tpu",
+        help="devices to train on: auto (all), none (only one), mirrored (all GPUs of this host), "
+        "multi-worker (all hosts), or tpu",
         group=_DEVICES,
         metavar="NAME",
         decisive=False,
@@ -78,8 +79,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     """The options of `finetune`; None leaves a value to the task's recipe."""
 
     model: str = option(
-        help="model directory, name on the hub, or small, which is part of the package; for random "
-        f"weights a configuration file or one of {', '.join(SIZES)}",
+        help="model directory, name on the hub, or small, which ships with the package; for random "
+        f"weights, a configuration file or one of {', '.join(SIZES)}",
         metavar="NAME",
         is_path=True,
     )
@@ -88,36 +89,42 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         False, help="replace an earlier result or an interrupted run", decisive=False
     )
     dev_fraction: float = option(
-        0.1, help="share of a single file to hold out for dev", range=Range(above=0, below=1)
+        0.1, help="fraction of a single file to hold out for dev", range=Range(above=0, below=1)
     )
     vocab: Path | None = option(
-        None, help="vocabulary (spiece.model or vocab.txt) for random weights", decisive=False
+        None, help="vocabulary file for random weights: spiece.model or vocab.txt", decisive=False
     )
     vocab_size: int = option(
         8000,
-        help="tokens of the vocabulary trained on the training texts, for random weights",
+        help="size of the vocabulary that is trained on the training texts, for random weights",
         range=VOCABULARY,
         excludes=("vocab",),
     )
     epochs: int | None = option(
-        None, help="passes over the data", range=COUNT, group=_TRAINING, excludes=("steps",)
+        None,
+        help="number of passes over the data",
+        range=COUNT,
+        group=_TRAINING,
+        excludes=("steps",),
     )
     steps: int | None = option(
-        None, help="training steps, instead of --epochs", range=COUNT, group=_TRAINING
+        None, help="number of training steps, instead of --epochs", range=COUNT, group=_TRAINING
     )
-    batch_size: int | None = option(None, help="examples of a step", range=COUNT, group=_TRAINING)
+    batch_size: int | None = option(
+        None, help="number of examples per step", range=COUNT, group=_TRAINING
+    )
     learning_rate: float | None = option(
-        None, help="peak learning rate, after warm-up", range=POSITIVE, group=_TRAINING
+        None, help="peak learning rate, after the warm-up", range=POSITIVE, group=_TRAINING
     )
     warmup: float | None = option(
         None,
-        help="steps of warm-up, or the share of all steps if below 1",
+        help="number of warm-up steps, or a fraction of all steps if below 1",
         range=NOT_NEGATIVE,
         group=_TRAINING,
     )
     max_length: int | None = option(
         None,
-        help="maximum tokens of an example, special tokens included",
+        help="maximum number of tokens in an example, including special tokens",
         range=Range(minimum=3),
         group=_TRAINING,
     )
@@ -126,24 +133,24 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     baseline: bool = option(
         False,
-        help="score TF-IDF with logistic regression on the same data, beside the model",
+        help="also score TF-IDF with logistic regression on the same data",
         decisive=False,
         only={"task": TEXT_CLASSES},
         excludes=("regression", "multi_label"),
     )
     seed: int = option(
-        12345, help="seed of weights, order and dropout", range=SEED, group=_TRAINING
+        12345, help="random seed for weights, order, and dropout", range=SEED, group=_TRAINING
     )
     freeze: str | None = option(
         None,
-        help="freeze the embeddings ('embeddings'), or the embeddings and the first N layers (N); "
-        "shared weights still train through later layers",
+        help="layers to freeze: embeddings, or N for the embeddings and the first N layers; shared "
+        "weights still train through later layers",
         group=_TRAINING,
         metavar="LAYERS",
     )
     class_weights: tuple[str, ...] = option(
         (),
-        help="loss weight of each class: balanced (inverse frequency), or LABEL=WEIGHT arguments",
+        help="loss weights of the classes: balanced (inverse frequency), or LABEL=WEIGHT arguments",
         group=_TRAINING,
         metavar="WEIGHT",
         only={"task": CLASSES},
@@ -151,14 +158,14 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     patience: int | None = option(
         None,
-        help="epochs without a better score on dev before the run ends",
+        help="number of epochs without a better dev score after which training stops",
         range=COUNT,
         group=_TRAINING,
         original=("early_stopping",),
     )
     save_steps: int = option(
         500,
-        help="steps from one checkpoint to the next",
+        help="number of steps between checkpoints",
         range=COUNT,
         group=_TRAINING,
         decisive=False,
@@ -226,8 +233,8 @@ class PretrainingOptions(DeviceOptions):
     """
 
     data: tuple[str, ...] = option(
-        help="records: folders of build-data, or globs of the original code's files; batches are "
-        "from one after the other, also where one is named twice",
+        help="output folders of build-data, or globs of the original code's TFRecord files; they "
+        "are read one after the other, and one that is named twice is read twice",
         metavar="DIR",
         original=("input_file",),
         decisive=False,
@@ -249,7 +256,7 @@ class PretrainingOptions(DeviceOptions):
     )
     init_checkpoint: str | None = option(
         None,
-        help="initial weights: a model directory, a name on the hub, small, or a checkpoint of any "
+        help="initial weights: a model directory, a name on the hub, small, or a checkpoint in any "
         "format that convert reads",
         group=_MODEL,
         metavar="NAME",
@@ -258,7 +265,7 @@ class PretrainingOptions(DeviceOptions):
     )
     vocab: str | None = option(
         None,
-        help="vocabulary file or model directory, for records without a vocabulary beside them",
+        help="vocabulary file or model directory, for records without a vocabulary in their folder",
         group=_MODEL,
         metavar="FILE",
         decisive=False,
@@ -266,25 +273,29 @@ class PretrainingOptions(DeviceOptions):
     )
     dropout: float | None = option(
         None,
-        help="dropout rate of the encoder; default: the configuration's, or the checkpoint's",
+        help="dropout rate of the encoder; default: the rate in the configuration or checkpoint",
         range=RATE,
         group=_MODEL,
         metavar="RATE",
     )
     batch_size: int = option(
         4096,
-        help="examples of an update, over all replicas and hosts",
+        help="number of examples per update, over all replicas and hosts",
         range=COUNT,
         group=_PRETRAINING,
         original=("train_batch_size",),
         multiple_of="micro_batches",
     )
     steps: int = option(
-        125_000, help="updates", range=COUNT, group=_PRETRAINING, original=("num_train_steps",)
+        125_000,
+        help="number of updates",
+        range=COUNT,
+        group=_PRETRAINING,
+        original=("num_train_steps",),
     )
     warmup_steps: int = option(
         3125,
-        help="updates over which the learning rate rises",
+        help="number of updates during which the learning rate increases",
         range=NOT_NEGATIVE,
         group=_PRETRAINING,
         original=("num_warmup_steps",),
@@ -295,37 +306,41 @@ class PretrainingOptions(DeviceOptions):
     )
     power: float = option(
         1.0,
-        help="power of the learning rate's decay; 1 is linear",
+        help="exponent of the learning rate decay; 1 is linear",
         range=POSITIVE,
         group=_PRETRAINING,
         original=("poly_power",),
     )
     schedule: DecayForm = option(
         "original",
-        help="start of the decay: step 0, as in the original, or the peak, as usual",
+        help="start of the decay: at step 0 (original) or after the warm-up (usual)",
         group=_PRETRAINING,
     )
     seed: int = option(
-        12345, help="seed of weights, order, masks and dropout", range=SEED, group=_PRETRAINING
+        12345,
+        help="random seed for weights, order, masks, and dropout",
+        range=SEED,
+        group=_PRETRAINING,
     )
     optimizer: Literal["lamb", "adamw"] = option(
         "lamb",
-        help="LAMB, for large batches, or Adam with decoupled weight decay and bias correction",
+        help="optimizer: lamb, for large batches, or adamw, with bias correction",
         group=_OPTIMIZER,
     )
     beta_2: float = option(
-        0.999, help="decay of the squared gradients' mean", range=RATE, group=_OPTIMIZER
+        0.999, help="decay rate of the second-moment estimates", range=RATE, group=_OPTIMIZER
     )
     ema: float | None = option(
         None,
-        help="momentum of an average of the weights (0.999), which is evaluated and saved",
+        help="momentum of a moving average of the weights, such as 0.999; the averaged weights "
+        "are evaluated and saved",
         range=Range(above=0, below=1),
         group=_OPTIMIZER,
         metavar="MOMENTUM",
     )
     eval_data: str | None = option(
         None,
-        help="held-out records, scored at the end",
+        help="held-out records to score at the end",
         group=_OUTPUTS,
         metavar="DIR",
         decisive=False,
@@ -333,7 +348,7 @@ class PretrainingOptions(DeviceOptions):
     )
     eval_steps: int | None = option(
         None,
-        help="updates between further evaluations",
+        help="number of updates between further evaluations",
         range=COUNT,
         group=_OUTPUTS,
         decisive=False,
@@ -341,7 +356,7 @@ class PretrainingOptions(DeviceOptions):
     )
     save_steps: int = option(
         1000,
-        help="updates from one checkpoint to the next",
+        help="number of updates between checkpoints",
         range=COUNT,
         group=_OUTPUTS,
         original=("save_checkpoints_steps",),
@@ -355,7 +370,7 @@ class PretrainingOptions(DeviceOptions):
     )
     jit_compile: bool = option(
         False,
-        help="compile the step with XLA, on one device only (JAX always compiles)",
+        help="compile the step with XLA, on a single device only (JAX always compiles)",
         group=_DEVICES,
         decisive=False,
     )

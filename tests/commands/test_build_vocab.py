@@ -123,16 +123,16 @@ def test_bad_lines(run, corpus, tmp_path):
     words = ("--input", corpus / "a.txt", "--vocab-size", 90, "--output", tmp_path / "a.model")
     status, _, errors = run(*words)
     assert status == 2 and "a.txt, line 201: the byte 0xe9" in errors
-    assert "1 bad line skipped" in run(*words, "--bad-lines", "skip")[1]
+    assert "1 invalid line skipped" in run(*words, "--bad-lines", "skip")[1]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--language tr --lines sentences --cased", "--language needs --lines paragraphs"),
+        ("--language tr --lines sentences --cased", "--lines paragraphs and --sentence-splitter"),
         ("--text-field body", "JSON lines (.jsonl, .ndjson, .json). Received: --text-field body"),
-        ("--sample-bytes 1", "bytes of it, and --sample-bytes 1. Give more"),
-        ("--output corpus/a.txt --force", "must not be the input's folder or one around it"),
+        ("--sample-bytes 1", "bytes of text, and --sample-bytes 1."),
+        ("--output corpus/a.txt --force", "corpus/a.txt would replace the input"),
     ],
 )
 def test_mistakes(run, corpus, monkeypatch, options, message):

@@ -106,7 +106,7 @@ def test_other_formats_drop_labels(convert, saved, tmp_path):
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     (folder / "config.json").write_text(json.dumps({**config, "label2id": None}))
     _, output, _ = convert(folder, tmp_path / "tf1", "--format", "tf1")
-    assert "left out  labels' names: no place for it there" in output
+    assert "left out  labels' names: " in output
     _, output, _ = convert(folder, tmp_path / "hf", "--format", "hf")
     assert "left out" not in output
 
@@ -129,7 +129,7 @@ def test_the_input_is_never_replaced(convert, saved, tmp_path):
     before = sorted(path.name for path in folder.iterdir())
     status, _, errors = convert(folder, tmp_path, "--format", "tf1", "--force")
     assert status == 2
-    assert "must not be the input's folder or one around it" in errors
+    assert "would replace the input" in errors
     assert sorted(path.name for path in folder.iterdir()) == before
 
 

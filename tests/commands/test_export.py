@@ -35,7 +35,7 @@ def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
     arguments = ("tflite", "--model", model_folder("pretrain"), "--output", tmp_path / "a")
     status, _, errors = run(*arguments, "--task", "token-classification")
     assert status == 2
-    assert "without weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
+    assert "no weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
     assert not list(tmp_path.iterdir())
 
 
@@ -66,7 +66,6 @@ def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch
     monkeypatch.setattr("albert_tf.commands.export.check", None)
     status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")
     assert (status, errors.count("\n")) == (2, 1)
-    assert f"the extra {extra}. Received: no " in errors
     assert f"{package}. Run pip install 'albert_tf[{extra}]'." in errors
 
 
@@ -88,5 +87,5 @@ def test_the_model_is_not_replaced(run, model_folder):
     before = sorted(model.iterdir())
     status, _, errors = run("tflite", "--model", model, "--output", model, "--force")
     assert status == 2
-    assert "must not be the input's folder or one around it" in errors
+    assert "would replace the input" in errors
     assert sorted(model.iterdir()) == before

@@ -37,7 +37,7 @@ def test_predict_answers_as_the_directory_does(run, classifier, classifier_file)
 def test_a_file_for_another_task_is_refused(run, classifier_file):
     status, output, errors = run("embed", "--model", classifier_file, "a")
     assert (status, output, errors.count("\n")) == (2, "", 1)
-    assert f"must have an AlbertModel. Received: {classifier_file}, which has an Alb" in errors
+    assert f"requires an AlbertModel. Received: {classifier_file}, which contains an Alb" in errors
 
 
 @pytest.mark.slow

@@ -79,6 +79,6 @@ def test_what_a_run_understood(finetune, tmp_path, caplog):
 def test_an_interruption(finetune, tmp_path, ctrl_c_enabled):
     with at_step(1, ask_to_stop):
         status, output, errors = finetune()
-    assert status == 130 and "The same command resumes there." in output, errors
+    assert status == 130 and "Run the same command to resume." in output, errors
     assert not (tmp_path / "model" / "model.safetensors").exists()
     assert finetune()[0] == 0

@@ -81,7 +81,7 @@ def test_the_original_s_file(run, golden, published_vocabulary):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("sample.tfrecord", "need --vocab"),
+        ("sample.tfrecord", "as --vocab"),
         ("sample.tfrecord --vocab examples", "Records must be"),
         ("empty", "matches no file"),
         ("text.tfrecord", "record 0 of"),

@@ -140,7 +140,7 @@ def test_tags(run, model_folder, tmp_path):
     assert [tag for each in found for tag in each["tags"]] == tags
     assert all(0 < probability <= 1 for each in found for probability in each["probabilities"])
     status, _, errors = run("predict", "--model", tagger, "--pairs", "One.\tTwo.")
-    assert status == 2 and "--pairs needs a model of pairs" in errors
+    assert status == 2 and "--pairs requires a text-pair model" in errors
 
 
 def test_labels_that_no_training_named(run, classifier, tiny_vocabulary, tmp_path):
@@ -182,7 +182,7 @@ def test_cosines_of_pairs(run, classifier, tmp_path):
     assert [row["cosine"] for row in rows] == pytest.approx([expected, 1], abs=1e-5)
     _, plain, _ = run(*command, "--pairs", *pairs)
     assert plain.splitlines() == [f"{row['cosine']:.4f}" for row in rows]
-    for options, way_out in (([], "give --pairs"), (["--labels", "a,b"], "language inference")):
+    for options, way_out in (([], "Pass --pairs"), (["--labels", "a,b"], "language inference")):
         status, _, errors = run(*command, "Dull.", *options)
         assert status == 2
         assert str(tmp_path) in errors and way_out in errors

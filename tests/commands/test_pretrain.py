@@ -51,9 +51,9 @@ def test_names_of_the_original():
 def test_an_interruption_says_what_to_do_next(run):
     status, printed, _ = run(Interrupted("Interrupted."))
     assert status == 130
-    assert "Interrupted. The same command resumes there." in printed
+    assert "Interrupted. Run the same command to resume." in printed
     status, printed, _ = run(Interrupted("Interrupted."), "--force")
-    assert "The same command without --force resumes there." in printed
+    assert "Run the same command without --force to resume." in printed
 
 
 @pytest.mark.tensorflow

@@ -25,11 +25,11 @@ def test_texts_from_a_file(ask, command, tmp_path):
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("tag", "", "Texts come as arguments or with --input. Received: neither, or both."),
-        ("tag", "a --input -", "Texts come as arguments or with --input"),
-        ("tag", "- --input texts.txt", "Texts come as arguments or with --input"),
-        ("tag", "a -", "Standard input (-) must be the only argument"),
-        ("tag", "a --text-column body", "--text-column needs a table of texts (.tsv, .csv,"),
+        ("tag", "", "either as arguments or with --input."),
+        ("tag", "a --input -", "either as arguments or with --input"),
+        ("tag", "- --input texts.txt", "either as arguments or with --input"),
+        ("tag", "a -", "Standard input (-) can't be combined"),
+        ("tag", "a --text-column body", "--text-column requires a table of texts (.tsv, .csv,"),
         ("tag", "--input reviews.NDJSON", "must end in .tsv, .csv, .jsonl"),
         (
             *("predict", "--input table.csv"),
@@ -42,12 +42,16 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ),
         ("predict", "--input rows.jsonl", "with 'body'. Name one of these with an option such as"),
         ("predict", "--input sheet.xlsx", "Received: sheet.xlsx. Save the sheet as CSV."),
-        ("predict", "--pairs one", "two texts with a tab between. Received: 'one'."),
+        ("predict", "--pairs one", "separated by a tab. Received: 'one'."),
         ("fill-mask", "mask", "must have the mask token, [MASK]. Received: 'mask'"),
-        ("answer", "--question a", "--question needs --context"),
-        ("answer", "--question= --context c", "A question must not be empty"),
-        ("answer", "--input bad.jsonl", "bad.jsonl, line 2, must be JSON:"),
-        ("answer", "--input half.jsonl", "with the texts question and context"),
+        ("answer", "--question a", "--question requires --context"),
+        ("answer", "--question= --context c", "--question must not be empty"),
+        ("answer", "--input bad.jsonl", "bad.jsonl, line 2, is not valid JSON:"),
+        (
+            "answer",
+            "--input half.jsonl",
+            "half.jsonl, line 1, must be a JSON object whose question",
+        ),
     ],
 )
 def test_mistakes(ask, tmp_path, monkeypatch, command, arguments, message):

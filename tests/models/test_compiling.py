@@ -185,5 +185,5 @@ def test_half_precision(pretrained, features):
 
 
 def test_kerass_way_to_exclude_weights_from_its_decay():
-    with pytest.raises(UserError, match="Give exclude="):
+    with pytest.raises(UserError, match="Pass the exclude argument"):
         AlbertAdamW().exclude_from_weight_decay(var_names=["kernel"])

@@ -128,18 +128,18 @@ def test_what_a_file_cannot_do_is_refused(classifier_file, tmp_path):
     with pytest.raises(UserError, match=r"be AlbertForMaskedLM or .* AlbertForSequenceClassif"):
         pipeline("fill-mask", classifier_file)
     (tmp_path / "other.onnx").write_bytes(b"another program's")
-    with pytest.raises(UserError, match="must carry the model's config.json and tokenizer"):
+    with pytest.raises(UserError, match="other.onnx contains no config.json and tokenizer"):
         pipeline("fill-mask", tmp_path / "other.onnx")
-    files = with_checksum(b"none", exported._archived(classifier_file))
+    files = with_checksum(b"none", exported._verified_files(classifier_file))
     (tmp_path / "cut.tflite").write_bytes(with_files(b"none", files))
-    with pytest.raises(UserError, match="cut.tflite must be a .tflite file"):
+    with pytest.raises(UserError, match="cut.tflite is not a valid .tflite file"):
         pipeline("text-classification", tmp_path / "cut.tflite")
 
 
 def test_a_changed_file_is_refused(classifier_file, tmp_path):
     """A damaged graph and other labels were answered."""
     graph = classifier_file.read_bytes()[: archive_start(classifier_file)]
-    files = exported._archived(classifier_file)
+    files = exported._verified_files(classifier_file)
     config = json.loads(files["config.json"])
     config["id2label"] = {number: f"label {number}" for number in config["id2label"]}
     config["label2id"] = {label: int(number) for number, label in config["id2label"].items()}
@@ -154,7 +154,7 @@ def test_a_changed_file_is_refused(classifier_file, tmp_path):
         with_files(graph, files),  # without a checksum
     ):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="changed.tflite must be as it was exported.*again"):
+        with pytest.raises(UserError, match="changed.tflite has (no|the wrong) checksum.*again"):
             pipeline("text-classification", path)
 
 
@@ -164,16 +164,16 @@ def test_an_archive_that_cannot_be_read(classifier_file, tmp_path):
     content[content.rindex(b"tokenizer_config.json") - 46 + 8] ^= 1
     path = tmp_path / "changed.tflite"
     path.write_bytes(content)
-    with pytest.raises(UserError, match="changed.tflite must be .* damaged archive .*encrypted"):
+    with pytest.raises(UserError, match="changed.tflite is damaged: .*encrypted"):
         pipeline("text-classification", path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"id2label": {"0": "a", "1": "b"}}, r"logits \[B, 2\] of .* Received: \['B', 5\]"),
+        ({"id2label": {"0": "a", "1": "b"}}, r"logits \[B, 2\] of .* returns \['B', 5\]"),
         ({"architectures": ["AlbertForTokenClassification"]}, r"logits \[B, any, 5\] of an"),
-        ({"architectures": ["AlbertModel"]}, "last_hidden_state .* Received: none"),
+        ({"architectures": ["AlbertModel"]}, "last_hidden_state .* returns none"),
         ({"architectures": ["AlbertForMultipleChoice"]}, "input_ids of rank 3"),
         ({"architectures": ["AlbertForSimilarity"]}, "must name one of"),
     ],
@@ -181,7 +181,7 @@ def test_an_archive_that_cannot_be_read(classifier_file, tmp_path):
 def test_the_archive_of_another_model(classifier_file, tmp_path, changes, message):
     """The checksum is right: another program wrote the archive."""
     graph = classifier_file.read_bytes()[: archive_start(classifier_file)]
-    files = exported._archived(classifier_file)
+    files = exported._verified_files(classifier_file)
     config = {**json.loads(files["config.json"]), **changes}
     config = {key: value for key, value in config.items() if key not in ("label2id", "num_labels")}
     files["config.json"] = json.dumps(config).encode()
@@ -197,5 +197,5 @@ def test_a_file_for_some_masks(model, tokenizer, tmp_path):
     path = export(model("fill-mask"), tokenizer, tmp_path / "model.tflite", predictions=2)
     fill = pipeline("fill-mask", path)
     assert_same(fill(MASKED), pipeline("fill-mask", model("fill-mask"), tokenizer)(MASKED))
-    with pytest.raises(UserError, match="at most 2 masks, for which .* Received: 3"):
+    with pytest.raises(UserError, match="at most 2 masks .* Received: 3"):
         fill("[MASK] [MASK] [MASK]")

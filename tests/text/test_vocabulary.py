@@ -66,7 +66,7 @@ def test_refuses_to_bake_twice(unbaked, tmp_path):
 def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
     target = tmp_path / "spiece.model"
     target.write_bytes(b"precious")
-    with pytest.raises(UserError, match="must not exist yet"):
+    with pytest.raises(UserError, match="already exists"):
         bake_file(unbaked, target)
     assert target.read_bytes() == b"precious"
     bake_file(unbaked, target, force=True, digit_comma="plain")

@@ -40,8 +40,8 @@ def test_the_defaults_of_pretraining_are_the_papers_recipe():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "Give --size or --init-checkpoint."),
-        ({"size": "base", "init_checkpoint": "x"}, "--init-checkpoint excludes --size"),
+        ({}, "Pass --size or --init-checkpoint."),
+        ({"size": "base", "init_checkpoint": "x"}, "--init-checkpoint can't be used with --size"),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
     ],
