@@ -71,11 +71,6 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._folder: Path | None = None  # of the weights
         self._module_folder: Path | None = None  # of modules.json, or the one below it
 
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("albert_tf."):  # Keras' .h5 files name no package
-            keras.saving.get_custom_objects()[cls.__name__] = cls
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
             return super().__call__(*args, **kwargs)
