@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import keras
@@ -11,7 +13,8 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
-from albert_tf.registration import MODULES, Placeholder
+from albert_tf.registration import MODULES, AfterKeras, Placeholder
+from albert_tf.tasks import BY_MODEL
 
 ROOT = Path(__file__).resolve().parents[1]
 LOAD = """
@@ -57,6 +60,22 @@ def test_a_placeholder_makes_the_class_that_registered_itself(name):
         with pytest.raises(Found):
             Placeholder(name).from_config({})
     assert keras.saving.get_registered_object(f"albert_tf>{name}") is getattr(module, name)
+
+
+def test_classes_are_registered_once_keras_has_been_imported(monkeypatch):
+    imported, known = types.ModuleType("keras"), {"albert_tf>AlbertAdamW": AlbertAdamW}
+    imported.saving = types.SimpleNamespace(get_custom_objects=lambda: known)
+    spec = AfterKeras.find_spec("keras")
+    assert AfterKeras.find_spec("numpy") is None
+    assert spec.origin == keras.__spec__.origin
+    loader = type("Loader", (), {"exec_module": lambda self, module: None})()
+    finder = types.SimpleNamespace(find_spec=lambda *_: ModuleSpec("keras", loader))
+    monkeypatch.setattr(sys, "meta_path", [AfterKeras, finder])
+    AfterKeras.find_spec("keras").loader.exec_module(imported)
+    registered = {f"albert_tf>{name}" for name in MODULES}
+    assert known.keys() == registered | BY_MODEL.keys()  # .h5 files contain the name of a model
+    assert known["albert_tf>AlbertAdamW"] is AlbertAdamW
+    assert known["albert_tf>Lamb"].name == "Lamb"
 
 
 @pytest.mark.slow

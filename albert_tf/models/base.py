@@ -27,7 +27,8 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text, user_path
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import is_trusted, trusted
-from albert_tf.models.batch import ENCODER_INPUTS, Target, check_call
+from albert_tf.models.batch import check_call
+from albert_tf.models.examples import ENCODER_INPUTS, Target
 from albert_tf.models.huggingface import LOADING, METHODS, SAVING, WITHOUT_EFFECT
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import require_same
-from albert_tf.models.callbacks import FitCallback
+from albert_tf.models.fitting import FitCallback
 from albert_tf.training.checkpoints import (
     load_state,
     read_state,
