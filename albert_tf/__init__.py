@@ -1,13 +1,14 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
-The names below are imported when they are first used: `import albert_tf` alone loads neither
-Keras nor TensorFlow. After `import keras` it registers the models with Keras.
+The names below are imported when they are first used: only `import albert_tf` loads neither Keras
+nor TensorFlow. `keras.models.load_model` finds the classes if both packages have been imported.
 """
 
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from albert_tf.registration import register_when_imported
 from albert_tf.tasks import BY_MODEL
 
 if TYPE_CHECKING:
@@ -75,22 +76,6 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]
 
 
-_REGISTERED = ("models", "optimizers", "evaluation.keras_metrics")
-
-
-def _register_with_keras() -> None:
-    """Imports the classes that files of Keras name, so that `keras.models.load_model` finds them.
-
-    Only where Keras is imported already; otherwise `import albert_tf.models` does it.
-    """
-    if "keras" not in sys.modules:
-        return
-    for name in _REGISTERED:
-        importlib.import_module(f"{__name__}.{name}")
-    if sys.modules["keras"].backend.backend() == "tensorflow":
-        importlib.import_module(f"{__name__}.text.preprocessing")
-
-
 def __getattr__(name: str) -> Any:
     ours = name if name in _HOMES else _of_transformers(name)
     if ours not in _HOMES:
@@ -116,4 +101,4 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_register_with_keras()
+register_when_imported()

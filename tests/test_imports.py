@@ -23,6 +23,7 @@ UNDRAWN = {
     "probabilities": set(),
     "progress": {"errors"},
     "quiet": {"errors"},
+    "registration": {"tasks"},
     "tasks": set(),
     "runtimes": set(),
 }

@@ -3,7 +3,7 @@ import inspect
 import albert_tf
 from albert_tf import models
 from albert_tf.models import CLASSES
-from albert_tf.models.batch import ENCODER_INPUTS
+from albert_tf.models.examples import ENCODER_INPUTS
 from albert_tf.pipelines import PIPELINES
 from albert_tf.tasks import BY_PIPELINE, SIMILARITY, TASKS
 

@@ -87,7 +87,8 @@ def text_rows(
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
-    rows.weights = weights_of(sample_weight)
+    if sample_weight is not None:
+        rows.weights = [np.float32(weight) for weight in sample_weight]
     return rows
 
 
@@ -329,11 +330,6 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
         "An answer must be (text, start), None for an unanswerable question, or "
         f"{{'text': [...], 'answer_start': [...]}}. Received: {short_repr(answer)} in row {row}."
     )
-
-
-def weights_of(sample_weight: Sequence[float] | None) -> Sequence[Any] | None:
-    """Returns `Rows.weights` of one weight per row."""
-    return None if sample_weight is None else [np.float32(weight) for weight in sample_weight]
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:

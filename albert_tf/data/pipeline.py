@@ -103,18 +103,20 @@ class Batches:
         Its attribute `batches` is this object.
         """
 
+        count = len(self)
+
         def first_number() -> int:
-            first = self.next_epoch * len(self)
+            first = self.next_epoch * count
             self.next_epoch += 1
             return first
 
         def numbers(_: tf.Tensor) -> tf.data.Dataset:
             first = tf.numpy_function(first_number, [], tf.int64)
-            return tf.data.Dataset.range(first, first + len(self))
+            return tf.data.Dataset.range(first, first + count)
 
         each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
         # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
-        known = tf.data.experimental.assert_cardinality(len(self))
+        known = tf.data.experimental.assert_cardinality(count)
         dataset = self._dataset(each_epoch).apply(known)
         dataset.batches = self
         return dataset

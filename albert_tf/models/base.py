@@ -27,7 +27,8 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text, user_path
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import is_trusted, trusted
-from albert_tf.models.batch import ENCODER_INPUTS, Target, check_call
+from albert_tf.models.batch import check_call
+from albert_tf.models.examples import ENCODER_INPUTS, Target
 from albert_tf.models.huggingface import LOADING, METHODS, SAVING, WITHOUT_EFFECT
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of
@@ -70,11 +71,6 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._tokenizer: Any = None
         self._folder: Path | None = None  # of the weights
         self._module_folder: Path | None = None  # of modules.json, or the one below it
-
-    def __init_subclass__(cls, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("albert_tf."):  # Keras' .h5 files name no package
-            keras.saving.get_custom_objects()[cls.__name__] = cls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():

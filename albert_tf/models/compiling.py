@@ -32,25 +32,16 @@ _MEANING: Final = {
     "sigmoid": "several labels at once",
     None: "numbers",
 }
-# The functions among Keras' losses, and the class that does the same.
-_CLASSES: Final[Mapping[Any, Any]] = {
-    getattr(keras.losses, name): getattr(keras.losses, kind)
-    for name, kind in {
-        "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-        "categorical_crossentropy": "CategoricalCrossentropy",
-        "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
-        "binary_crossentropy": "BinaryCrossentropy",
-        "binary_focal_crossentropy": "BinaryFocalCrossentropy",
-        "categorical_generalized_cross_entropy": "CategoricalGeneralizedCrossEntropy",
-        "kl_divergence": "KLDivergence",
-        "dice": "Dice",
-        "tversky": "Tversky",
-    }.items()
-}
-_LOSSES_OF_PROBABILITIES: Final = tuple(
-    getattr(keras.losses, name)
-    for name in ("CategoricalGeneralizedCrossEntropy", "KLDivergence", "Dice", "Tversky")
+_LOSSES_OF_PROBABILITIES: Final = (
+    keras.losses.CategoricalGeneralizedCrossEntropy,
+    keras.losses.KLDivergence,
+    keras.losses.Dice,
+    keras.losses.Tversky,
 )
+# The classes of Keras's loss functions that read logits or probabilities.
+_CLASSES: Final[Mapping[Any, str]] = {
+    kind().fn: kind.__name__ for kind in (*_FROM_LOGITS[:5], *_LOSSES_OF_PROBABILITIES)
+}
 _METRICS_OF_PROBABILITIES: Final = tuple(
     getattr(keras.metrics, name)
     for name in (
@@ -89,10 +80,9 @@ def default_optimizer(model: Any) -> AlbertAdamW:
 def loss_of_logits(loss: Any, function: str | None) -> Any:
     """Returns a loss given to `compile` as one that reads logits.
 
-    A name, and a function of Keras', say only which loss it is: they get `from_logits=True`, and
-    label -100 is ignored as in the model's own loss. An object that says `from_logits=False` is
-    refused, as are losses that read probabilities alone, and those for other labels than the
-    output's.
+    A name or a function of Keras becomes a loss with `from_logits=True` that ignores labels of
+    -100, as the model's own loss does. A loss object with `from_logits=False` is rejected, as are
+    losses that only accept probabilities and losses for a different kind of label.
 
     Args:
         loss: a name, a function or an object.
@@ -100,24 +90,20 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
     """
     if loss is None:
         return None
-    is_object = isinstance(loss, keras.losses.Loss)
-    loss = loss() if isinstance(loss, type) else loss  # a class means its defaults
     if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
         raise UserError(
             "The kind of cross-entropy must be named: 'sparse_categorical_crossentropy' for "
             "numbers of classes, 'categorical_crossentropy' for one-hot labels, "
             f"'binary_crossentropy' for several labels. Received: {loss!r}."
         )
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    if not isinstance(found, keras.losses.Loss) and callable(found) and found in _CLASSES:
-        found = _CLASSES[found]()
+    found = _object(loss, keras.losses)
     if type(found) in _LOSSES_OF_PROBABILITIES:
         raise UserError(
             f"The model's outputs are logits, and {type(found).__name__} reads probabilities. "
             "Write the loss as a function: lambda labels, logits: "
             "loss(labels, keras.ops.softmax(logits))."
         )
-    return _from_logits(found, is_object, "losses", function)
+    return _from_logits(found, isinstance(loss, keras.losses.Loss), "losses", function)
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
@@ -132,14 +118,9 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
         return metric
     if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
         return LogitsAccuracy(function == "sigmoid", name=metric)
-    is_object = isinstance(metric, keras.metrics.Metric)
-    metric = metric() if isinstance(metric, type) else metric  # a class means its defaults
     if metric is keras.metrics.binary_accuracy:  # the name means the class, with a sigmoid
         metric = "binary_accuracy"
-    found = keras.metrics.get(metric) if isinstance(metric, str) else metric
-    if callable(found) and not isinstance(found, keras.metrics.Metric) and found in _CLASSES:
-        kind = getattr(keras.metrics, _CLASSES[found].__name__, None)
-        found = found if kind is None else kind()
+    found = _object(metric, keras.metrics)
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric
     if type(found) in _METRICS_OF_PROBABILITIES:
@@ -153,7 +134,16 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
                 f"receive those. Received: {threshold}. A logit of 0 is a probability of 0.5."
             )
         return OfProbabilities(found, function)
-    return _from_logits(found, is_object, "metrics", function)
+    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
+
+
+def _object(given: Any, module: Any) -> Any:
+    """Returns the loss or metric that a name, a class, or a function means, if it has an object."""
+    if isinstance(given, type):
+        return given()
+    found = module.get(given) if isinstance(given, str) else given
+    name = _CLASSES.get(found, "") if callable(found) else ""
+    return getattr(module, name)() if hasattr(module, name) else found
 
 
 def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:

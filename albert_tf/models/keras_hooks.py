@@ -12,13 +12,12 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers.embedding import check_ids, trusted
-from albert_tf.models.batch import (
+from albert_tf.models.examples import (
     ENCODER_INPUTS,
+    check_types,
     holds_rows,
     input_arrays,
     is_empty,
-    refuse_ragged,
-    refuse_strings,
 )
 from albert_tf.tasks import TaskFacts
 
@@ -127,8 +126,7 @@ class KerasHooks(keras.Model):
         """Calls Keras's `predict_step`; without gradients the layers may run as a graph loop."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
         inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
-        refuse_strings(inputs)
-        refuse_ragged(inputs)
+        check_types(inputs)
         token = in_predict.set(True)
         try:
             with trusted():

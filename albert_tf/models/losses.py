@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import keras
-import numpy as np
 from keras import ops
 
 from albert_tf.layers.embedding import whole_numbers
 
 IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
-SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
 
 
 class Term(NamedTuple):
@@ -91,74 +89,11 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
     )
 
 
-def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
-    """Rejects labels that aren't finite, or that have another shape than the outputs.
-
-    Args:
-        count: number of labels per example; None allows any.
-        several: whether they must lie between 0 and 1.
-    """
-    columns = labels.shape[-1] if labels.ndim == 2 else 1
-    if count is not None and (labels.ndim > 2 or columns != count):
-        shape = "[batch]" if count == 1 else f"[batch, {count}]"
-        raise ValueError(f"{name} must have shape {shape}. Received shape {labels.shape}.")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        received = labels[~np.isfinite(labels)][0]
-        raise ValueError(
-            f"{name} must be finite numbers. Received: {received} among {labels.size}."
-        )
-    outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
-    if outside.size:
-        raise ValueError(
-            f"With several labels per example, {name} must lie between 0 and 1. Received: "
-            f"{outside[0]}, the first of {outside.size} outside."
-        )
-
-
 def count_positions(labels: Any, length: Any) -> Any:
     """Returns how many positions count: those in `[0, length)`, or all probabilities `[B, T]`."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))
-
-
-def check_classes(
-    name: str, known: np.ndarray, count: int, rank: int, ids_only: bool = False
-) -> None:
-    """Rejects labels that are neither ids nor probabilities of `count` classes.
-
-    In a graph, such an id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
-
-    Args:
-        rank: rank of class ids; probabilities have one axis more.
-        ids_only: whether the loss reads no probabilities.
-    """
-    if known.ndim == rank + 1 and known.shape[-1] == count > 1:
-        if ids_only or known.dtype.kind != "f":
-            raise _not_ids(known.shape)
-        _check_probabilities(name, known)
-        return
-    inside = (known >= 0) & (known < count) & (known == np.floor(known))
-    outside = known[(known != IGNORED) & ~inside]
-    if outside.size:
-        raise ValueError(
-            f"{name} must be numbers of classes from 0 to {count - 1}, or {IGNORED} to be ignored. "
-            f"Received: {outside[0]}, the first of {outside.size} that are not. "
-            "For more classes, make the model with num_labels."
-        )
-
-
-def _check_probabilities(name: str, known: np.ndarray) -> None:
-    rows = known.reshape(-1, known.shape[-1]).astype("float64")
-    if known.ndim == 3:
-        rows = rows[rows[:, 0] != IGNORED]
-    wrong = (np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE) | (rows < 0).any(axis=-1)
-    if wrong.any():
-        raise ValueError(
-            f"{name} that are probabilities must be 0 or more and sum to 1 over the classes. "
-            f"Received: {rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} that don't. "
-            "Give the softmax of logits, or numbers of classes (int)."
-        )
 
 
 def _are_probabilities(labels: Any, logits: Any) -> bool:
@@ -206,10 +141,11 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
 def refuse_one_hot(labels: Any, logits: Any) -> None:
     """Rejects labels `[B, …, C]` where class ids `[B, …]` or `[B, …, 1]` are expected."""
     if len(labels.shape) == len(logits.shape) and labels.shape[-1] not in (1, None):
-        raise _not_ids(labels.shape)
+        raise not_ids(labels.shape)
 
 
-def _not_ids(shape: Sequence[Any]) -> ValueError:
+def not_ids(shape: Sequence[Any]) -> ValueError:
+    """Returns the error for labels of this shape where class ids are expected."""
     return ValueError(
         "labels must be class ids, without an axis of classes. Received: labels of shape "
         f"{tuple(shape)}. Pass labels.argmax(axis=-1) for one-hot labels. With the model's own "

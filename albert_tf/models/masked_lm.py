@@ -10,7 +10,7 @@ from albert_tf.errors import UserError
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.batch import Target, text_columns
+from albert_tf.models.examples import Target, text_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -68,13 +68,13 @@ class AlbertForMaskedLM(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
         from albert_tf.data.pretraining.texts import MaskedTexts
 
         if y is not None:
             raise UserError("Texts are their own labels. Omit y, or pass ids with labels.")
         (texts,) = text_columns(x, 1)
-        return MaskedTexts(self.tokenizer, texts, max_length)
+        return MaskedTexts(tokenizer, texts, max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.predictions(

@@ -10,7 +10,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.batch import Target, two_columns
+from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -69,11 +69,11 @@ class AlbertForMultipleChoice(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
         from albert_tf.data.datasets import choice_rows_of
 
         contexts, choices = two_columns(x, "(context, choices)")
-        return choice_rows_of(self.tokenizer, contexts, choices, y, max_length=max_length)
+        return choice_rows_of(tokenizer, contexts, choices, y, max_length=max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         scores = self.classifier(encoded["pooler_output"], training=training)

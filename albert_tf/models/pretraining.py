@@ -11,7 +11,7 @@ from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor, dense
 from albert_tf.layers.encoder import Unroll
 from albert_tf.layers.heads import in_float32
-from albert_tf.models.batch import Target
+from albert_tf.models.examples import Target
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 

@@ -13,7 +13,8 @@ from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.batch import Batch, Target, two_columns
+from albert_tf.models.batch import Batch
+from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -68,7 +69,6 @@ class AlbertForQuestionAnswering(TaskModel):
     }
     task_inputs: tuple[str, ...] = ("p_mask", "start_positions")
     keeps_labels = False
-    _both_at_once = False  # whether metrics compare both positions at once
 
     def __init__(self, config: AlbertConfig, answerability: bool | None = None, **kwargs: Any):
         if answerability is not None and isinstance(config, AlbertConfig):
@@ -112,35 +112,25 @@ class AlbertForQuestionAnswering(TaskModel):
         start_logits, end_logits = self.qa_outputs(hidden)
         return {"start_logits": start_logits, "end_logits": end_logits}
 
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
         from albert_tf.data.datasets import question_rows
 
         questions, contexts = two_columns(x, "(question, context)")
         return question_rows(
-            *(self.tokenizer, questions, contexts, y),
+            *(tokenizer, questions, contexts, y),
             answerability=self.config.answerability,
             max_length=max_length,
         )
 
-    def compile(
-        self,
-        optimizer: Any = "auto",
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        *args: Any,
-        **options: Any,
-    ) -> None:
-        super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, *args, **options)
-        given = [each for each in (metrics, weighted_metrics) if each is not None]
-        self._both_at_once = bool(given) and all(map(_is_flat, given))
-
     def _metrics_by_output(self, metrics: Any) -> Any:
-        return metrics if _is_flat(metrics) else super()._metrics_by_output(metrics)
+        """Leaves a list of metrics as it is, unless it contains a list for each position."""
+        is_flat = isinstance(metrics, list | tuple) and not any(
+            isinstance(each, list | tuple) for each in metrics
+        )
+        return metrics if is_flat else super()._metrics_by_output(metrics)
 
     def _batch_metrics(self, batch: Batch, outputs: Inputs) -> dict[str, Any]:
-        if not self._both_at_once:
+        if not self._has_only_lists:
             return super()._batch_metrics(batch, outputs)
         names = ("start_positions", "end_positions")
         positions = [ops.reshape(ops.cast(batch.labels[name], "int32"), (-1,)) for name in names]
@@ -174,13 +164,6 @@ class AlbertForQuestionAnswering(TaskModel):
                 )
             )
         return terms
-
-
-def _is_flat(metrics: Any) -> bool:
-    """Whether metrics are a list of metrics, none of which is for one position."""
-    return isinstance(metrics, list | tuple) and not any(
-        isinstance(each, list | tuple) for each in metrics
-    )
 
 
 def _no_answer(inputs: Inputs, shape: Tensor) -> Tensor:

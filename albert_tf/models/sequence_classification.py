@@ -13,7 +13,7 @@ from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.batch import (
+from albert_tf.models.examples import (
     Kind,
     Target,
     check_labels,
@@ -79,7 +79,7 @@ class AlbertForSequenceClassification(TaskModel):
             config = _with_problem_type(config)
         super().__init__(config, **kwargs)
         kind = _KINDS[self.problem_type]
-        self.targets = {"labels": Target("logits", kind, "num_labels")}
+        self.targets = {"labels": Target("logits", kind, config.num_labels)}
         self.classifier = self._add(ClassificationHead, "classifier", units=config.num_labels)
 
     def call(
@@ -101,15 +101,15 @@ class AlbertForSequenceClassification(TaskModel):
         logits = self.classifier(encoded["pooler_output"], training=training)
         return {"logits": logits}
 
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
         from albert_tf.data.datasets import text_rows
 
         labels = label_arrays(self, y, x)
-        if labels is not None and self.reads_own_labels:
-            check_labels(self, {"labels": np.asarray(labels)}, {})
+        if labels is not None:
+            check_labels(self, {"labels": labels}, {}, self.loss)
         texts, *pairs = text_columns(x)
         columns: dict[str, Any] = {"text_pairs": pairs[0] if pairs else None}
-        return text_rows(self.tokenizer, texts, labels, **columns, max_length=max_length)
+        return text_rows(tokenizer, texts, labels, **columns, max_length=max_length)
 
     @checks_numbers(batch_size=COUNT, steps=COUNT)
     def predict(
@@ -123,8 +123,7 @@ class AlbertForSequenceClassification(TaskModel):
         """Predicts as `keras.Model.predict` does, also for texts; the outputs keep their order."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
-        rows = self._rows(x, None, None)
-        dataset, order = self._in_order(rows, batch_size, steps)
+        dataset, order = self._in_order(self._encoded(x), batch_size, steps)
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 

@@ -15,7 +15,7 @@ from albert_tf.errors import UserError
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
-from albert_tf.models.batch import Target
+from albert_tf.models.examples import Target
 from albert_tf.models.multiple_choice import NO_CHOICE
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel, merged

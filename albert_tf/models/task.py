@@ -2,12 +2,10 @@
 
 import contextlib
 import importlib
-import math
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
-import numpy as np
 from keras import ops
 
 from albert_tf.config import AlbertConfig
@@ -17,32 +15,21 @@ from albert_tf.layers.embedding import trusted
 from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.batch import (
-    ENCODER_INPUTS,
-    Batch,
-    arrays_of,
-    as_arrays,
-    batch_of,
-    class_weights,
-    holds_rows,
-    holds_strings,
-    is_empty,
-    named_inputs,
-)
-from albert_tf.models.callbacks import Fit, FitCallback, start_schedule
+from albert_tf.models.batch import Batch, batch_of, named_inputs
 from albert_tf.models.compiling import default_optimizer, loss_of_logits, metric_of_logits
+from albert_tf.models.examples import ENCODER_INPUTS
+from albert_tf.models.fitting import Fitting, open_schedule
 from albert_tf.models.outputs import ON_REQUEST, ModelOutput
 from albert_tf.optimizers import inner
-from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, check_number, checks_numbers
+from albert_tf.options import COUNT, checks_numbers
 
 _backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
 Inputs = dict[str, Tensor]
-BATCH_SIZE: Final = 32  # Keras's default
 _CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
-class TaskModel(_backend.TrainingStep, PreTrainedModel):
+class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     """An `AlbertModel` at `self.albert`, and a head.
 
     A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs` and
@@ -72,7 +59,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     shows_losses: bool = False
     micro_batches: int = 1
     _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # with which each Keras function is traced
+    _has_only_lists: bool = False  # whether metrics are lists, and not by output
     _counts: Mapping[str, Any] | None = None  # labels in the batch whose parts are computed
     parts: Any = 1  # number of these parts, a float32 scalar if a graph computes it
 
@@ -181,12 +168,9 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
                 f"loss must be one loss, or one for each output: {', '.join(outputs)}. "
                 f"Received: a list of {len(loss)}."
             )
-        self._measured = frozenset(
-            name
-            for metric_set in (metrics, weighted_metrics)
-            if isinstance(metric_set, Mapping)
-            for name in metric_set
-        )
+        given = [each for each in (metrics, weighted_metrics) if each is not None]
+        self._measured = frozenset().union(*(each for each in given if isinstance(each, Mapping)))
+        self._has_only_lists = bool(given) and all(isinstance(each, list | tuple) for each in given)
         self.micro_batches = micro_batches
         self._target_losses = {
             name: keras.metrics.Mean(f"{target.output}_loss")
@@ -203,6 +187,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             *args,
             **options,
         )
+        self.open_schedule = open_schedule(self.optimizer)
 
     def _check_parts(self, optimizer: Any, micro_batches: int) -> None:
         accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
@@ -273,238 +258,6 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         """Turns the logits of an output into probabilities; returns numbers unchanged."""
         activation = self._activation(output)
         return logits if activation is None else getattr(ops, activation)(logits)
-
-    @property
-    def reads_own_labels(self) -> bool:
-        """Whether the loss reads the labels of the model's own loss, or class ids."""
-        loss = getattr(self, "loss", None)
-        return isinstance(loss, keras.losses.SparseCategoricalCrossentropy | None)
-
-    @checks_numbers(
-        batch_size=COUNT,
-        epochs=NOT_NEGATIVE,
-        validation_split=RATE,
-        initial_epoch=NOT_NEGATIVE,
-        steps_per_epoch=COUNT,
-        validation_steps=COUNT,
-        validation_batch_size=COUNT,
-    )
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: Any = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-    ) -> Any:
-        """Trains as `keras.Model.fit` does, also on texts. Other arguments are those of Keras.
-
-        Args:
-            x: ids, arrays by name, a dataset, or texts in the form of the task; see the class.
-                Texts of similar length share a batch.
-            y: labels; label names as well.
-            class_weight: keys may also be label names.
-        Returns:
-            The `keras.callbacks.History`.
-        """
-        if isinstance(validation_freq, str) or not isinstance(validation_freq, Container):
-            check_number("validation_freq", validation_freq, COUNT)
-        class_weight, callbacks = class_weights(self, class_weight), callbacks_in(callbacks)
-        informed = [each for each in callbacks if isinstance(each, FitCallback)]
-        held_out_size = validation_batch_size or batch_size
-        if isinstance(validation_data, tuple | list):
-            held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
-            validation_data = self._scored(held_out, held_out_size, validation_steps)
-        rows = self._rows(x, y, sample_weight, arrays=bool(informed))
-        if rows is not None and validation_split and validation_data is None:
-            rows, last = rows.split(validation_split)
-            validation_data = self._in_order(last, held_out_size, validation_steps)[0]
-        batches = getattr(x, "batches", None)
-        if rows is not None:
-            batches = self._batches(rows, batch_size, steps_per_epoch, shuffle=bool(shuffle))
-            x, y, sample_weight = batches.epochs(), None, None
-            batch_size, validation_split = None, 0.0
-        elif holds_rows(x):
-            x, y, sample_weight = self._arrays(x, y, sample_weight, "train_function")
-        self._trace_for("train_function", labels_in(x))
-        callbacks += start_schedule(self, initial_epoch)
-        fit = Fit(batches, x, epochs, steps_per_epoch, class_weight, callbacks)
-        try:
-            for each in informed:
-                each.begin_fit(fit)
-                x = each.data(fit)
-            return super().fit(
-                x,
-                y,
-                batch_size,
-                epochs,
-                verbose,
-                callbacks=[*(each for each in callbacks if each not in informed), *informed],
-                validation_split=validation_split,
-                validation_data=validation_data,
-                # Keras warns that a dataset can't be shuffled.
-                shuffle=shuffle if holds_rows(x) or isinstance(x, keras.utils.PyDataset) else False,
-                class_weight=class_weight,
-                sample_weight=sample_weight,
-                initial_epoch=initial_epoch,
-                steps_per_epoch=steps_per_epoch,
-                validation_steps=validation_steps,
-                validation_batch_size=held_out_size,
-                validation_freq=validation_freq,
-            )
-        finally:
-            for each in informed:
-                each.end_fit()
-
-    @checks_numbers(batch_size=COUNT, steps=COUNT)
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        sample_weight: Any = None,
-        steps: int | None = None,
-        callbacks: Any = None,
-        return_dict: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Evaluates as `keras.Model.evaluate` does; `x` and `y` as in `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has read its validation data
-            x, y, sample_weight = self._scored((x, y, sample_weight), batch_size, steps)
-        return super().evaluate(
-            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
-        )
-
-    def train_on_batch(
-        self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        class_weight: Any = None,
-        return_dict: bool = False,
-    ) -> Any:
-        x, y, sample_weight = self._arrays(x, y, sample_weight, "train_function")
-        class_weight = class_weights(self, class_weight)
-        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
-
-    def test_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
-    ) -> Any:
-        x, y, sample_weight = self._arrays(x, y, sample_weight, "test_function")
-        return super().test_on_batch(x, y, sample_weight, return_dict)
-
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
-        """Returns the `Rows` of examples that are texts, in the form of the task.
-
-        Args:
-            x: texts.
-            y: labels, or None.
-            max_length: maximum number of tokens in a row.
-        """
-        raise UserError(
-            f"{type(self).__name__} can't encode texts in fit and evaluate. Pass ids, as "
-            "tokenizer(texts, padding=True, return_tensors='np') returns them."
-        )
-
-    def _rows(self, x: Any, y: Any, sample_weight: Any, arrays: bool = False) -> Any:
-        """Returns the `Rows` of examples in memory; None for data that Keras reads.
-
-        Args:
-            arrays: whether examples that are arrays become rows as well.
-        """
-        if is_empty(x):
-            raise UserError("Training and evaluation require at least one example.")
-        if not holds_strings(x):
-            if not arrays or not holds_rows(x):
-                return None
-            from albert_tf.data.tasks.rows import ArrayRows
-
-            return ArrayRows(*arrays_of(self, x, y, sample_weight).for_keras(self.targets))
-        from albert_tf.data.datasets import weights_of
-        from albert_tf.text.tokenizer import check_fit
-
-        if self.tokenizer is None:
-            raise UserError(
-                "Texts require a tokenizer, and there is none in the folder of the model's "
-                "weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
-            )
-        length = min(self.tokenizer.model_max_length, self.config.max_position_embeddings)
-        check_fit(self.tokenizer, self.config, length)
-        rows = self.encode_examples(x, y, length)
-        if sample_weight is not None:
-            weights = np.asarray(as_arrays(sample_weight, "sample_weight"))
-            rows.weights = weights_of(weights[rows.examples])
-        return rows
-
-    def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
-        from albert_tf.data.pipeline import Batches
-
-        return Batches(
-            rows,
-            _size(len(rows), batch_size, steps),
-            np.random.randint(2**31),  # follows keras.utils.set_random_seed
-            shuffle=shuffle,
-            jit_compile=self.jit_compile,
-        )
-
-    def _in_order(
-        self, rows: Any, batch_size: int | None, steps: int | None
-    ) -> tuple[Any, np.ndarray]:
-        """Returns a dataset for evaluation, and the order of its rows.
-
-        It contains the first `steps` batches of rows, sorted by length.
-        """
-        size = _size(len(rows), batch_size, steps)
-        last = len(rows) if steps is None else steps * size
-        order = np.argsort(rows.lengths[:last], kind="stable")
-        return self._batches(rows.select(order), size, None, shuffle=False).epochs(), order
-
-    def _scored(
-        self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
-    ) -> tuple[Any, Any, Any]:
-        """Returns the `x`, `y`, and `sample_weight` of an evaluation as Keras reads them."""
-        x, y, sample_weight = data
-        if (rows := self._rows(x, y, sample_weight)) is not None:
-            return self._in_order(rows, batch_size, steps)[0], None, None
-        if not holds_rows(x):
-            self._trace_for("test_function", labels_in(x))
-            return x, y, sample_weight
-        return self._arrays(x, y, sample_weight, "test_function")
-
-    def _arrays(self, x: Any, y: Any, sample_weight: Any, function: str) -> tuple[Any, Any, Any]:
-        """Returns examples that are arrays as Keras reads them, named and checked."""
-        if is_empty(x):
-            raise UserError("Training and evaluation require at least one example.")
-        batch = arrays_of(self, x, y, sample_weight)
-        self._trace_for(function, batch.labels)
-        return batch.for_keras(self.targets)
-
-    def _trace_for(self, function: str, labels: Any) -> None:
-        """Lets Keras trace a step anew if labels have other ranks than before.
-
-        TensorFlow would trace an unknown rank. An evaluation within `fit` doesn't affect the
-        training step.
-
-        Args:
-            function: Keras's attribute with the traced step.
-            labels: arrays, or specs of a dataset.
-        """
-        ranks = tuple(len(label.shape) for label in keras.tree.flatten(labels))
-        if ranks and ranks != self._label_ranks.get(function):
-            self._label_ranks = {**self._label_ranks, function: ranks}
-            setattr(self, function, None)
 
     def compute_loss(
         self,
@@ -640,27 +393,6 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
                 for each in forms
             )
         return label, output, weight
-
-
-def _size(examples: int, batch_size: int | None, steps: int | None) -> int:
-    """Returns the batch size; without one Keras divides the examples into the steps, if given."""
-    return batch_size or (math.ceil(examples / steps) if steps else BATCH_SIZE)
-
-
-def labels_in(dataset: Any) -> Any:
-    """Returns the specs of a dataset's labels; () if their ranks aren't known."""
-    spec = getattr(dataset, "element_spec", None)
-    labels = spec[1] if isinstance(spec, tuple) and len(spec) > 1 else ()
-    # The specs of a distributed dataset have no shape.
-    shapes = [getattr(each, "shape", None) for each in keras.tree.flatten(labels)]
-    return labels if all(getattr(shape, "rank", None) is not None for shape in shapes) else ()
-
-
-def callbacks_in(callbacks: Any) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that `fit` receives: one, or those in a list or a `CallbackList`."""
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        return list(callbacks.callbacks)
-    return keras.tree.flatten(callbacks) if callbacks else []
 
 
 def _replicas() -> int:

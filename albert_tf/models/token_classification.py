@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.batch import Target, class_ids, holds_strings
+from albert_tf.models.examples import Target, class_ids, holds_strings
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -64,7 +64,7 @@ class AlbertForTokenClassification(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
         from albert_tf.data.datasets import word_rows
 
         if y is not None:
@@ -74,7 +74,7 @@ class AlbertForTokenClassification(TaskModel):
                 else tags
                 for tags in y
             ]
-        return word_rows(self.tokenizer, x, y, max_length=max_length)
+        return word_rows(tokenizer, x, y, max_length=max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.classifier(encoded["last_hidden_state"], training=training)

@@ -203,14 +203,22 @@ def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _strings(texts: Any) -> tf.Tensor:
-    """Returns a string tensor `[B]`; NULs at the end of Python's and NumPy's bytes are not lost."""
+    """Returns a string tensor `[B]`, and keeps NULs at the end of Python's and NumPy's bytes.
+
+    When Keras exports a model with a string signature, it also traces the model with float32, the
+    dtype it assumes for inputs. That graph is only an error, which occurs if the graph runs.
+    """
     if not tf.is_tensor(texts):
         texts = tf.constant([_utf8(text) for text in _listed(texts)], tf.string)
+    rule = (
+        "Texts must be strings of shape [B]. "
+        f"Received: dtype {texts.dtype.name}, shape {texts.shape}. Batch single texts first."
+    )
+    if texts.dtype == tf.float32 and not tf.executing_eagerly():
+        with tf.control_dependencies([tf.debugging.Assert(False, [rule])]):
+            return tf.fill(tf.shape(texts)[:1], "")
     if texts.dtype != tf.string or texts.shape.rank != 1:
-        raise ValueError(
-            "Texts must be strings of shape [B]. "
-            f"Received: dtype {texts.dtype.name}, shape {texts.shape}. Batch single texts first."
-        )
+        raise ValueError(rule)
     return texts
 
 

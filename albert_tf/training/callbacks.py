@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, user_path
-from albert_tf.models.callbacks import Fit
+from albert_tf.models.fitting import Fit
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL

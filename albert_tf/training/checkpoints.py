@@ -25,7 +25,7 @@ from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
 from albert_tf.errors import Interrupted, UserError
 from albert_tf.files import require_same, written_atomically
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.callbacks import FitCallback
+from albert_tf.models.fitting import FitCallback
 from albert_tf.optimizers import inner
 from albert_tf.outputs import STEP, VERSION
 

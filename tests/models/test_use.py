@@ -1,10 +1,7 @@
 """Models in Keras' ways: frozen, cloned, functional, quantized, with other losses."""
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -22,7 +19,6 @@ from albert_tf.models import (
     AlbertModel,
     unshare,
 )
-from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.text.encoding import BatchEncoding
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,15 +124,6 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(shallow_config, tmp_pat
     assert {layer.quantization_mode for layer in kernels} == {"int8"}
     with pytest.raises(UserError, match="holds floating-point weights. Received: .* int8"):
         model.save_pretrained(tmp_path)
-
-
-@pytest.mark.slow
-def test_keras_loads_a_file_in_a_fresh_process(model, tmp_path):
-    model.compile(AlbertAdamW(WarmupPolynomialDecay(1e-3, 2, 6)))
-    model.save(tmp_path / "model.keras")
-    code = "import keras, albert_tf; keras.models.load_model('model.keras')"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True)
 
 
 @pytest.mark.slow

@@ -211,3 +211,50 @@ def test_wrong_arguments(plain, unbaked, vocabulary, options, message):
 def test_wrong_texts(plain, texts, message):
     with pytest.raises((ValueError, TypeError), match=message):
         AlbertPreprocessor(plain)(texts)
+
+
+class Scorer(keras.Model):
+    """A user's model whose first layer reads strings."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read, self.score = read, keras.layers.Dense(3)
+
+    def call(self, texts):
+        ids = self.read(texts)
+        ids = ids["input_ids"] if isinstance(ids, dict) else ids
+        return self.score(keras.ops.cast(ids, "float32"))
+
+
+def vectorization():
+    layer = keras.layers.TextVectorization(output_sequence_length=9)
+    layer.adapt(TEXTS)
+    return layer
+
+
+STRINGS = keras.InputSpec(shape=(None,), dtype="string")
+
+
+@pytest.mark.parametrize("kind", ["TextVectorization", "AlbertPreprocessor", "pairs"])
+def test_keras_exports_a_model_of_strings(kind, plain, tmp_path):
+    """Keras also traces the model with float32, which it assumes for inputs."""
+    is_pair = kind == "pairs"
+    read = vectorization() if kind == "TextVectorization" else AlbertPreprocessor(plain, 9)
+    model = Scorer(read)
+    inputs = [tf.constant(TEXTS), tf.constant(PAIRS)] if is_pair else tf.constant(TEXTS)
+    expected = model(inputs)
+    signature = [[STRINGS, STRINGS]] if is_pair else [STRINGS]
+    model.export(tmp_path, input_signature=signature, verbose=False)
+    served = tf.saved_model.load(tmp_path)
+    np.testing.assert_array_equal(served.serve(inputs), expected)
+    if not is_pair:
+        other = tf.constant(TEXTS[:2])
+        np.testing.assert_array_equal(served.serve(other), model(other))
+
+
+def test_a_graph_of_numbers_is_an_error_when_it_runs(plain):
+    layer = AlbertPreprocessor(plain, 9)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="strings.*Received: dtype float32"):
+        tf.function(layer)(tf.constant([1.0, 2.0]))
+    with pytest.raises(ValueError, match="Received: dtype int32"):
+        tf.function(layer)(tf.constant([1, 2]))

@@ -1,0 +1,452 @@
+"""The examples that users pass: their forms, and checks of their values.
+
+Features are texts, or arrays and lists by name. Labels are arrays, lists, pandas columns, or label
+names; a model's targets describe them. `albert_tf.models.batch` names the parts of a batch.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Number, Real
+from typing import Any, Final, Literal, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from albert_tf.errors import UserError, short_repr
+from albert_tf.layers.embedding import LIMITS, known_values, refuse_fractions
+from albert_tf.models.losses import IGNORED, not_ids
+
+# The first arguments of every model's call, in their order.
+ENCODER_INPUTS: Final = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "position_ids",
+    "inputs_embeds",
+)
+# Inputs that are ids; "x" is a single array in place of the dict.
+_IDS: Final = (*LIMITS, "masked_lm_positions", "x")
+SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
+_SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
+Kind = Literal["class", "number", "multi_label", "position"]
+
+
+class Target(NamedTuple):
+    """The output that a label is compared with, and the kind of its values.
+
+    Attributes:
+        output: name of the output.
+        kind: "class" for class ids, or probabilities of the classes; "number" for a regression;
+            "multi_label" for a 0 or 1 per class; "position" for a token's position, or
+            probabilities of the positions.
+        classes: number of classes or numbers, or the configuration's field with it; "choices" for
+            the number of an example's choices; None if it isn't fixed.
+        by_token: whether there is a label for each token.
+    """
+
+    output: str
+    kind: Kind = "class"
+    classes: str | int | None = None
+    by_token: bool = False
+
+    @property
+    def activation(self) -> str | None:
+        """The function that turns the output into probabilities; None for numbers."""
+        return {"number": None, "multi_label": "sigmoid"}.get(self.kind, "softmax")
+
+
+def holds_rows(x: Any) -> bool:
+    """Whether `x` contains its examples, in contrast to datasets and generators."""
+    return hasattr(x, "shape") or isinstance(x, Mapping | list | tuple)
+
+
+def is_empty(x: Any) -> bool:
+    """Whether `x` has no examples: an empty list, columns without rows, or empty arrays."""
+    while isinstance(x, Mapping | tuple) and x:
+        x = next(iter(x.values())) if isinstance(x, Mapping) else x[0]
+    return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
+
+
+def holds_strings(values: Any) -> bool:
+    """Whether the values contain a string anywhere, including in nested lists."""
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values  # of pandas
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        values = values.ravel().tolist()
+    elif isinstance(values, bytes) or _may_be_strings(values):
+        return True
+    if isinstance(values, Sequence):
+        for value in values:
+            if isinstance(value, str) or (not isinstance(value, Number) and holds_strings(value)):
+                return True
+    return False
+
+
+def _may_be_strings(values: Any) -> bool:
+    """Whether the values are a string, or an array or tensor of strings or of Python objects."""
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return dtype.kind in "OUST"
+    return isinstance(values, str) or getattr(dtype, "name", dtype) == "string"
+
+
+def check_types(inputs: Mapping[str, Any]) -> None:
+    """Rejects strings and ragged tensors, which no layer computes."""
+    for name, values in inputs.items():
+        if hasattr(values, "row_splits"):
+            raise UserError(
+                "A model's inputs must be dense tensors. Received: a ragged tensor as "
+                f"{name}. Pad its rows: pass ids.to_tensor() as input_ids, and "
+                "tf.sequence_mask(ids.row_lengths()) as attention_mask."
+            )
+        if _may_be_strings(values):
+            others = np.ravel(values) if isinstance(values, np.ndarray | str) else ["…"]
+            other = next((each for each in others if not isinstance(each, Number)), others[:1])
+            received = f"{other.item() if isinstance(other, np.generic) else other!r:.60}"
+            raise UserError(
+                f"Inputs and labels must be numbers. Received: {received}, … as {name}. "
+                "config.label2id maps label names to class ids. A tokenizer, or AlbertPreprocessor "
+                "in tf.data and graphs, maps texts to ids."
+            )
+
+
+def check_lists(inputs: Mapping[str, Any]) -> None:
+    """Rejects lists, which Keras would split into single numbers, and inputs by position."""
+    ids = inputs.get("input_ids")
+    if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
+        named = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
+        raise ValueError(
+            f"Pass a model's inputs by name: model({{{named}}}). Received: a list of {len(ids)}."
+        )
+    if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
+        raise ValueError(
+            "A model's inputs must be arrays or tensors, as tokenizer(texts, padding=True, "
+            f"return_tensors='np') returns them. Received: a list as {', '.join(lists)}."
+        )
+
+
+def as_arrays(values: Any, name: str = "y") -> Any:
+    """Returns a tokenizer's result as a dict of arrays, and lists of numbers as arrays.
+
+    Keras would take every number of a list for an input. Tensors and datasets are returned
+    unchanged.
+
+    Args:
+        name: what the values are, for messages.
+    Raises:
+        ValueError: rows of different lengths, strings, or fractions where ids are expected.
+    """
+    if isinstance(values, Mapping):
+        return {
+            name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
+            for name, value in values.items()
+        }
+    if isinstance(values, tuple | list) and values and not len(getattr(values[0], "shape", ())):
+        if isinstance(values, tuple) and not isinstance(values[0], Number | str | np.generic):
+            return values
+        try:
+            values = np.asarray(values)
+        except ValueError as error:
+            how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
+            raise UserError(
+                f"All rows of {name} must have the same length. Pad them {how}."
+            ) from error
+    check_types({name: values})
+    if name in _IDS:
+        refuse_fractions(name, values)
+    return values
+
+
+def input_arrays(x: Any) -> Any:
+    """Returns the inputs of a `fit`, `evaluate`, or `predict` with lists as arrays.
+
+    Raises:
+        ValueError: as for `as_arrays`, or inputs are passed by position.
+    """
+    x = as_arrays(x, "x")
+    if not is_empty(x):
+        check_lists({ENCODER_INPUTS[0]: x})
+    return x
+
+
+def text_columns(x: Any, most: int = 2) -> list[list[str]]:
+    """Returns texts as one column, and pairs of texts as two.
+
+    Args:
+        x: texts (a list, an array, or a pandas Series), a list of tuples of two texts, or a tuple
+            of two columns.
+        most: number of columns that the model takes.
+    Raises:
+        UserError: texts in another form, something else among them, or more columns than `most`.
+    """
+    columns = _columns(x)
+    if columns is None:
+        shape = getattr(x, "shape", None)
+        received = short_repr(x) if shape is None else f"{type(x).__name__} of shape {tuple(shape)}"
+        which = ", which may be two rows or two columns" if isinstance(x, tuple) else ""
+        raise _not_texts(received + which)
+    for column in columns:
+        for row, value in enumerate(column):
+            if not isinstance(value, str):
+                raise _not_texts(f"{short_repr(value)} ({type(value).__name__}) in row {row}")
+    if len(columns[0]) != len(columns[-1]):
+        raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
+    if len(columns) > most:
+        raise UserError("This model takes single texts, but the examples are pairs.")
+    return columns
+
+
+def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
+    """Returns the columns of a list of tuples of two, or of a tuple of two columns.
+
+    Args:
+        what: the form of a row, for messages.
+    """
+    columns = _columns(x)
+    if columns is None or len(columns) != 2:
+        raise UserError(
+            f"Examples must be a list of {what} tuples, or a tuple of two columns. Received: "
+            f"{short_repr(x)}."
+        )
+    return columns[0], columns[1]
+
+
+def _columns(x: Any) -> list[list[Any]] | None:
+    """Returns the columns of rows, or None if `x` has another form or is ambiguous."""
+    if not _is_column(x):
+        return None
+    if isinstance(x, tuple) and len(x) == 2:
+        is_by_column = all(map(_is_column, x)) and not all(map(_is_pair, x))
+        return [list(column) for column in x] if is_by_column else None
+    is_by_row = all(map(_is_pair, x))
+    return [list(column) for column in zip(*x, strict=True)] if is_by_row else [list(x)]
+
+
+def _not_texts(received: str) -> UserError:
+    return UserError(
+        "Texts must be a list of strings; pairs a list of tuples, [(text, pair), …], or a tuple of "
+        f"two columns, (texts, pairs). Received: {received}. "
+        "AlbertPreprocessor takes tensors of strings, in tf.data and graphs."
+    )
+
+
+def _is_column(values: Any) -> bool:
+    if isinstance(values, np.ndarray) or hasattr(values, "to_list"):
+        return np.ndim(values) == 1
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, tuple) and len(row) == 2
+
+
+def label_arrays(model: Any, y: Any, x: Any) -> Any:
+    """Returns `y` with arrays in place of lists, pandas columns, and label names.
+
+    Args:
+        model: has the targets and the configuration.
+        y: labels as `fit` receives them.
+        x: the features, to tell a list with one array of labels from a list of rows.
+    """
+    y = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if len(model.targets) > 1:
+        if isinstance(y, list | tuple) and len(y) == len(model.targets) and np.ndim(y[0]):
+            return tuple(map(as_arrays, y))
+        y = as_arrays(y)
+        if isinstance(y, list | tuple) and y:
+            raise UserError(
+                f"y must have an array for each of {', '.join(model.targets)}, or be a dict with "
+                f"their names. Received: a list of {len(y)}."
+            )
+        return y
+    (target,) = model.targets.values()
+    if holds_strings(y):
+        return class_ids(y, target, model.config)
+    if target.kind == "multi_label" and isinstance(y, list | tuple):
+        lengths = {len(row) if isinstance(row, Sequence) else None for row in y}
+        if len(lengths) > 1:
+            count = _class_count(model, target, {})
+            raise UserError(
+                f"Several labels per example must be a matrix of 0 and 1, [batch, {count}], or "
+                f"a list of label names per example. Received: {short_repr(y)}."
+            )
+    y = as_arrays(y, "labels")
+    if not isinstance(y, list | tuple) or not y:
+        return y
+    rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
+    if len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1]):
+        return y[0]
+    return np.stack([ops.convert_to_numpy(row) for row in y])
+
+
+def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
+    """Returns label names as class ids `[B]`, or several names per example as 0 and 1 `[B, C]`.
+
+    Args:
+        labels: names in `config.label2id`; for several labels per example a list of them each.
+    Raises:
+        UserError: a label isn't a name of the model.
+    """
+    ids: Mapping[str, int] = config.label2id
+    several = target.kind == "multi_label"
+    if not several and target.kind != "class":
+        raise UserError(f"Labels must be numbers. Received: {short_repr(labels[0])}.")
+
+    def class_id(name: Any, row: int) -> int:
+        if not isinstance(name, str) or name not in ids:
+            raise UserError(
+                f"Labels must be numbers, or names in label2id: {', '.join(ids)}. "
+                f"Received: {short_repr(name)} in row {row}. Pass the names to from_pretrained: "
+                "id2label={0: …, 1: …}."
+            )
+        return ids[name]
+
+    rows = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    if not several:
+        return np.array([class_id(name, row) for row, name in enumerate(rows)], "int32")
+    matrix = np.zeros((len(rows), len(ids)), "float32")
+    for row, names in enumerate(rows):
+        if not isinstance(names, list | tuple | set):
+            raise UserError(
+                f"Each example must have a list of label names. Received: {short_repr(names)} in "
+                f"row {row}."
+            )
+        for name in names:
+            matrix[row, class_id(name, row)] = 1.0
+    return matrix
+
+
+def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
+    """Returns `class_weight` of `fit` by class id; its keys may also be label names.
+
+    Raises:
+        UserError: the model doesn't predict one class per example, `class_weight` isn't a dict, or
+            a key or value is out of range.
+    """
+    target, *others = model.targets.values()
+    if others or target.by_token or target.kind != "class" or target.classes == "choices":
+        raise UserError(
+            f"class_weight requires one class per example. {type(model).__name__} has other "
+            "labels: pass sample_weight with one weight per label."
+        )
+    if not isinstance(class_weight, Mapping):
+        raise UserError(
+            "class_weight must be a dict with the weight of each class: dict(enumerate(weights)). "
+            f"Received: {short_repr(class_weight)}."
+        )
+    ids, count = model.config.label2id, _class_count(model, target, {})
+    weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
+    for key in weights:
+        if not isinstance(key, Integral) or not 0 <= int(key) < (count or math.inf):
+            raise UserError(
+                f"The keys of class_weight must be class ids, or names in label2id: "
+                f"{', '.join(ids)}. Received: {short_repr(key)}."
+            )
+    for key, weight in class_weight.items():
+        if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
+            raise UserError(
+                "The values of class_weight must be numbers, 0 or more. Received: "
+                f"{short_repr(weight)} for {short_repr(key)}."
+            )
+    return {**dict.fromkeys(range(count or 0), 1.0), **weights}
+
+
+def check_labels(
+    model: Any, labels: Mapping[str, Any], inputs: Mapping[str, Any], loss: Any = None
+) -> None:
+    """Rejects labels whose shape or values don't fit their target, if the values are known.
+
+    Args:
+        model: has the targets and the configuration.
+        labels: labels by target; other names are ignored.
+        inputs: inputs by name; their shape contains the number of choices.
+        loss: the loss that reads the labels; None for the model's own. Labels of losses that expect
+            others aren't checked.
+    """
+    if not isinstance(loss, _SPARSE | None):
+        return
+    for name, target in model.targets.items():
+        known = known_values(labels.get(name))
+        if known is None:
+            continue
+        count = _class_count(model, target, inputs)
+        if target.kind == "position":
+            if known.ndim < 2:  # otherwise probabilities
+                refuse_fractions(name, known)
+        elif target.kind != "class":
+            check_numbers(name, known, count, several=target.kind == "multi_label")
+        elif count is not None:
+            rank = 2 if target.by_token else 1
+            check_classes(name, known, count, rank, ids_only=loss is not None)
+
+
+def _class_count(model: Any, target: Target, inputs: Mapping[str, Any]) -> int | None:
+    if target.classes == "choices":
+        given = inputs.get("input_ids", inputs.get("inputs_embeds"))
+        return None if given is None else given.shape[1]
+    return (
+        getattr(model.config, target.classes) if isinstance(target.classes, str) else target.classes
+    )
+
+
+def check_classes(
+    name: str, known: np.ndarray, count: int, rank: int, ids_only: bool = False
+) -> None:
+    """Rejects labels that are neither ids nor probabilities of `count` classes.
+
+    In a graph, such an id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
+
+    Args:
+        rank: rank of class ids; probabilities have one axis more.
+        ids_only: whether the loss reads no probabilities.
+    """
+    if known.ndim == rank + 1 and known.shape[-1] == count > 1:
+        if ids_only or known.dtype.kind != "f":
+            raise not_ids(known.shape)
+        _check_probabilities(name, known)
+        return
+    inside = (known >= 0) & (known < count) & (known == np.floor(known))
+    outside = known[(known != IGNORED) & ~inside]
+    if outside.size:
+        raise ValueError(
+            f"{name} must be numbers of classes from 0 to {count - 1}, or {IGNORED} to be ignored. "
+            f"Received: {outside[0]}, the first of {outside.size} that are not. "
+            "For more classes, make the model with num_labels."
+        )
+
+
+def _check_probabilities(name: str, known: np.ndarray) -> None:
+    rows = known.reshape(-1, known.shape[-1]).astype("float64")
+    if known.ndim == 3:
+        rows = rows[rows[:, 0] != IGNORED]
+    wrong = (np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE) | (rows < 0).any(axis=-1)
+    if wrong.any():
+        raise ValueError(
+            f"{name} that are probabilities must be 0 or more and sum to 1 over the classes. "
+            f"Received: {rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} that don't. "
+            "Give the softmax of logits, or numbers of classes (int)."
+        )
+
+
+def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
+    """Rejects labels that aren't finite, or that have another shape than the outputs.
+
+    Args:
+        count: number of labels per example; None allows any.
+        several: whether they must lie between 0 and 1.
+    """
+    columns = labels.shape[-1] if labels.ndim == 2 else 1
+    if count is not None and (labels.ndim > 2 or columns != count):
+        shape = "[batch]" if count == 1 else f"[batch, {count}]"
+        raise ValueError(f"{name} must have shape {shape}. Received shape {labels.shape}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        received = labels[~np.isfinite(labels)][0]
+        raise ValueError(
+            f"{name} must be finite numbers. Received: {received} among {labels.size}."
+        )
+    outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
+    if outside.size:
+        raise ValueError(
+            f"With several labels per example, {name} must lie between 0 and 1. Received: "
+            f"{outside[0]}, the first of {outside.size} outside."
+        )

@@ -1,0 +1,346 @@
+"""`fit` and `evaluate`: the data that Keras reads, and the callbacks that know about it."""
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
+from albert_tf.models.batch import arrays_of
+from albert_tf.models.examples import (
+    Target,
+    as_arrays,
+    class_weights,
+    holds_rows,
+    holds_strings,
+    is_empty,
+)
+from albert_tf.optimizers import WarmupPolynomialDecay, inner
+from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, check_number, checks_numbers
+
+BATCH_SIZE: Final = 32  # Keras's default
+
+
+class Fit(NamedTuple):
+    """What `fit` trains on.
+
+    Attributes:
+        batches: an `albert_tf.data.pipeline.Batches` for texts, arrays, and the package's datasets;
+            None if Keras reads other data.
+        data: the dataset or generator that Keras reads.
+        epochs: `epochs` of `fit`.
+        steps_per_epoch: `steps_per_epoch` of `fit`.
+        class_weight: `class_weight` of `fit`, by class id.
+        callbacks: all callbacks.
+    """
+
+    batches: Any
+    data: Any
+    epochs: int
+    steps_per_epoch: int | None
+    class_weight: dict[int, float] | None
+    callbacks: Sequence[keras.callbacks.Callback]
+
+
+class FitCallback(keras.callbacks.Callback):
+    """A callback that knows what `fit` trains on. It runs after the other callbacks."""
+
+    def begin_fit(self, fit: Fit) -> None:
+        """Called before Keras's `fit`."""
+
+    def data(self, fit: Fit) -> Any:
+        """Returns the data that Keras reads."""
+        return fit.data
+
+    def end_fit(self) -> None:
+        """Called after Keras's `fit`, also if it raised an exception."""
+
+
+class Fitting(keras.Model):
+    """Base of `TaskModel`: the methods of Keras that read labeled examples.
+
+    Keras reads arrays by itself, after they have been named and checked. Texts become a dataset.
+    """
+
+    targets: Mapping[str, Target]
+    config: AlbertConfig
+    tokenizer: Any
+    open_schedule: Any = None  # the optimizer's schedule if `fit` tells it the number of steps
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # with which each Keras function is traced
+
+    @checks_numbers(
+        batch_size=COUNT,
+        epochs=NOT_NEGATIVE,
+        validation_split=RATE,
+        initial_epoch=NOT_NEGATIVE,
+        steps_per_epoch=COUNT,
+        validation_steps=COUNT,
+        validation_batch_size=COUNT,
+    )
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> Any:
+        """Trains as `keras.Model.fit` does, also on texts. Other arguments are those of Keras.
+
+        Args:
+            x: ids, arrays by name, a dataset, or texts in the form of the task; see the class.
+                Texts of similar length share a batch.
+            y: labels; label names as well.
+            class_weight: keys may also be label names.
+        Returns:
+            The `keras.callbacks.History`.
+        """
+        if isinstance(validation_freq, str) or not isinstance(validation_freq, Container):
+            check_number("validation_freq", validation_freq, COUNT)
+        if class_weight is not None:
+            class_weight = class_weights(self, class_weight)
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks = callbacks.callbacks
+        callbacks = keras.tree.flatten(callbacks or [])
+        informed = [each for each in callbacks if isinstance(each, FitCallback)]
+        held_out_size = validation_batch_size or batch_size
+        if isinstance(validation_data, tuple | list):
+            held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+            validation_data = self._scored(held_out, held_out_size, validation_steps)
+        batches, rows = getattr(x, "batches", None), self._encoded(x, y, sample_weight)
+        if rows is None and holds_rows(x):
+            x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
+            if informed:
+                from albert_tf.data.tasks.rows import ArrayRows
+
+                rows = ArrayRows(x, y, sample_weight)
+        if rows is not None:
+            if validation_split and validation_data is None:
+                rows, last = rows.split(validation_split)
+                validation_data = self._in_order(last, held_out_size, validation_steps)[0]
+            batches = self._batches(rows, batch_size, steps_per_epoch, shuffle=bool(shuffle))
+            x, y, sample_weight = batches.epochs(), None, None
+            batch_size, validation_split = None, 0.0
+        if not holds_rows(x):
+            self._trace_for("train_function", labels_in(x))
+            # Keras warns that a dataset can't be shuffled.
+            shuffle = shuffle and isinstance(x, keras.utils.PyDataset)
+        if self.open_schedule is not None:
+            callbacks.append(start_schedule(self, initial_epoch))
+        fit = Fit(batches, x, epochs, steps_per_epoch, class_weight, callbacks)
+        try:
+            for each in informed:
+                each.begin_fit(fit)
+                x = each.data(fit)
+            return super().fit(
+                x,
+                y,
+                batch_size,
+                epochs,
+                verbose,
+                callbacks=[*(each for each in callbacks if each not in informed), *informed],
+                validation_split=validation_split,
+                validation_data=validation_data,
+                shuffle=shuffle,
+                class_weight=class_weight,
+                sample_weight=sample_weight,
+                initial_epoch=initial_epoch,
+                steps_per_epoch=steps_per_epoch,
+                validation_steps=validation_steps,
+                validation_batch_size=held_out_size,
+                validation_freq=validation_freq,
+            )
+        finally:
+            for each in informed:
+                each.end_fit()
+
+    @checks_numbers(batch_size=COUNT, steps=COUNT)
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Evaluates as `keras.Model.evaluate` does; `x` and `y` as in `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has read its validation data
+            x, y, sample_weight = self._scored((x, y, sample_weight), batch_size, steps)
+        return super().evaluate(
+            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
+        )
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
+        if class_weight is not None:
+            class_weight = class_weights(self, class_weight)
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        x, y, sample_weight = self._arrays("test_function", x, y, sample_weight)
+        return super().test_on_batch(x, y, sample_weight, return_dict)
+
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+        """Returns the `Rows` of examples that are texts, in the form of the task.
+
+        Args:
+            x: texts.
+            y: labels, or None.
+            tokenizer: the model's tokenizer.
+            max_length: maximum number of tokens in a row.
+        """
+        raise UserError(
+            f"{type(self).__name__} can't encode texts in fit and evaluate. Pass ids, as "
+            "tokenizer(texts, padding=True, return_tensors='np') returns them."
+        )
+
+    def _encoded(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Returns the `Rows` of examples that are texts, or None for other examples."""
+        if is_empty(x):
+            raise UserError("Training and evaluation require at least one example.")
+        if not holds_strings(x):
+            return None
+        from albert_tf.text.tokenizer import check_fit
+
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            raise UserError(
+                "Texts require a tokenizer, and there is none in the folder of the model's "
+                "weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
+            )
+        length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
+        check_fit(tokenizer, self.config, length)
+        rows = self.encode_examples(x, y, tokenizer, length)
+        if sample_weight is not None:
+            weights = np.asarray(as_arrays(sample_weight, "sample_weight"), "float32")
+            rows.weights = list(weights[rows.examples])
+        return rows
+
+    def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
+        from albert_tf.data.pipeline import Batches
+
+        if batch_size is None:  # Keras divides the examples into the steps
+            batch_size = math.ceil(len(rows) / steps) if steps else BATCH_SIZE
+        seed = np.random.randint(2**31)  # follows keras.utils.set_random_seed
+        return Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=self.jit_compile)
+
+    def _in_order(
+        self, rows: Any, batch_size: int | None, steps: int | None
+    ) -> tuple[Any, np.ndarray]:
+        """Returns a dataset for evaluation, and the order of its rows.
+
+        It contains the first `steps` batches of rows, sorted by length.
+        """
+        batches = self._batches(rows, batch_size, steps, shuffle=False)
+        last = len(rows) if steps is None else steps * batches.batch_size
+        order = np.argsort(rows.lengths[:last], kind="stable")
+        batches.rows = rows.select(order)
+        return batches.epochs(), order
+
+    def _scored(
+        self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
+    ) -> tuple[Any, Any, Any]:
+        """Returns the `x`, `y`, and `sample_weight` of an evaluation as Keras reads them."""
+        if (rows := self._encoded(*data)) is not None:
+            return self._in_order(rows, batch_size, steps)[0], None, None
+        if holds_rows(data[0]):
+            return self._arrays("test_function", *data)
+        self._trace_for("test_function", labels_in(data[0]))
+        return data
+
+    def _arrays(self, function: str, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Returns examples that are arrays as Keras reads them, named and checked."""
+        if is_empty(x):
+            raise UserError("Training and evaluation require at least one example.")
+        batch = arrays_of(self, x, y, sample_weight)
+        self._trace_for(function, keras.tree.flatten(batch.labels))
+        return batch.for_keras(self.targets)
+
+    def _trace_for(self, function: str, labels: list[Any]) -> None:
+        """Makes Keras trace a function again if labels have other ranks than before.
+
+        Otherwise TensorFlow would trace labels of unknown rank. An evaluation within `fit` doesn't
+        affect the training step.
+
+        Args:
+            function: name of Keras's attribute with the traced function.
+            labels: arrays, or specs of a dataset.
+        """
+        ranks = tuple([len(label.shape) for label in labels])
+        if ranks and ranks != self._label_ranks.get(function):
+            self._label_ranks = {**self._label_ranks, function: ranks}
+            setattr(self, function, None)
+
+
+def labels_in(dataset: Any) -> list[Any]:
+    """Returns the specs of a dataset's labels, or an empty list if their ranks aren't known."""
+    spec = getattr(dataset, "element_spec", None)
+    labels = keras.tree.flatten(spec[1]) if isinstance(spec, tuple) and len(spec) > 1 else []
+    # The specs of a distributed dataset have no shape.
+    ranks = [getattr(getattr(label, "shape", None), "rank", None) for label in labels]
+    return [] if None in ranks else labels
+
+
+def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
+    """Returns the learning rate of an optimizer if it is a schedule without `total_steps`."""
+    schedule = getattr(inner(optimizer), "_learning_rate", None)
+    is_open = isinstance(schedule, WarmupPolynomialDecay) and schedule.total_steps is None
+    return schedule if is_open else None
+
+
+def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
+    """Starts the model's open schedule, and returns a callback that tells it the number of steps.
+
+    The optimizer begins as a new one, unless the run continues from an `initial_epoch`.
+    """
+    if not initial_epoch:
+        for variable in inner(model.optimizer).variables:
+            variable.assign(ops.zeros(variable.shape, variable.dtype))
+    return _ScheduleSteps(model.open_schedule)
+
+
+class _ScheduleSteps(keras.callbacks.Callback):
+    """Tells a schedule the number of steps, which Keras knows when it begins to train."""
+
+    def __init__(self, schedule: WarmupPolynomialDecay):
+        super().__init__()
+        self.schedule = schedule
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        steps = self.params.get("steps")
+        if steps is None:
+            raise UserError(
+                "The default learning rate requires the number of steps, which is unknown for this "
+                "data. Pass steps_per_epoch to fit, or an optimizer to compile."
+            )
+        if self.schedule.steps != steps * self.params["epochs"]:
+            self.schedule.steps = steps * self.params["epochs"]
+            self.model.make_train_function(force=True)  # a traced step has the old rates
