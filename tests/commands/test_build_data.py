@@ -65,7 +65,7 @@ def test_every_option_of_the_original_in_either_spelling(arguments):
         ("--engine-option a=b", "--engine-option needs --engine spark"),
         ("--engine spark --engine-option a", "must be NAME=VALUE"),
         ("--language de --lines sentences", "Received: --language de --lines sentences"),
-        ("--language de --sentence-splitter textwrap:wrap", "needs --lines paragraphs and --sent"),
+        ("--language de --sentence-splitter textwrap:wrap", "de --lines paragraphs --sentence-"),
         ("--ngram 1 --favor-shorter-ngram false", "--ngram 2 or more. Received: --ngram 1"),
     ],
 )

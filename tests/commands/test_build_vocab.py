@@ -129,8 +129,8 @@ def test_bad_lines(run, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--language tr --lines sentences --cased", "--language needs --lines paragraphs"),
-        ("--text-field body", "JSON lines (.jsonl, .ndjson, .json). Received: --text-field body"),
+        ("--language tr --lines sentences --cased", "--language requires --lines paragraphs"),
+        ("--text-field body", "Received: --text-field body"),
         ("--sample-bytes 1", "bytes of it, and --sample-bytes 1. Give more"),
         ("--output corpus/a.txt --force", "must not be the input's folder or one around it"),
     ],
