@@ -84,7 +84,7 @@ def test_the_original_s_file(run, golden, published_vocabulary):
         ("sample.tfrecord", "need --vocab"),
         ("sample.tfrecord --vocab examples", "Invalid pretraining record"),
         ("empty", "'empty'"),
-        ("text.tfrecord", "Record 0 of text.tfrecord"),
+        ("text.tfrecord", "/text.tfrecord is damaged"),
         ("other.tfrecord", "with label, x."),
         ("without-vocabulary", "vocabulary"),
     ],

@@ -86,7 +86,7 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ("a.csv", "body,body,folder\nx,y,z\n", "'body' 2 times"),
         ("a.csv", "Body,folder\nx,y\n", "'Body'. Name it with .*--text-column"),
         ("a.csv", "bodies,folder\nx,y\n", "mean 'bodies'"),
-        ("a.csv", b"body,folder\nit \x97 yes,x\n", "line 2, .* 0x97. .*--encoding cp1252"),
+        ("a.csv", b"body,folder\nit \x97 yes,x\n", "line 2 .* 0x97. .*--encoding cp1252"),
         ("a.csv", "body,folder\né,x\n".encode("utf-16-le"), "--encoding utf-16"),
         ("a.csv", "text;label\nx;y\n", "a column 'body'. .*with the columns 'text', 'label'"),
         ("a.jsonl", '{"body": "x"}\n', "a column 'folder'.*line 1, with 'body'"),

@@ -142,8 +142,8 @@ def _record(file: IO[bytes], header: bytes, left: int, name: str) -> bytes:
 
 def _damage_error(name: str) -> UserError:
     return UserError(
-        f"{name} is damaged or truncated, or it isn't a TFRecord file. To repair it, rerun the "
-        "build-data command that wrote it."
+        f"{name} is damaged or truncated, or the file isn't in TFRecord format. To repair it, "
+        "rerun the build-data command that wrote it."
     )
 
 

@@ -281,7 +281,7 @@ def test_empty_documents_are_counted(read, name, content, offset, others):
     ],
 )
 def test_json_lines_in_plain_text_are_refused(read, name, content, renamed):
-    with pytest.raises(UserError, match=rf"Received: .*{name}, .*: {renamed}\.$"):
+    with pytest.raises(UserError, match=rf"Received: .*{name}, .* to {renamed}\.$"):
         read(content, name, bad_lines="skip")
 
 
