@@ -44,7 +44,7 @@ class _Layout(NamedTuple):
     def is_comment(self, line: str) -> bool:
         """Returns whether a line before the first word of a sentence is a comment.
 
-        A line that begins with "#" can also contain the word "#".
+        The word itself may also be "#".
         """
         is_word = len(line.split(self.separator)) == self.width
         has_value = self.separator is None and "=" in line

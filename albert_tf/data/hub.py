@@ -185,7 +185,7 @@ def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
         return value
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(
-            f"A class id must be an index of {listed(names)}. "
+            f"A class id must be a 0-based index into {listed(names)}. "
             f"Received: {short_repr(value)}, {location}."
         )
     return names[int(value)]

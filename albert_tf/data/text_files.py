@@ -63,7 +63,7 @@ def open_text(
         "".encode(encoding or _UTF8)
     except (LookupError, UnicodeError) as error:
         raise UserError(
-            "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+            "encoding must be a Python codec, such as cp1252, latin-1, or utf-16. "
             f"Received: {encoding!r}."
         ) from error
     whole = whole and path.suffix != ".gz"  # whose uncompressed size is unknown

@@ -239,7 +239,7 @@ def test_parquet_that_was_written_again(tmp_path, names):
     (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=[1.0])
     assert example.label == ("spam" if names else "1.0")
     if names:
-        with pytest.raises(UserError, match="an index of ham, spam. Received: 0.5"):
+        with pytest.raises(UserError, match="index into ham, spam. Received: 0.5"):
             parquet(tmp_path / "a.parquet", stale, text=["a"], label=[0.5])
 
 

@@ -141,8 +141,8 @@ def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
     elif isinstance(fault, UnicodeEncodeError):
         reason = "the text contains half of a surrogate pair"
     return UserError(
-        f"Bad line in {file.path}, line {_line_number(file, offset):,}: {reason}. {way_out}, or "
-        "skip such lines with bad_lines='skip' (--bad-lines skip)."
+        f"{file.path}, line {_line_number(file, offset):,}: {reason}. {way_out}, or skip such "
+        "lines with bad_lines='skip' (--bad-lines skip)."
     )
 
 

@@ -232,8 +232,8 @@ def make_job(options: BuildDataOptions) -> Job:
     """Finds the files of a corpus, and reads the vocabulary.
 
     Raises:
-        UserError: the files, the vocabulary, or the splitter don't exist; or the output folder
-            contains the input or the other way around.
+        UserError: the files, the vocabulary, or the splitter don't exist; or the output folder is
+            inside the input or contains it.
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])

@@ -63,7 +63,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
                 except OSError as error:
                     if error.errno is not None:
                         raise
-                    raise BrokenProcessPool("its pipes were closed meanwhile") from error
+                    raise BrokenProcessPool("its pipes were closed in the meantime") from error
             if not waiting:
                 return
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
@@ -71,7 +71,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
             f"One of {workers} worker processes was killed, most often because the machine ran out "
-            "of memory. Run the same command with fewer --workers: it resumes."
+            "of memory. To resume, run the same command with fewer --workers."
         ) from error
     except BaseException:
         for process in multiprocessing.active_children():
@@ -112,9 +112,7 @@ def _begin(job: Job) -> None:
     """Initializes a worker process."""
     global _job
     _job = job
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the parent receives it too, and kills its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and kills us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 @accepts_keywords(BuildDataOptions)
 def build_data(options: BuildDataOptions) -> Outcome:
-    """Builds pretraining examples from text, or only the missing and damaged shards of a directory.
+    """Builds pretraining examples from text. Resumes an interrupted run, and repairs damaged shards.
 
     Raises:
         UserError: the settings differ from the interrupted run's, a line is bad, no space is left,
@@ -120,7 +120,7 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output. If the run is killed at any moment, the content matches the settings.
+    """Prepares the output. Whenever the run is killed, the content matches the stored settings.
 
     Returns:
         The manifest if the output is finished, otherwise None.

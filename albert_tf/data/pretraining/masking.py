@@ -114,9 +114,9 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
     Args:
         rule: which pieces begin a word. "spaces": pieces that follow a space or consist of
             punctuation, and, in a script without spaces, all pieces that don't begin with a
-            combining mark. "original": all pieces that aren't made of a-z and punctuation only, so
-            that every number, and every piece with a different letter, begins a word; also a single
-            punctuation mark. "wordpiece": all pieces that don't begin with `##`.
+            combining mark. "original": single punctuation marks, and pieces that contain a
+            character other than a-z and punctuation, such as a digit or a different letter.
+            "wordpiece": all pieces that don't begin with `##`.
     """
     begins = {
         "spaces": _is_spaces_start,
