@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 @accepts_keywords(BuildDataOptions)
 def build_data(options: BuildDataOptions) -> Outcome:
-    """Builds pretraining examples from text. Resumes an interrupted run, and repairs damaged shards.
+    """Builds pretraining examples from text. Resumes interrupted runs, and repairs damaged shards.
 
     Raises:
         UserError: the settings differ from the interrupted run's, a line is bad, no space is left,
