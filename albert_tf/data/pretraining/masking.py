@@ -172,7 +172,7 @@ class Masked(NamedTuple):
 
 
 def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = numpy_ops) -> Unmasked:
-    """Formats pairs as `[CLS] A [SEP] B [SEP]`, padded to `length`, which they must not exceed.
+    """Formats pairs that fit into `length` as `[CLS] A [SEP] B [SEP]`, and pads them.
 
     Args:
         ids: int32 `[N]`, the tokens that `pairs` index into.
