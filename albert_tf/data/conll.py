@@ -1,4 +1,4 @@
-"""CoNLL files: a word a line in columns, and an empty line after each sentence."""
+"""CoNLL files: one word and its columns per line, and an empty line after each sentence."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ class _Layout(NamedTuple):
     Attributes:
         separator: a tab, or None for white space.
         width: number of columns.
-        words, tags: positions of the two columns; None for no tags.
-        has_ids: the first column counts the words of a sentence. A line without a plain number is a
-            range of words, or a word that isn't in the text.
-        start: index of the first line after the header.
+        words, tags: 0-based indices of the two columns; None if tags aren't read.
+        has_ids: whether the first column is the word's number in its sentence. If it isn't a plain
+            number, the line is a range of words, or a word that isn't in the text.
+        start: 0-based index of the first line after the header.
     """
 
     separator: str | None
@@ -44,7 +44,7 @@ class _Layout(NamedTuple):
     def is_comment(self, line: str) -> bool:
         """Returns whether a line before the first word of a sentence is a comment.
 
-        A word may be "#", too.
+        The word itself may also be "#".
         """
         is_word = len(line.split(self.separator)) == self.width
         has_value = self.separator is None and "=" in line
@@ -54,18 +54,18 @@ class _Layout(NamedTuple):
 def sentences(
     path: Path, words: str | None, tags: str | None, labelled: bool, encoding: str | None = None
 ) -> Iterator[tuple[int, dict[Any, list[str]]]]:
-    """Yields the columns `WORDS` and `TAGS` of each sentence, and the number of its first line.
+    """Yields the number of each sentence's first line, and its columns `WORDS` and `TAGS`.
 
-    For a line with more or fewer columns than the first yields it at `BAD_ROW` instead.
+    If a line has more or fewer columns than the first, yields that line as a `BAD_ROW` instead.
 
     Args:
-        words, tags: the columns, by number from 1 or by name: of CoNLL-U, of a line
-            "# global.columns = …", or of a header. Default: FORM and UPOS of a `.conllu` file,
-            otherwise the first and the last.
+        words, tags: the columns, as a number from 1 or as a name from CoNLL-U, from a line
+            "# global.columns = …", or from a header. Default: FORM and UPOS in a `.conllu` file,
+            otherwise the first and the last column.
         labelled: whether to read tags.
-        encoding: as for `open_text`.
+        encoding: see `open_text`.
     Raises:
-        UserError: there is no such column.
+        UserError: a column doesn't exist, or words and tags are the same column.
     """
     with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
@@ -78,7 +78,7 @@ def sentences(
             block = {}
         elif block or not layout.is_comment(line):
             fields = [field.strip() for field in line.split(layout.separator)]
-            is_longer = any(fields[layout.width :])  # than tabs at its end make it
+            is_longer = any(fields[layout.width :])  # not only because of trailing tabs
             block[number] = fields if is_longer else fields[: layout.width]
 
 
@@ -94,7 +94,7 @@ def _sentence(block: dict[int, list[str]], layout: _Layout) -> tuple[int, dict[A
 def _layout(
     path: Path, lines: Sequence[str], words: str | None, tags: str | None, labelled: bool
 ) -> _Layout:
-    """Finds the columns in the first lines of a file."""
+    """Finds the columns from the first lines of a file."""
     names = _CONLL_U if ".conllu" in path.suffixes else []
     start, first = 0, ""
     for number, line in enumerate(lines):
@@ -115,8 +115,8 @@ def _layout(
     )
     if labelled and at_words == at_tags and first:
         raise UserError(
-            f"A line must have a word and its tag, in two columns. Received: {path}, line "
-            f"{start + 1}, {len(fields)} columns, of which number {at_words + 1} has both."
+            f"Words and tags must be in different columns. Received: column {at_words + 1} for "
+            f"both, in {path}, line {start + 1}, which has {len(fields)} columns."
         )
     return _Layout(
         separator,
@@ -134,6 +134,4 @@ def _position(path: Path, column: str, names: Sequence[str], width: int) -> int:
     if column.isdecimal() and 1 <= int(column) <= width:
         return int(column) - 1
     known = f"{listed(names)}, or a number" if names else "a number"
-    raise UserError(
-        f"A column must be {known} from 1 to {width}. Received: {column!r}, for {path}."
-    )
+    raise UserError(f"A column of {path} must be {known} from 1 to {width}. Received: {column!r}.")

@@ -1,4 +1,4 @@
-"""Rows of Parquet files, and of data sets on Hugging Face's hub by name."""
+"""Rows of Parquet files, and of datasets on the Hugging Face hub."""
 
 import contextlib
 import json
@@ -14,28 +14,28 @@ INSTALL: Final = "pip install 'albert_tf[hub]'"
 
 
 def is_hub(data: Path) -> bool:
-    """Whether a path names a data set on the hub: `hub:owner/name/config@revision`."""
+    """Returns whether a path names a dataset on the hub: `hub:owner/name/config@revision`."""
     return data.parts[:1] != () and data.parts[0].startswith(PREFIX)
 
 
 def split(data: Path, name: str) -> Path:
-    """Returns the location of a split: `hub:owner/name/config@revision/train`.
+    """Returns the path of a split: `hub:owner/name/config@revision/train`.
 
     Args:
-        name: "train", "dev", "test" or another of the data set's.
+        name: "train", "dev", "test", or another split of the dataset.
     """
     return data / {"dev": "validation"}.get(name, name)
 
 
 def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row of a Parquet file, or of a split on the hub.
+    """Yields the location and the values of each row of a Parquet file, or of a split on the hub.
 
     Raises:
-        UserError: an encoding is given, which these don't have.
+        UserError: an encoding was passed, which applies only to text files.
     """
     if encoding is not None:
         raise UserError(
-            f"--encoding is for files of text. Received: {encoding} with {path}. Leave it out."
+            f"--encoding is only for text files. Received: {encoding} with {path}. Drop it."
         )
     if is_hub(path):
         return _split_rows(path)
@@ -43,28 +43,26 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
 
 
 def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row of a split.
+    """Yields the location and the values of each row of a split.
 
-    No code of a data set's repository is run. The numbers of a `ClassLabel` become its names, -1
-    (no label) None.
+    No code from the dataset's repository is run. The class ids of a `ClassLabel` become its class
+    names, and -1 (no label) becomes None.
 
     Raises:
-        UserError: `datasets` isn't installed, there is no such data set, configuration or split,
-            or the hub can't be reached.
+        UserError: `datasets` isn't installed; the dataset, its configuration, or the split doesn't
+            exist; or the hub can't be reached.
     """
     try:
         import datasets
     except ImportError as error:
-        raise UserError(
-            f"Data on the hub needs the package datasets. Received: {path}. Do {INSTALL}."
-        ) from error
+        raise UserError(f"{path} requires the package datasets. Run {INSTALL}.") from error
     name, _, revision = str(path.parent).removeprefix(PREFIX).partition("@")
     dataset = _load(datasets, name, revision or None, path)
-    return _named(path, dataset, _class_names(dataset.features.to_dict()))
+    return _name_classes(path, dataset, _class_names(dataset.features.to_dict()))
 
 
 def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
-    """Loads a split; `a/b` is the data set b of a, or else the configuration b of a."""
+    """Loads a split. `a/b` is dataset `a/b` or, if there is none, configuration `b` of `a`."""
     owner, *rest = name.split("/")
     ways: list[tuple[str, str | None]] = [
         ("/".join([owner, *rest[:1]]), "/".join(rest[1:]) or None)
@@ -77,40 +75,40 @@ def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
             return datasets.load_dataset(repository, config, split=path.name, revision=revision)
         except (datasets.exceptions.DatasetNotFoundError, ConnectionError) as error:
             errors.append(error)
-        except Exception as error:  # of the hub, of files and of the arguments: each has its own
+        except Exception as error:  # the hub, files, and arguments raise errors of many classes
             errors = [error]
             break
     reason = next(iter(str(errors[0]).splitlines()), type(errors[0]).__name__)
     raise UserError(
-        "Data on the hub must be hub:owner/name, /config and @revision where there are several, "
-        f"with the split {path.name}. Received: {path.parent}: {reason} Check the name and the "
-        "network, or download the files and name their folder."
+        f"Can't load the split {path.name} of {path.parent}: {reason} Check the network and the "
+        "name, hub:owner/name/config@revision (/config and @revision are optional), or download "
+        "the files and pass their folder."
     ) from errors[0]
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the place and the values of each row, with the names of classes as `_split_rows` does.
+    """Yields the location and the values of each row, with class names as in `_split_rows`.
 
-    Text may be stored as bytes. A value that Python can't hold, such as a year beyond 9999 or
-    text that isn't UTF-8, is the error that says so: a row is refused where it is used.
+    Text may be stored as bytes. A value that Python can't represent, such as a year beyond 9999 or
+    text that isn't UTF-8, becomes an exception object, and the row is rejected only if the value is
+    used.
 
     Raises:
-        UserError: `pyarrow` isn't installed, two columns have one name, or the file is damaged.
+        UserError: `pyarrow` isn't installed, two columns have the same name, or the file is
+            damaged.
     """
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise UserError(
-            f"A .parquet file needs the package pyarrow. Received: {path}. Do {INSTALL}."
-        ) from error
+        raise UserError(f"{path} requires the package pyarrow. Run {INSTALL}.") from error
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
                 raise UserError(
-                    f"A column must have a name of its own. Received: {path}, with "
-                    f"{listed(map(repr, twice))} more than once. Rename one."
+                    f"Column names must be unique. Received: {path}, with "
+                    f"{listed(map(repr, repeated))} more than once. Rename one."
                 )
             features = _features(file.schema_arrow.metadata or {})
             rows = (
@@ -118,16 +116,15 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 for batch in file.iter_batches()
                 for values in zip(*map(_values, batch.columns), strict=True)
             )
-            yield from _named(path, rows, _class_names(features))
+            yield from _name_classes(path, rows, _class_names(features))
     except (pyarrow.ArrowException, OSError) as error:
         raise UserError(
-            f"A .parquet file must be whole. Received: {path}: {error}. Copy it again from its "
-            "source."
+            f"{path} is not a valid .parquet file: {error}. Copy it again from its source."
         ) from error
 
 
 def _values(column: Any) -> list[Any]:
-    """Returns the values of a column, or of one row of it, as Python's."""
+    """Returns the values of a column as Python objects, or as exceptions if they have none."""
     import pyarrow
 
     kinds = pyarrow.types
@@ -141,14 +138,14 @@ def _values(column: Any) -> list[Any]:
 
 
 def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
-    """Returns the description of the columns that `datasets` writes into a schema."""
+    """Returns the column descriptions that `datasets` stores in a Parquet schema."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return dict(json.loads(metadata[b"huggingface"])["info"]["features"])
     return {}
 
 
 def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Returns the names of classes by column, also of columns with lists of classes."""
+    """Returns the class names for each column that contains class ids, or lists of them."""
     items = {
         column: feature.get("feature", feature)
         for column, feature in features.items()
@@ -163,29 +160,32 @@ def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     }
 
 
-def _named(
+def _name_classes(
     path: Path, rows: Iterable[dict[str, Any]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields each row with its location, and replaces class ids by class names."""
     for number, row in enumerate(rows, start=1):
         location = f"{path}, row {number}"
         for column, known in names.items():
-            if column not in row:  # was renamed or dropped after `datasets` wrote its description
+            if column not in row:  # renamed or dropped after `datasets` wrote its description
                 continue
             value = row[column]
             several = isinstance(value, list)
-            named = [_name(item, known, location) for item in (value if several else [value])]
-            row[column] = named if several else named[0]
+            labels = [
+                _class_name(item, known, location) for item in (value if several else [value])
+            ]
+            row[column] = labels if several else labels[0]
         yield location, row
 
 
-def _name(value: Any, names: Sequence[str], location: str) -> str | None:
+def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
     if value is None or value == -1:
         return None
-    if isinstance(value, str):  # a name already, in a file that was written again
+    if isinstance(value, str):  # already a name, because the file was saved again
         return value
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(
-            f"A class must be a number of {listed(names)}. "
+            f"A class id must be a 0-based index into {listed(names)}. "
             f"Received: {short_repr(value)}, {location}."
         )
     return names[int(value)]

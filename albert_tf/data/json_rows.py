@@ -15,10 +15,10 @@ _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with 
 
 
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the line number and the object of each line that isn't blank.
+    """Yields the number and the object of each line that isn't blank.
 
     A line that isn't an object is yielded as a `BAD_ROW`. If the file is a list of objects, or an
-    object whose `data` is one, yields the objects and their numbers, from 1.
+    object whose `data` is such a list, yields the objects numbered from 1.
     """
     with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
@@ -68,8 +68,8 @@ def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
         content = content.get("data", content)
     if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
         raise UserError(
-            f"A JSON file must be a list of objects, or an object per line. Received: {path}, "
-            f"{short_repr(content)}."
+            "A JSON file must be a list of objects, or contain one object per line. Received: "
+            f"{path}, {short_repr(content)}."
         )
     return content
 

@@ -1,4 +1,4 @@
-"""The options of a task's files, and of `evaluate`, without TensorFlow."""
+"""The options for a task's data and for `evaluate`, without TensorFlow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,67 +14,67 @@ TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
 SIMILARITY: Final = "similarity"
 ENCODING: Final = (
-    "encoding of files of text, such as cp1252; by default UTF-8, or the one that the file's first "
-    "bytes name"
+    "encoding of text files, such as cp1252; default: the one that the byte order mark names, or "
+    "UTF-8"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
-# Tasks with one class for each text, and also those with one for each word.
+# Tasks with one class per text, and these together with tasks with one class per word.
 TEXT_CLASSES: Final = (*(name for name, task in GLUE.items() if task.labels), CLASSIFY)
 CLASSES: Final = (*TEXT_CLASSES, TAG)
-_OWN: Final = "tasks of your own (--task NAME --help shows the options of one)"
+_OWN: Final = "tasks on your own data (--task NAME --help shows only the options of that task)"
 _OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskData(Checked):
-    """The options of labelled examples."""
+    """The options for labeled examples."""
 
     task: str = option(
-        help="GLUE task, squad (1.1 and 2.0), race or swag; classify, tag, choices or similarity "
-        "for data of your own",
+        help="GLUE task, squad (1.1 and 2.0), race, or swag; or for your own data classify, tag, "
+        "choices, or similarity",
         choices=TASKS,
     )
     data: Path = option(
-        help="folder with train and dev files, one file, or a data set on Hugging Face's hub, "
-        "hub:owner/name/config@revision. Files are the task's own; for your own data .tsv, .csv or "
-        ".jsonl, each also .gz, .parquet, or CoNLL for tag",
+        help="folder with train and dev files, a single file, or a dataset on the Hugging Face hub "
+        "(hub:owner/name/config@revision). Files have the task's format; your own files are "
+        ".tsv, .csv, or .jsonl (each also .gz), .parquet, or CoNLL for tag",
         metavar="PATH",
         decisive=False,
     )
     skip_bad_rows: bool = option(False, help="skip rows that can't be read")
     text_column: str | None = option(
         None,
-        help="column of the texts, by default text; for tag of the words, for choices of the "
-        "contexts",
+        help="text column (default: text); for tag, the column of words; for choices, the column "
+        "of contexts",
         metavar="NAME",
         group=_OWN,
         only=_OWN_TASKS,
     )
     text_pair_column: str | None = option(
         None,
-        help="column of the second texts, for pairs; for choices of the questions",
+        help="column of the second texts, for text pairs; for choices, the column of questions",
         metavar="NAME",
         group=_OWN,
         only={"task": (CLASSIFY, "choices", SIMILARITY)},
     )
     label_column: str | None = option(
         None,
-        help="column of the labels, by default label; for tag of the tags, for similarity of the "
-        "scores",
+        help="label column (default: label); for tag, the column of tags; for similarity, the "
+        "column of scores",
         metavar="NAME",
         group=_OWN,
         only=_OWN_TASKS,
     )
     label_separator: str = option(
         ",",
-        help="text between the labels of a text that has several",
+        help="separator between the labels of a text that has several",
         metavar="TEXT",
         group=_OWN,
         only={"task": (CLASSIFY,)},
     )
     choices_columns: tuple[str, ...] = option(
         ("choices",),
-        help="column of the lists of choices, or a column for each choice",
+        help="column with lists of choices, or one column per choice",
         metavar="NAME",
         group=_OWN,
         only={"task": ("choices",)},
@@ -89,7 +89,7 @@ class TaskData(Checked):
 
     @property
     def columns(self) -> Columns:
-        """The columns of the user's own files; GLUE's table lists those of GLUE's files."""
+        """The columns in the user's own files. `GLUE` lists those in GLUE's files."""
         return Columns(
             self.text_column or "text", self.label_column or "label", self.text_pair_column
         )
@@ -97,22 +97,22 @@ class TaskData(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData(TaskData):
-    """The options of labelled examples that say what a new model learns of them."""
+    """The options for labeled examples, including what a new model learns from them."""
 
     regression: bool = option(
         False, help="fit numeric labels by regression", group=_OWN, only={"task": (CLASSIFY,)}
     )
     multi_label: bool = option(
         False,
-        help="learn any number of labels for a text: a list in JSONL, or a text with separators",
+        help="learn any number of labels per text, from a list in JSONL or a separated text",
         group=_OWN,
         only={"task": (CLASSIFY,)},
         excludes=("regression",),
     )
     head: Literal["transformers", "original"] | None = option(
         None,
-        help="transformers' head, or the original's for SQuAD 2.0, which also learns whether there "
-        "is an answer; by default the original's if some questions have none",
+        help="transformers' head, or the original's head for SQuAD 2.0, which also learns whether "
+        "a question has an answer; default: original if some questions have none",
         group=_OWN,
         only={"task": (SQUAD,)},
     )
@@ -120,13 +120,13 @@ class LabelledData(TaskData):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions(TaskData):
-    """The options of `evaluate`."""
+    """The options for `evaluate`."""
 
     model: str = option(
-        help="model directory, name on the hub, or small", metavar="NAME", is_path=True
+        help="model directory, model name on the hub, or small", metavar="NAME", is_path=True
     )
-    batch_size: int = option(64, help="examples predicted at once", range=COUNT)
+    batch_size: int = option(64, help="number of examples predicted at once", range=COUNT)
     predictions: Path | None = option(
-        None, help="folder for the predictions, as the task's official scorer or site takes them"
+        None, help="folder for predictions in the format of the task's official scorer or website"
     )
     report: Path | None = option(None, help="folder for a confusion matrix and the worst mistakes")

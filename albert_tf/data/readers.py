@@ -1,7 +1,7 @@
-"""Examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the hub.
+"""Makes examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the hub.
 
-`read_rows` is the one loop: it opens the file in its format, makes an example of each row, and
-either stops at a bad row or skips it.
+`read_rows` is the only loop: it opens a file in any of these formats, makes an example from each
+row, and either stops at a bad row or skips it.
 """
 
 import json
@@ -57,7 +57,7 @@ class Location(str):
 
 
 def row_numbers(locations: Iterable[str]) -> list[int]:
-    """Returns the 0-based index of each example in its file, or in the list if it has no file."""
+    """Returns the 0-based index of each example in its file, or in the list if there is no file."""
     return [getattr(location, "row", number) for number, location in enumerate(locations)]
 
 
@@ -71,18 +71,18 @@ class Row(NamedTuple):
         """Returns a value as text. Numbers, true, and false are spelled as in JSON.
 
         Raises:
-            UserError: the row has no such column; or the value is a list, an object, not a number,
-                or empty without `may_be_empty`.
+            UserError: the row has no such column; the value is neither a text nor a finite number;
+                or it is empty and `may_be_empty` is false.
         """
         self.require([name])
-        written = self.optional_text(name)
-        if not written and not may_be_empty:
+        text = self.optional_text(name)
+        if not text and not may_be_empty:
             raise UserError(f"{name!r} must not be empty. Received: {self.location}.")
-        return written
+        return text
 
     def optional_text(self, name: str | int | None) -> str:
         """Returns a value as text, or "" if it is blank or the row has no such column."""
-        return self._written(self.get(name), name)
+        return self._to_text(self.get(name), name)
 
     def get(self, name: str | int | None) -> Any:
         """Returns a value, or None if there is none. `a.b` is the field `b` of the object `a`."""
@@ -109,9 +109,9 @@ class Row(NamedTuple):
 
     def texts(self, name: str | int) -> list[str]:
         """Returns the items of a list as texts, or "" for a blank item."""
-        return [self._written(item, name) for item in self.items(name)]
+        return [self._to_text(item, name) for item in self.items(name)]
 
-    def _written(self, value: Any, name: str | int | None) -> str:
+    def _to_text(self, value: Any, name: str | int | None) -> str:
         is_number = isinstance(value, float) and math.isfinite(value)
         if value is None or isinstance(value, str | int) or is_number:
             text = value if isinstance(value, str) else json.dumps(value)
@@ -127,11 +127,11 @@ class Row(NamedTuple):
         )
 
     def require(self, names: Iterable[str | int]) -> None:
-        """Rejects a row that lacks one of these columns."""
+        """Raises a `UserError` if the row lacks one of these columns."""
         for name in names:
             if name not in self.fields and self.get(name) is None:
                 raise UserError(
-                    f"Every row must have {name!r}. Received: {self.location}, with "
+                    f"Every row must have a column {name!r}. Received: {self.location}, with "
                     f"{listed(map(repr, self.fields))}. {NAME_COLUMN}"
                 )
 
@@ -167,20 +167,20 @@ def read_rows(
     rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
     encoding: str | None = None,
 ) -> list[Made]:
-    """Makes an example of each row of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file.
+    """Makes an example from each row of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file.
 
     All but `.parquet` may be compressed (`.gz`). In a `.tsv` file, quotation marks are text, unless
-    the whole file quotes its fields as Excel and pandas do. If the header of a table has the
-    columns only with another separator, the table is read with that one, and a warning names it.
+    the whole file quotes its fields as Excel and pandas do. If a table's header contains the
+    columns only with a different separator, that separator is used, and a warning names it.
 
     Args:
         path: the file, or a split on the hub as returned by `hub.split`.
         columns: the columns that the file must have. If the first is a position, the file has no
             header.
-        make: makes an example of a row. It raises `UserError` for a bad row.
+        make: function that makes an example from a row, and raises `UserError` for a bad row.
         skip_bad_rows: skip rows that aren't JSON, don't fit the header, or are rejected by `make`,
-            and log their number. GLUE's QQP has some. None means False where every row needs a
-            prediction: errors then don't recommend skipping.
+            and log their number. GLUE's QQP has some. None is like False, but errors don't
+            recommend skipping, because every row needs a prediction.
         rows: the rows of a file in another format, each with its line number.
         encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
     Raises:
@@ -191,42 +191,42 @@ def read_rows(
         located = rows_of(path, columns, encoding)
     else:
         require_file(path)
-        located = _by_line(path, rows)
+        located = _locate_lines(path, rows)
 
-    def checked(row: Row) -> Made:
+    def check_and_make(row: Row) -> Made:
         check_row(row)
         return make(row)
 
-    return make_each(path, located, checked, skip_bad_rows)
+    return make_each(path, located, check_and_make, skip_bad_rows)
 
 
 def rows_of(
     path: Path, columns: Sequence[str | int | None], encoding: str | None = None
 ) -> Iterator[Row]:
-    """Yields the rows of a file as they are read; see `read_rows`."""
+    """Yields the rows of a file lazily; see `read_rows`."""
     if hub.is_hub(path):
-        return _numbered(hub.rows(path, encoding))
+        return _locate_rows(hub.rows(path, encoding))
     require_file(path)
     check_ending(path, FORMATS)
     if path.suffix == hub.PARQUET:
-        return _numbered(hub.rows(path, encoding))
+        return _locate_rows(hub.rows(path, encoding))
     is_json = path.name.removesuffix(".gz").endswith((".json", ".jsonl"))
-    return _by_line(
+    return _locate_lines(
         path, json_rows(path, encoding) if is_json else table_rows(path, columns, encoding)
     )
 
 
-def _by_line(path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]]) -> Iterator[Row]:
-    return _numbered((f"{path}, line {line}", fields) for line, fields in rows)
+def _locate_lines(path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]]) -> Iterator[Row]:
+    return _locate_rows((f"{path}, line {line}", fields) for line, fields in rows)
 
 
-def _numbered(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]:
+def _locate_rows(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]:
     for number, (location, fields) in enumerate(rows):
         yield Row(Location(location, number), fields)
 
 
 def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a file name that doesn't end in one of the formats.
+    """Rejects a file whose suffix isn't one of the formats.
 
     Args:
         content: what the file contains, for the message.
@@ -237,8 +237,8 @@ def check_ending(path: Path, formats: Sequence[str], content: str = "examples") 
             " Save the sheet as CSV." if path.suffix.lower() in SHEETS and ".csv" in formats else ""
         )
         raise UserError(
-            f"A file of {content} must end in {', '.join(plain)} or {hub.PARQUET}, each but "
-            f"{hub.PARQUET} also .gz. Received: {path}.{save}"
+            f"A file of {content} must end in {', '.join(plain)} (each also .gz), or "
+            f"{hub.PARQUET}. Received: {path}.{save}"
         )
 
 
@@ -249,7 +249,7 @@ def make_each(
     skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
-    """Makes an example of each item of a file or folder; see `read_rows`.
+    """Makes an example from each item of a file or folder; see `read_rows`.
 
     Args:
         name: noun for an item, for messages.
@@ -285,7 +285,7 @@ _skipped: dict[Path, int] = {}
 
 
 def check_row(row: Row) -> None:
-    """Rejects a row that can't be read, or that has more or fewer fields than the header."""
+    """Raises a `UserError` for a row that can't be read, or whose fields don't fit the header."""
     if BAD_ROW not in row.fields:
         return
     fault = row.fields[BAD_ROW]

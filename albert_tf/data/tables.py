@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     text_pair: str | int | None = None
 
 
-# How to name a column that the file lacks.
+# The options that name a different column if the file lacks one.
 _OPTIONS: Final = Columns(
     text="--text-column",
     label="--label-column; predict a file without labels with albert-tf evaluate --submission",
@@ -48,7 +48,8 @@ def table_rows(
     """Yields the number of the last line of each row, and its fields by column.
 
     Args:
-        columns: the columns that the file must have. If the first is a position, it has no header.
+        columns: the columns that the file must have. If the first is a position, the file has no
+            header.
     """
     has_header = not isinstance(columns[0], int)
     is_tsv = path.name.removesuffix(".gz").endswith(".tsv")
@@ -68,7 +69,7 @@ def table_rows(
                 row = next(reader, None)
             except csv.Error as error:
                 fault = UserError(f"{path}, line {reader.line_num}: {error}.")
-                # The rows after a quotation mark that isn't closed belong to its field.
+                # An unclosed quotation mark takes the rows after it into its field.
                 if header is None or reader.line_num > before + 1:
                     raise fault from error
                 yield reader.line_num, {BAD_ROW: fault}
@@ -87,7 +88,7 @@ def table_rows(
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
-    """Returns the separator with which the header has the columns, and warns if it is unusual."""
+    """Returns the separator that finds the columns in the header, and warns if it is unusual."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
     for separator in (usual, *SEPARATORS):
@@ -95,7 +96,7 @@ def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int 
             header = {name.strip() for name in next(csv.reader([line], delimiter=separator))}
             if wanted <= header and (wanted or len(header) > 1):
                 if separator != usual:
-                    warn_once(f"{path}: columns are separated by {separator!r}.")
+                    warn_once(f"{path}: reading {separator!r} as the column separator.")
                 return separator
     most = max(SEPARATORS, key=line.count)
     return most if usual not in line and most in line else usual
@@ -107,22 +108,22 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
         is_quoted = _is_quoted(lines)
     if is_quoted:
         warn_once(
-            f"{path}: quotation marks around fields are dropped, because the file quotes as Excel "
-            "and pandas do; in GLUE's files they are text."
+            f"{path}: dropping quotation marks around fields, because the whole file is quoted as "
+            "by Excel and pandas. In GLUE's files, they are text."
         )
     return is_quoted
 
 
 def _is_quoted(lines: Iterator[str]) -> bool:
-    """Returns whether every record with a quotation mark is one that csv, pandas, or Excel writes.
+    """Returns whether every record with a quotation mark is as csv, pandas, or Excel writes it.
 
-    Each such record must be what `csv.writer` returns for its fields; Excel also quotes fields with
-    a comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in
-    one row and close in another.
+    Each such record must equal what `csv.writer` writes for its fields; Excel also quotes fields
+    that contain a comma. In GLUE's files, quotation marks occur inside texts, at one end of a text,
+    or open in one row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False
-    ends = ["\n", ",\n"]  # csv also quotes a field that has a character of the line end
+    ends = ["\n", ",\n"]  # csv also quotes fields that contain a line-end character, here ","
 
     def record_lines() -> Iterator[str]:
         for line in lines:
@@ -171,7 +172,7 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
             if isinstance(columns, Columns):
                 hint = f"Name one of these with {_OPTIONS[position]}."
             if near:
-                hint = f"Is it {near[0]!r}? Name it, as with --text-column."
+                hint = f"Did you mean {near[0]!r}? Name it with an option such as --text-column."
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
                 f"{listed(map(repr, header))}. {hint}"

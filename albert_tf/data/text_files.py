@@ -37,7 +37,7 @@ def warn_once(message: str) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Rejects a path that is not a regular file: reading a pipe could wait forever."""
+    """Rejects a path that is not a regular file, because reading a pipe could block forever."""
     if not path.is_file():
         raise UserError(
             f"Examples must be in a regular file. Received: {path}, which {fault(path)}."
@@ -63,7 +63,7 @@ def open_text(
         "".encode(encoding or _UTF8)
     except (LookupError, UnicodeError) as error:
         raise UserError(
-            "encoding must be a name that Python knows, such as cp1252, latin-1 or utf-16. "
+            "encoding must be a Python codec, such as cp1252, latin-1, or utf-16. "
             f"Received: {encoding!r}."
         ) from error
     whole = whole and path.suffix != ".gz"  # whose uncompressed size is unknown
@@ -109,7 +109,7 @@ def _compression_errors(path: Path) -> Iterator[None]:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"A .gz file must be whole. Received: {path}: {error}. Copy it again from its source."
+            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
         ) from error
 
 
@@ -127,15 +127,15 @@ def _wrong_encoding(path: Path, encoding: str | None, error: UnicodeError) -> Us
     """Returns an error that names the first bad line and a likely encoding."""
     if encoding:
         return UserError(
-            f"{path} isn't encoded in {encoding}: {str(error)[:160]}. Pass its encoding with "
+            f"{path} isn't encoded in {encoding}: {str(error)[:160]}. Pass the right encoding with "
             "--encoding."
         )
     number, line = _first_bad_line(path)
     byte = error.object[error.start] if isinstance(error, UnicodeDecodeError) else 0
     guess = "utf-16" if line.count(0) > len(line) // 4 else "cp1252"
     return UserError(
-        f"A file of examples must be UTF-8. Received: {path}, line {number}, with the byte "
-        f"{byte:#04x}. Pass its encoding (--encoding {guess}, or another one), or convert the file."
+        f"{path} isn't UTF-8: line {number} contains the byte {byte:#04x}. Pass its encoding (for "
+        f"example --encoding {guess}), or convert the file."
     )
 
 

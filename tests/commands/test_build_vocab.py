@@ -129,8 +129,8 @@ def test_bad_lines(run, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--language tr --lines sentences --cased", "--lines paragraphs and --sentence-splitter"),
-        ("--text-field body", "JSON lines (.jsonl, .ndjson, .json). Received: --text-field body"),
+        ("--language tr --lines sentences --cased", "--lines paragraphs"),
+        ("--text-field body", "Received: --text-field body"),
         ("--sample-bytes 1", "bytes of text, and --sample-bytes 1."),
         ("--output corpus/a.txt --force", "corpus/a.txt would replace the input"),
     ],

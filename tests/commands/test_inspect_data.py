@@ -82,9 +82,9 @@ def test_the_original_s_file(run, golden, published_vocabulary):
     ("line", "message"),
     [
         ("sample.tfrecord", "as --vocab"),
-        ("sample.tfrecord --vocab examples", "Records must be"),
-        ("empty", "matches no file"),
-        ("text.tfrecord", "record 0 of"),
+        ("sample.tfrecord --vocab examples", "Invalid pretraining record"),
+        ("empty", "'empty'"),
+        ("text.tfrecord", "/text.tfrecord is damaged"),
         ("other.tfrecord", "with label, x."),
         ("without-vocabulary", "vocabulary"),
     ],

@@ -133,18 +133,18 @@ def test_other_tasks(hub):
 
 
 def test_what_is_missing_is_said(hub, monkeypatch):
-    with pytest.raises(UserError, match="with the split train. Received: hub:a/b: Dataset 'a/b'"):
+    with pytest.raises(UserError, match="split train of hub:a/b: Dataset 'a/b'"):
         read_split(task("sst2", "hub:a/b"), "train")
 
     def offline(*_, **__):
         raise ConnectionError("Couldn't reach the Hub")
 
     monkeypatch.setattr(datasets, "load_dataset", offline)
-    with pytest.raises(UserError, match="Couldn't reach the Hub.*network, or download the files"):
+    with pytest.raises(UserError, match="split train of hub:a/b/c: Couldn't reach the Hub"):
         read_split(task("sst2", "hub:a/b/c"), "train")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError, match=r"needs the package datasets.*pip install 'albert_tf\[hub\]'"
+        UserError, match=r"hub:a/b/c/train requires the package datasets.*albert_tf\[hub\]"
     ):
         read_split(task("sst2", "hub:a/b/c"), "train")
 
@@ -168,14 +168,14 @@ def test_own_parquet_files(tmp_path, monkeypatch):
     path = tmp_path / "mails.parquet"
     columns([{"text": "a", "label": 1}, {"text": "b", "label": 0}], label=names).to_parquet(path)
     assert [each.label for each in task("classify", path).read(path)] == ["spam", "ham"]
-    with pytest.raises(UserError, match="--encoding is for files of text. Received: cp1252"):
+    with pytest.raises(UserError, match="--encoding .* Received: cp1252"):
         task("classify", path, encoding="cp1252").read(path)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match="must be whole. Received: .*mails.parquet"):
+    with pytest.raises(UserError, match="mails.parquet is not a valid .parquet file"):
         task("classify", path).read(path)
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"needs the package pyarrow.*albert_tf\[hub\]"):
+    with pytest.raises(UserError, match=r"mails.parquet requires .*pyarrow.*albert_tf\[hub\]"):
         task("classify", path).read(path)
 
 
@@ -226,7 +226,7 @@ def test_parquet_with_two_columns_of_one_name(tmp_path):
     path = tmp_path / "a.parquet"
     table = pyarrow.table([["a"], ["b"], ["c"]], names=["text", "label", "text"])
     pyarrow.parquet.write_table(table, path)
-    with pytest.raises(UserError, match="a name of its own. Received: .*'text' more than once"):
+    with pytest.raises(UserError, match="a.parquet, with 'text' more than once"):
         task("classify", path).read(path)
 
 
@@ -240,7 +240,7 @@ def test_parquet_that_was_written_again(tmp_path, names):
     (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=[1.0])
     assert example.label == ("spam" if names else "1.0")
     if names:
-        with pytest.raises(UserError, match="a number of ham, spam. Received: 0.5"):
+        with pytest.raises(UserError, match="index into ham, spam. Received: 0.5"):
             parquet(tmp_path / "a.parquet", stale, text=["a"], label=[0.5])
 
 
@@ -259,11 +259,11 @@ def test_compressed_files(tmp_path, name, content):
     (example,) = task("classify", path).read(path)
     assert example[:3] == ("Déjà vu", None, "x")
     path.write_bytes(packed[:-9])
-    with pytest.raises(UserError, match=f"must be whole. Received: {path}"):
+    with pytest.raises(UserError, match=f"{path} is not a valid .gz file"):
         task("classify", path).read(path)
     path.write_bytes(content.encode())
-    with pytest.raises(UserError, match="must be whole.*Not a gzipped file"):
+    with pytest.raises(UserError, match="not a valid .gz file: Not a gzipped file"):
         task("classify", path).read(path)
     path.write_bytes(gzip.compress(content.encode("latin1")))
-    with pytest.raises(UserError, match="must be UTF-8. Received: .*the byte 0xe9"):
+    with pytest.raises(UserError, match="isn't UTF-8: line [12] contains the byte 0xe9"):
         task("classify", path).read(path)

@@ -26,7 +26,7 @@ def test_a_damaged_gz_file_is_blamed_itself(tmp_path, name, content, cut, skip):
     whole = bytearray(gzip.compress(content.encode("latin-1"), compresslevel=0))
     whole[-8] ^= 1  # the checksum
     path = write(tmp_path / name, bytes(whole[: len(whole) - cut]))
-    with pytest.raises(UserError, match=f"A .gz file must be whole. Received: .*{name}"):
+    with pytest.raises(UserError, match=f"{name} is not a valid .gz file"):
         read_examples(path, COLUMNS, skip)
 
 

@@ -1,9 +1,11 @@
-"""Reads the documents of a corpus, the same ones however its files are divided; draws a sample.
+"""Reads the documents of a corpus, splits them into sentences, and draws a sample of passages.
 
-Splits documents into sentences, by a splitter that can be replaced. The default is sentencex of the
-Wikimedia Foundation: made for the languages of Wikipedia, maintained, without dependencies, and the
-fastest of those tried on two English novels (MB/s on one core of a 2-core server: sentencex 50,
-ICU 20, blingfire 7, nupunkt 5, syntok 0.5).
+The documents are the same however the files are divided into ranges.
+
+The default sentence splitter is the Wikimedia Foundation's sentencex. It supports the languages of
+Wikipedia, is maintained, has no dependencies, and was the fastest of those we tried on two English
+novels (MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
+0.5).
 """
 
 import codecs
@@ -42,64 +44,64 @@ from albert_tf.data.corpus.reading import (
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, Checked, check_number, option
 
-JSON_LINE = LONGEST_LINE  # a book on a line is cut like any long document
-PASSAGE = 4096  # most bytes of a passage in a sample, a few paragraphs: small beside any sample
-SMALLEST = 64  # bytes that a passage counts for at least, since Python takes 300 for any
+JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
+PASSAGE = 4096  # maximum bytes of a passage, a few paragraphs: small compared to any sample
+SMALLEST = 64  # minimum bytes that a passage counts for, because Python needs 300 for any of them
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
-_GROUP: Final = "corpus (in plain text blank lines separate documents; in JSON lines a line is one)"
+_GROUP: Final = "corpus (blank lines separate documents; in JSON lines each line is a document)"
 
 
 @dataclasses.dataclass(frozen=True)
 class CorpusOptions(Checked):
-    """The options of reading a corpus."""
+    """The options for reading a corpus."""
 
     lines: Literal["paragraphs", "sentences"] = option(
         "paragraphs",
-        help="what a line of text holds; paragraphs are split into sentences",
+        help="what a line of text contains; paragraphs are split into sentences",
         group=_GROUP,
     )
     text_field: str = option(
-        "text", help="field of JSON lines that holds the text", group=_GROUP, metavar="NAME"
+        "text", help="JSON field that contains the text", group=_GROUP, metavar="NAME"
     )
     bad_lines: Literal["stop", "skip"] = option(
         "stop",
-        help="on a line that is not UTF-8, or not a JSON object with the text field, or longer "
-        "than 16 MiB: stop with an error, or skip and count it",
+        help="what to do with a line that is not UTF-8, not a JSON object with the text field, or "
+        "longer than 16 MiB: stop with an error, or skip and count it",
         group=_GROUP,
     )
     language: str = option(
         "en",
-        help="language of the text, for the sentence splitter, as in ISO 639",
+        help="ISO 639 code of the text's language, for the sentence splitter",
         group=_GROUP,
         metavar="CODE",
     )
-    max_document_bytes: int = 1 << 20  # longer ones are cut into several
+    max_document_bytes: int = 1 << 20  # a longer document is cut into several
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("max_document_bytes", self.max_document_bytes, COUNT)
         if not _LANGUAGE.fullmatch(self.language):
             raise UserError(
-                "language must be a code such as en, zh-classical or be_tarask. "
+                "language must be a code such as en, zh-classical, or be_tarask. "
                 f"Received: {short_repr(self.language)}."
             )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusInput(CorpusOptions):
-    """The options of reading a corpus, with its files and its sentence splitter."""
+    """The options for reading a corpus, including its files and its sentence splitter."""
 
     input: tuple[str, ...] = option(
-        help="files, folders or globs of text in UTF-8 (.jsonl, .ndjson and .json have an object a "
-        "line; anything else is plain text; each also .gz), here or at gs://, s3://, hdfs://",
+        help="files, folders, or globs of UTF-8 text, local or on gs://, s3://, hdfs:// (.jsonl, "
+        ".ndjson, and .json with one object per line; others are plain text; each also .gz)",
         metavar="GLOB",
         is_path=True,
     )
     sentence_splitter: str = option(
         SENTENCEX,
-        help="sentencex, or your own function from a paragraph to its sentences",
+        help="sentencex, or your own function that splits a paragraph into a list of sentences",
         group=_GROUP,
         metavar="MODULE:FUNCTION",
         only={"lines": ("paragraphs",)},
@@ -109,22 +111,22 @@ class CorpusInput(CorpusOptions):
         super().__post_init__()
         if self.language != CorpusInput.language and not self.reads_language:
             raise UserError(
-                "--language needs --lines paragraphs and --sentence-splitter sentencex. Received: "
-                f"--language {self.language} --lines {self.lines} --sentence-splitter "
-                f"{self.sentence_splitter}. Leave it out."
+                "--language requires --lines paragraphs and --sentence-splitter sentencex. "
+                f"Received: --language {self.language} --lines {self.lines} --sentence-splitter "
+                f"{self.sentence_splitter}. Drop --language."
             )
 
     @property
     def reads_language(self) -> bool:
-        """Whether another language may change the result."""
+        """Whether the language can change the result."""
         return self.lines == "paragraphs" and self.sentence_splitter == SENTENCEX
 
     def files(self) -> list[InputFile]:
         """Finds the files.
 
         Raises:
-            UserError: no such files, another compression than gzip, or a field of JSON lines where
-                no file has any.
+            UserError: there are no such files; one is compressed with something other than gzip;
+                or a text field was set but no file has JSON lines.
         """
         files = find_inputs(self.input)
         for file in files:
@@ -133,15 +135,15 @@ class CorpusInput(CorpusOptions):
             is_json_lines(file.path) for file in files
         ):
             raise UserError(
-                "--text-field needs an input of JSON lines (.jsonl, .ndjson, .json). Received: "
-                f"--text-field {self.text_field} with {files[0].path}. Leave it out, or rename "
-                "the file."
+                "--text-field requires JSON lines in a .jsonl, .ndjson, or .json file. Received: "
+                f"--text-field {self.text_field} with {files[0].path}. Drop --text-field, or "
+                "rename the file."
             )
         return files
 
 
 class Split(NamedTuple):
-    """A range of a file, bytes `[start, end)`; None is the end of the file."""
+    """The byte range `[start, end)` of a file. None stands for the end of the file."""
 
     file: InputFile
     start: int
@@ -149,13 +151,13 @@ class Split(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A text and its identity, `(source, offset)`.
+    """A text, identified by `(source, offset)`.
 
     Attributes:
         source: `InputFile.name`.
-        offset: its offset in the decompressed file. For a part of a JSON text: the offset of the
-            line plus the bytes of the text before the part.
-        text: UTF-8, at most `max_document_bytes`; its lines end in "\\n", and none is blank.
+        offset: offset in the decompressed file. For part of a text from a JSON line, this is the
+            offset of the line plus the number of text bytes before the part.
+        text: UTF-8, at most `max_document_bytes`. Its lines end in "\\n", and none is blank.
     """
 
     source: str
@@ -164,7 +166,7 @@ class Document(NamedTuple):
 
 
 def splits(files: Sequence[InputFile], size: int) -> list[Split]:
-    """Divides files evenly into ranges of at most `size` bytes; a `.gz` isn't divided."""
+    """Divides files evenly into ranges of at most `size` bytes. A `.gz` file is not divided."""
     ranges: list[Split] = []
     for file in files:
         if is_gzip(file.path):
@@ -177,19 +179,21 @@ def splits(files: Sequence[InputFile], size: int) -> list[Split]:
 
 
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
-    """Yields the documents of a range of a file, in order and in bounded memory.
+    """Yields the documents in a range of a file, in order and in bounded memory.
 
-    In plain text blank lines (only white space) separate documents, and the range owns those whose
-    preceding blank line begins in it. In files of JSON lines a line is a document; blank lines
-    of its text are dropped. A document that is too long is cut at a line end, else at white space,
-    else between characters. A byte order mark is dropped.
+    In plain text, blank lines (only white space) separate documents, and a document belongs to the
+    range in which its preceding blank line begins. In JSON lines, each line is a document, and
+    blank lines within its text are dropped. A document that is too long is cut at a line end if
+    possible, otherwise at white space, otherwise between two characters. A byte order mark is
+    dropped.
 
     Args:
-        counts: gets "documents", "bytes" (of text), "documents_cut", "empty_documents" and
-            "bad_lines" (each bad part of a plain line that was cut counts).
+        counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
+            "bad_lines" (if a plain line was cut, each bad part of it counts).
     Raises:
-        UserError: a bad line, unless these are skipped; UTF-16, or a binary file; a damaged `.gz`;
-            JSON lines in a file of plain text. The message names the file and the line.
+        UserError: a line is bad and bad lines aren't skipped; the file is UTF-16 or binary; a
+            `.gz` file is damaged; or a plain text file contains JSON lines. The message names the
+            file and the line.
     """
     is_json = is_json_lines(split.file.path)
     read = _json_texts if is_json else _plain_texts
@@ -220,18 +224,19 @@ def sample(
     seed: int,
     counts: Counter[str],
 ) -> list[Document]:
-    """Draws passages from all documents with equal probability; all passages if they are few.
+    """Draws passages from all documents with equal probability, or returns all if they fit.
 
-    A passage is a document, or a part of it of at most `PASSAGE` bytes. Its rank depends on the
-    seed, its file's name and its offset in the file alone; the passages with the lowest ranks stay.
+    A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. Its rank depends
+    only on the seed, its file's name, and its offset in the file. The passages with the lowest
+    ranks are kept.
 
     Args:
-        limit: bytes of text in the sample; a passage counts for at least `SMALLEST`.
-        counts: gets the counts of `documents`, for passages.
+        limit: bytes of text in the sample. A passage counts for at least `SMALLEST`.
+        counts: receives the same counts as in `documents`, for passages.
     Returns:
         The sample, sorted by rank.
     Raises:
-        UserError: as in `documents`.
+        UserError: see `documents`.
     """
     options = dataclasses.replace(options, max_document_bytes=PASSAGE)
     chosen: list[tuple[int, Document]] = []  # a heap, the highest rank first
@@ -275,7 +280,7 @@ def _plain_texts(
 def _valid_lines(
     text: bytes, offset: int, file: InputFile, options: CorpusOptions, counts: Counter[str]
 ) -> bytes:
-    """Drops lines that aren't UTF-8, and white space around the text."""
+    """Returns the text without lines that aren't UTF-8, and strips white space around it."""
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:
@@ -319,12 +324,12 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
     """Returns the function that splits a paragraph into sentences.
 
     Args:
-        splitter: "sentencex"; "module:function", which is imported and called with a paragraph;
-            or such a function. Only a name can be sent to another process and recorded.
-        language: for sentencex, which splits an unknown language as a related one, at last as
-            English.
+        splitter: "sentencex", "module:function" to import a function, or the function itself. Only
+            a name can be recorded and sent to another process.
+        language: language code for sentencex. For an unknown language, sentencex falls back to a
+            related one, and finally to English.
     Raises:
-        UserError: no such name.
+        UserError: the function can't be imported.
     """
     if callable(splitter):
         return splitter
@@ -332,11 +337,11 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
         import sentencex
 
         return functools.partial(sentencex.segment, language)
-    return _checked(splitter, _imported(splitter))
+    return _check_results(splitter, _import_splitter(splitter))
 
 
 def sentences(document: Document, options: CorpusOptions, split: SplitSentences) -> list[str]:
-    """Returns the sentences of a document, stripped of white space, without empty ones."""
+    """Returns the non-empty sentences of a document, stripped of white space."""
     lines = document.text.decode().split("\n")
     if options.lines == "sentences":
         unstripped = lines
@@ -345,37 +350,40 @@ def sentences(document: Document, options: CorpusOptions, split: SplitSentences)
     return [stripped for sentence in unstripped if (stripped := sentence.strip())]
 
 
-def _imported(name: str) -> SplitSentences:
+def _import_splitter(name: str) -> SplitSentences:
     module, _, function = name.partition(":")
     try:
         split = functools.reduce(getattr, function.split("."), importlib.import_module(module))
         if not callable(split):
-            raise TypeError(f"it is of type {type(split).__name__}")
-    except Exception as error:  # The module may fail in any way as it is imported.
+            raise TypeError(f"it is a {type(split).__name__}, not a function")
+    except Exception as error:  # importing the module may raise anything
         raise UserError(
-            f"A sentence splitter is {SENTENCEX!r}, or 'module:function' of a module that Python "
-            f"finds. Received: {name!r}: {error}."
+            f"sentence_splitter must be {SENTENCEX!r} or an importable 'module:function'. "
+            f"Received: {name!r}: {error}."
         ) from error
     return split
 
 
-def _checked(name: str, split: SplitSentences) -> SplitSentences:
-    """Returns a splitter whose mistakes are errors; a first sentence shows most of them."""
+def _check_results(name: str, split: SplitSentences) -> SplitSentences:
+    """Wraps a splitter so that it raises a `UserError` if it fails or returns no list of strings.
 
-    def checked(paragraph: str) -> list[str]:
+    Calls it once, which reveals most mistakes before the corpus is read.
+    """
+
+    def checked_split(paragraph: str) -> list[str]:
         try:
             result = split(paragraph)
             if isinstance(result, str):
                 raise TypeError("it returned a string")
             sentences = list(result)
             if not all(isinstance(sentence, str) for sentence in sentences):
-                raise TypeError("it returned something else than strings")
+                raise TypeError("it returned items that are not strings")
         except Exception as error:
             raise UserError(
-                "A sentence splitter must be a function from a string to a list of strings. "
-                f"Received: {name!r}, which failed: {type(error).__name__}: {error}."
+                "The sentence splitter must be a function that takes a string and returns a list "
+                f"of strings. Received: {name!r}, which failed: {type(error).__name__}: {error}."
             ) from error
         return sentences
 
-    checked("A boat left. It was calm.")
-    return checked
+    checked_split("A boat left. It was calm.")
+    return checked_split

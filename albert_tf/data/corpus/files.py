@@ -1,4 +1,4 @@
-"""The files of a corpus: found by globs and folders, here or at any URL that fsspec knows."""
+"""Finds and opens the files of a corpus, local or at any URL that fsspec supports."""
 
 import glob
 import itertools
@@ -9,22 +9,22 @@ from typing import IO, Any, Final, NamedTuple, cast
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-GZIP_RATIO: Final = 3  # bytes of text for a byte of .gz, about
+GZIP_RATIO: Final = 3  # approximate bytes of text per byte of .gz
 _JSON_LINES: Final = (".jsonl", ".ndjson", ".json")
 _PACKED: Final = (
     *(".bz2", ".xz", ".lzma", ".zst", ".lz4", ".br", ".gzip", ".snappy"),
     *(".zip", ".7z", ".rar", ".tar", ".tgz"),
 )
-READ_AHEAD: Final = 4 << 20  # bytes of a request; s3fs' own 50 MB exceed a part of the corpus
+READ_AHEAD: Final = 4 << 20  # bytes per request; s3fs's default of 50 MB exceeds a corpus part
 
 
 class InputFile(NamedTuple):
-    """A file of text.
+    """A text file.
 
     Attributes:
-        path: its path or URL.
-        name: its path within the common folder of all inputs, with "/" in any system. It
-            identifies the file's documents, so that a corpus may be moved.
+        path: path or URL.
+        name: path relative to the common folder of all inputs, with "/" on every system. Documents
+            are identified by this name, so a corpus can be moved.
         size: bytes, as stored.
     """
 
@@ -34,24 +34,24 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
-    """Finds the files of paths, globs (`**` descends into folders) and folders, sorted by name.
+    """Returns the files that match paths, folders, or globs (`**` descends), sorted by name.
 
-    Skips names in folders that start with a dot, and doesn't follow links to folders. A file counts
-    once, whatever links name it. fsspec reads a path with "://".
+    Skips names in folders that start with a dot, and doesn't follow links to folders. A file is
+    listed once, even if several links point to it. A path that contains "://" is read by fsspec.
 
     Raises:
-        UserError: a pattern without a file, or a URL that can't be reached.
+        UserError: a pattern matches no file, or a URL can't be reached.
     """
     sizes: dict[str, int] = {}
     for pattern in [os.fspath(pattern) for pattern in patterns]:
         matches = dict(_remote(pattern) if is_remote(pattern) else _local(pattern))
         if not matches:
             raise UserError(
-                f"An input must be a file, a folder of files, or a glob. Received: {pattern!r}, "
-                "which matches no file. Mind the folder it is relative to, and its quotes."
+                f"No input file matches {pattern!r}. Check the folder that it is relative to, and "
+                "put quotes around a glob."
             )
         sizes |= matches
-    paths: dict[str, str] = {}  # a link is left out where the file that it names is there, too
+    paths: dict[str, str] = {}  # skips a link whose target is in the list as well
     for path in sorted(sizes, key=lambda path: (path != _real(path), path)):
         paths.setdefault(_real(path), path)
     sizes = {path: sizes[path] for path in paths.values()}
@@ -64,36 +64,36 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
 
 
 def check_packing(path: str) -> None:
-    """Refuses an archive, or a compression that isn't gzip, by its name."""
+    """Rejects an archive, or a compression format other than gzip, based on its name."""
     if path.lower().removesuffix(".gz").endswith(_PACKED):
         raise UserError(
-            f"Text must be in plain files, or in files of gzip (.gz). Received: {path}. Unpack it."
+            f"Text files must be plain or compressed with gzip (.gz). Received: {path}. Unpack it."
         )
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Returns fsspec's file system of a path or URL, and the path within it.
+    """Returns the fsspec file system for a path or URL, and the path within it.
 
     Raises:
-        UserError: an unknown protocol, or its package is missing.
+        UserError: the protocol is unknown, or its package isn't installed.
     """
-    import fsspec  # on demand: the command line's help needs none
+    import fsspec  # only when needed: --help should stay fast
 
     if not is_remote(path):
-        return fsspec.filesystem("file"), path  # url_to_fs takes "::" in a name for a chain
+        return fsspec.filesystem("file"), path  # url_to_fs would read "::" in a name as a URL chain
     try:
         return cast(tuple[Any, str], fsspec.core.url_to_fs(path))
     except (ImportError, ValueError) as error:
         raise UserError(
-            f"A URL must be one that fsspec knows. Received: {path}: {str(error).rstrip('.')}. "
-            "s3:// needs pip install 'albert_tf[s3]', gs:// pip install 'albert_tf[gcs]'."
+            f"fsspec can't open the URL {path}: {str(error).rstrip('.')}. For s3://, run pip "
+            "install 'albert_tf[s3]'; for gs://, pip install 'albert_tf[gcs]'."
         ) from error
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """Opens a file to read bytes, decompressed if its name ends in `.gz`.
+    """Opens a file for reading bytes, and decompresses it if its name ends in `.gz`.
 
-    A damaged or truncated .gz raises EOFError, OSError or zlib.error while it is read.
+    Reading a damaged or truncated `.gz` file raises EOFError, OSError, or zlib.error.
     """
     files, inner = file_system(path)
     compression = "gzip" if is_gzip(path) else None
@@ -107,17 +107,17 @@ def is_remote(path: str) -> bool:
 
 
 def is_gzip(path: str) -> bool:
-    """Returns whether a file is read through gzip."""
+    """Returns whether a file name ends in `.gz`."""
     return path.lower().endswith(".gz")
 
 
 def is_json_lines(path: str) -> bool:
-    """Returns whether a file of text has an object of JSON a line."""
+    """Returns whether a file contains one JSON object per line, judging by its name."""
     return path.lower().removesuffix(".gz").endswith(_JSON_LINES)
 
 
 def text_bytes(file: InputFile) -> int:
-    """Returns the bytes of text in a file: its size, or an estimate for a `.gz`."""
+    """Returns the number of text bytes in a file: its size, or an estimate for a `.gz` file."""
     return file.size * (GZIP_RATIO if is_gzip(file.path) else 1)
 
 
@@ -133,14 +133,14 @@ def _local(pattern: str) -> Iterator[tuple[str, int]]:
             if not os.path.isfile(path):
                 raise UserError(
                     f"An input must be a regular file. Received: {path}, which {fault(path)}. "
-                    "Copy its text to a file, or leave it out."
+                    "Copy its text to a file, or exclude it."
                 )
             yield os.path.abspath(path).replace(os.sep, "/"), os.path.getsize(path)
 
 
 def _walk(folder: str) -> Iterator[str]:
     def stop(error: OSError) -> None:
-        raise error  # a folder that can't be read isn't an empty one
+        raise error  # os.walk would treat an unreadable folder as empty
 
     for inner, folders, names in os.walk(folder, onerror=stop):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -157,7 +157,7 @@ def _remote(pattern: str) -> Iterator[tuple[str, int]]:
                 inner = path.removeprefix(match).split("/")
                 if not any(name.startswith(".") for name in inner):
                     yield host + path, info["size"]
-    except Exception as error:  # each protocol has its own
+    except Exception as error:  # each protocol raises its own errors
         raise UserError(
-            f"An input must be readable. Received: {pattern!r}: {type(error).__name__}: {error}"
+            f"The input {pattern!r} can't be read: {type(error).__name__}: {error}"
         ) from error

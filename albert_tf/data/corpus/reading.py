@@ -1,4 +1,4 @@
-"""Reads text in bounded memory: lines, lines of JSON, and plain text with blank lines between.
+"""Reads lines, JSON lines, and documents separated by blank lines, in bounded memory.
 
 Errors name the file and the line.
 """
@@ -24,18 +24,18 @@ from albert_tf.data.corpus.files import (
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-LONGEST_LINE: Final = 16 << 20  # bytes, or characters: 16 kB of gzip may hold so many
-BLOCK: Final = 1 << 20  # bytes; a quarter or four times as much is no faster
+LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
+BLOCK: Final = 1 << 20  # bytes; neither a quarter nor four times as many is faster
 # UTF-32's little-endian mark begins with UTF-16's.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-HEAD: Final = 4096  # a zero byte among so many bytes marks a binary file, as for grep and git
-# White space of str.isspace in UTF-8, without "\n".
+HEAD: Final = 4096  # a file with a zero byte among its first 4096 is binary, as for grep and git
+# The white space of str.isspace in UTF-8, except "\n".
 _ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
 _WIDE = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
 )
 _BLANK = _ASCII + rb"(?:" + _WIDE + _ASCII + rb")*"
-# The first byte excludes most lines: \xe1 to \xe3 begin white space, and much of Asia's text.
+# The first byte rules out most lines. \xe1 to \xe3 start white space, but also much Asian text.
 _BLANK_LINE = re.compile(
     rb"\n(?=[\t-\r\x1c- \xc2\xe1-\xe3])" + _ASCII + rb"(?:\n|" + _WIDE + _BLANK + rb"\n)"
 )
@@ -44,7 +44,7 @@ _LONGEST_SPACE = 3  # bytes
 
 
 def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
-    """Yields the lines of a stream with their ends, in bounded memory.
+    """Yields the lines of a stream, including their line ends, in bounded memory.
 
     Args:
         name: name of the file, for the message.
@@ -56,19 +56,19 @@ def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
         number += 1
         if len(line) > LONGEST_LINE:
             raise UserError(
-                f"A line must not be longer than {LONGEST_LINE:,} bytes. Received: {name}, line "
-                f"{number:,}. Break it into several, or leave the file out."
+                f"{name}, line {number:,} is longer than {LONGEST_LINE:,} bytes. Break it into "
+                "several lines, or exclude the file."
             )
         yield line
 
 
 def text_lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a text file, or of standard input (`-`), with their ends.
+    """Yields the lines of a text file, or of standard input (`-`), including their line ends.
 
-    Opens the file at once, reads it as needed, and drops a byte order mark.
+    Opens the file immediately, reads it lazily, and drops a byte order mark.
 
     Raises:
-        UserError: there is no such file; it is a folder, UTF-16, binary, or a damaged `.gz`; a
+        UserError: the file doesn't exist; it is a folder, UTF-16, binary, or a damaged `.gz`; or a
             line is longer than `LONGEST_LINE`.
     """
     if path == "-":
@@ -94,60 +94,60 @@ def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
 
 
 def check_head(head: bytes, file: InputFile, start: int = 0) -> None:
-    """Refuses a file whose beginning can't be UTF-8, where skipping lines doesn't help.
+    """Rejects a file that isn't UTF-8 as a whole, because skipping its bad lines wouldn't help.
 
     Args:
+        head: the first bytes of the file, or some of them.
         start: offset of `head` in the file.
     Raises:
-        UserError: UTF-16, UTF-32 or a binary file.
+        UserError: the file is UTF-16, UTF-32, or binary.
     """
     if head.startswith(UTF_16):
         raise UserError(
-            f"Text must be UTF-8. Received: {file.path}, which begins as UTF-16 or UTF-32 does. "
-            "Convert it: iconv -f utf-16 -t utf-8."
+            f"Text must be UTF-8. Received: {file.path}, which has the byte order mark of UTF-16 "
+            "or UTF-32. Convert it: iconv -f utf-16 -t utf-8."
         )
     if b"\0" in head[:HEAD]:
         raise UserError(
-            f"Text must be UTF-8. Received: {file.path}, with a zero byte at "
-            f"{start + head.index(0):,}. If it is UTF-16, convert it: iconv -f utf-16le -t utf-8. "
-            "If it is a binary file, leave it out of the input."
+            f"Text must be UTF-8. Received: {file.path}, with a zero byte at offset "
+            f"{start + head.index(0):,}. Convert it if it is UTF-16 (iconv -f utf-16le -t utf-8), "
+            "or exclude it if it is binary."
         )
 
 
 @contextlib.contextmanager
 def readable(file: InputFile) -> Iterator[None]:
-    """Turns errors of decompression into one that names the file.
+    """Turns decompression errors into a `UserError` that names the file.
 
     Raises:
-        UserError: it isn't gzip, damaged, or truncated.
+        UserError: the file isn't gzip, is damaged, or is truncated.
     """
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"A file ending in .gz must be whole gzip. Received: {file.path}: {error}. Download "
-            "or make it again, or leave it out of the input."
+            f"{file.path} is not a valid .gz file: {error}. Download or create it again, or "
+            "exclude it."
         ) from error
 
 
 def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
-    """Makes the error of the line at `offset`, with the file's name and the line's number."""
+    """Returns the error for the line at `offset`; it names the file and the line number."""
     reason = str(fault)
-    way = "correct it"
+    way_out = "Correct it"
     if isinstance(fault, UnicodeDecodeError):
-        reason = f"the byte {fault.object[fault.start]:#04x} is not UTF-8"
-        way = "convert the file (iconv -f latin1 -t utf-8, or its encoding)"
+        reason = f"the byte {fault.object[fault.start]:#04x} is not valid UTF-8"
+        way_out = "Convert the file (for example iconv -f latin1 -t utf-8)"
     elif isinstance(fault, UnicodeEncodeError):
-        reason = "half a surrogate pair in its text"
+        reason = "the text contains half of a surrogate pair"
     return UserError(
-        "Every line must be UTF-8, and in a file of JSON an object with a text. Received: "
-        f"{file.path}, line {_line_number(file, offset):,}: {reason}. {way.capitalize()}, or skip "
-        "such lines with bad_lines='skip' (--bad-lines skip)."
+        f"{file.path}, line {_line_number(file, offset):,}: {reason}. {way_out}, or skip such "
+        "lines with bad_lines='skip' (--bad-lines skip)."
     )
 
 
 def _line_number(file: InputFile, offset: int) -> int:
-    """Counts the lines up to an offset."""
+    """Returns the 1-based number of the line that contains an offset."""
     number, left = 1, offset
     with contextlib.closing(open_bytes(file.path)) as stream:
         while left and (block := stream.read(min(BLOCK, left))):
@@ -157,12 +157,12 @@ def _line_number(file: InputFile, offset: int) -> int:
 
 
 class ByteWindow:
-    """The bytes of a file that are in memory.
+    """The part of a file that is in memory.
 
     Attributes:
-        data: the bytes.
-        offset: their offset in the file.
-        ended: whether the file ends behind them.
+        data: its bytes.
+        offset: offset of `data` in the file.
+        ended: whether the file ends after `data`.
     """
 
     def __init__(self, file: IO[bytes], offset: int):
@@ -173,9 +173,9 @@ class ByteWindow:
         self.refill(0)
 
     def refill(self, keep: int) -> None:
-        """Drops the bytes before position `keep`, and reads more behind the rest."""
+        """Drops the bytes before position `keep`, and appends more bytes from the file."""
         rest = self.data[keep:]
-        block = self._file.read(max(BLOCK, len(rest)))  # so that all copying is linear
+        block = self._file.read(max(BLOCK, len(rest)))  # so the total copying stays linear
         self.data = rest + block
         self.offset += keep
         self.ended = not block
@@ -187,9 +187,9 @@ def json_lines(
     """Yields the offset and the bytes of every line that begins in `[start, end)`.
 
     Args:
-        window: placed at the byte before `start`, or at the first byte of the file.
-        start, end: offsets in the file; None is its end.
-        limit: bytes of the longest line; a longer one becomes None.
+        window: window that starts at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None stands for its end.
+        limit: maximum bytes in a line; a longer line is yielded as None.
     """
     position = 0 if start == 0 else _skip_line(window, 0)
     while position < len(window.data) or not window.ended:
@@ -211,27 +211,29 @@ def json_lines(
 
 
 def json_text(line: bytes, field: str) -> bytes:
-    """Returns the text of an object in UTF-8, without blank lines.
+    """Returns the text in a JSON object as UTF-8, without blank lines.
 
     Raises:
-        ValueError: the line isn't UTF-8 or JSON, the object has no such field, or its value isn't
-            a string of whole characters.
+        ValueError: the line isn't UTF-8 or JSON, the object has no such field, or the value isn't
+            a string that UTF-8 can encode.
     """
     try:
         row = json.loads(line.decode())
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if not isinstance(row, dict) or field not in row:
-        fields = ", ".join(map(repr, row)) if isinstance(row, dict) else type(row).__name__
-        raise ValueError(f"no field {field!r}, but {fields[:200] or 'none'}")
+    if not isinstance(row, dict):
+        raise ValueError(f"it is not an object with the field {field!r}, but {type(row).__name__}")
+    if field not in row:
+        fields = ", ".join(map(repr, row))[:200]
+        raise ValueError(f"the object has no field {field!r} (its fields: {fields or 'none'})")
     if not isinstance(row[field], str):
-        raise ValueError(f"{field!r} is no string, but {type(row[field]).__name__}")
+        raise ValueError(f"{field!r} is not a string but {type(row[field]).__name__}")
     lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
     return "\n".join(lines).strip().encode()
 
 
 def _skip_line(window: ByteWindow, position: int) -> int:
-    """Returns the position behind the next line end, or the end of the file."""
+    """Returns the position after the next line end, or the end of the file."""
     while (stop := window.data.find(b"\n", position)) < 0:
         if window.ended:
             return len(window.data)
@@ -241,10 +243,10 @@ def _skip_line(window: ByteWindow, position: int) -> int:
 
 
 def check_prose(window: ByteWindow, file: InputFile) -> None:
-    """Refuses plain text whose first line with any text is an object of JSON.
+    """Rejects plain text whose first line that isn't blank is a JSON object.
 
     Args:
-        window: placed at the beginning of the file.
+        window: window that starts at the beginning of the file.
     """
     while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
         if window.ended or len(line) > LONGEST_LINE:
@@ -258,8 +260,8 @@ def check_prose(window: ByteWindow, file: InputFile) -> None:
     path, packing = (file.path[:-3], ".gz") if is_gzip(file.path) else (file.path, "")
     renamed = f"{os.path.splitext(os.path.basename(path))[0]}.jsonl{packing}"
     raise UserError(
-        f"JSON lines must be in files named .jsonl, .ndjson or .json. Received: {file.path}, "
-        f"which begins with an object of JSON. Rename it: {renamed}."
+        "JSON lines must be in .jsonl, .ndjson, or .json files. Received: "
+        f"{file.path}, which begins with a JSON object. Rename it to {renamed}."
     )
 
 
@@ -268,19 +270,19 @@ def passages(
 ) -> Iterator[tuple[int, bytes, int]]:
     """Yields the documents whose preceding blank line begins in `[start, end)`, in parts.
 
-    So every document of a file is read once, however the file is divided. The first one
-    belongs to the reader that starts at 0.
+    Every document of a file is therefore read exactly once, however the file is divided. The first
+    document belongs to the reader that starts at 0.
 
     Args:
-        window: placed at the byte before `start`, or at the first byte of the file.
-        start, end: offsets in the file; None is its end.
-        limit: bytes of the longest part.
+        window: window that starts at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file; None stands for its end.
+        limit: maximum bytes in a part.
     Yields:
         offset: offset of the part in the file, at a character that isn't white space.
-        text: bytes of the part, without a blank line; it may end in white space.
-        part: number of the part within the document, from 0.
+        text: bytes of the part, without blank lines; it may end in white space.
+        part: 0-based index of the part within the document.
     """
-    newlines = [-2, -1] if start == 0 else []  # the last two since the last text
+    newlines = [-2, -1] if start == 0 else []  # offsets of the last two since the last text
     position, part = 0, None
     while True:
         position = _skip_space(window, position, newlines)
@@ -291,7 +293,7 @@ def passages(
                 return
             part = 0
         elif part is None and end is not None and window.offset + position >= end:
-            return  # within a document of an earlier reader, of gigabytes perhaps
+            return  # still within an earlier reader's document, which may have gigabytes
         position, stop = _passage(window, position, limit)
         if part is not None:
             yield window.offset + position, window.data[position:stop], part
@@ -300,9 +302,9 @@ def passages(
 
 
 def cut(data: bytes, start: int, limit: int) -> int:
-    """Returns where to cut data that has more than `limit` (4 or more) bytes after `start`.
+    """Returns where to cut data that has more than `limit` (at least 4) bytes after `start`.
 
-    Prefers the last line end, then the last white space, then a boundary of two characters.
+    Prefers the last line end, then the last white space, then a boundary between two characters.
     """
     stop = start + limit
     line_end = data.rfind(b"\n", start + 1, stop + 1)
@@ -316,7 +318,10 @@ def cut(data: bytes, start: int, limit: int) -> int:
 
 
 def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
-    """Returns the next position that isn't white space; `newlines` gets the last two before it."""
+    """Returns the next position that isn't white space, and adds line ends to `newlines`.
+
+    `newlines` keeps the offsets of the last two.
+    """
     while True:
         stop = _SPACE.match(window.data, position).end()  # type: ignore[union-attr]
         last = window.data.rfind(b"\n", position, stop)
@@ -333,10 +338,10 @@ def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
 
 
 def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
-    """Returns the bounds of the passage that begins at `position`, after reading on if needed.
+    """Returns the bounds of the passage that begins at `position`, and reads more data if needed.
 
-    Misses a blank line that begins within the limit and ends beyond it; the cut then falls at the
-    same position.
+    Misses a blank line that begins within the limit and ends beyond it, but then cuts at the same
+    position.
     """
     searched = position
     while True:

@@ -1,7 +1,7 @@
-"""A job of `build_data`: its output, a corpus in parts, and `make_part`, from a part to its shards.
+"""A `build_data` job: its output, the parts of its corpus, and `make_part`.
 
-A job holds every option that the bytes of the examples depend on. `make_part` is one pure function
-of the job and the part, mapped by processes or by Spark.
+A job contains every option that affects the bytes of the examples. `make_part` is a pure function
+of the job and a part; it writes the shards of the part. Processes or Spark map it over the parts.
 """
 
 import contextlib
@@ -41,16 +41,18 @@ from albert_tf.files import LOCK, locked
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-WORK: Final = ".build-data"  # folder of an unfinished run: its settings and its reports
+WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
 SETTINGS: Final = f"{WORK}/settings.json"
 ERROR: Final = f"{WORK}/error.json"
-SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # names that `make_part` writes
+SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # the names of shards
 _AT_ONCE: Final = 16
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Output:
-    """A job's files: a folder, or a prefix of a store that fsspec knows. Each is whole or absent.
+    """A job's output files, in a local folder or in an object store that fsspec supports.
+
+    Each file is either complete or absent.
 
     Args:
         location: path or URL.
@@ -62,10 +64,10 @@ class Output:
         self.is_local = "file" in self._files.protocol
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file; replaces an existing one.
+        """Writes a file, and replaces an existing one.
 
         Raises:
-            UserError: no space left, or a store that refuses.
+            UserError: no space is left, or the store rejects the write.
         """
         path = Path(self._path(name))
         temporary = Path(self._root, WORK, f"{path.name}.{uuid.uuid4().hex}")
@@ -77,12 +79,12 @@ class Output:
                 folder.mkdir(exist_ok=True)
             temporary.write_bytes(content)
             temporary.replace(path)
-        except Exception as error:  # each protocol has its own
+        except Exception as error:  # each protocol raises its own errors
             if self.is_local and getattr(error, "errno", None) not in _NO_SPACE:
                 raise
             raise UserError(
-                f"The output must be writable, and have room. Received: {self.location}: "
-                f"{type(error).__name__}: {str(error).rstrip('.')}. The same command resumes."
+                f"Writing to {self.location} failed: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. Run the same command again to resume."
             ) from error
         finally:
             if self.is_local:
@@ -94,11 +96,11 @@ class Output:
         return files.read_bytes(path) if self.is_local else bytes(self._files.cat_file(path))
 
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Writes the same bytes for the same content."""
+        """Writes a JSON file. The same content results in the same bytes."""
         self.write(name, (json.dumps(content, indent=1) + "\n").encode())
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Returns an object in JSON; None without a file, or if a power failure cut it short."""
+        """Reads a JSON object. Returns None if the file is missing, truncated, or no object."""
         try:
             content = json.loads(self.read(name))
         except (FileNotFoundError, ValueError):
@@ -106,12 +108,12 @@ class Output:
         return content if isinstance(content, dict) else None
 
     def read_all_json(self, names: Iterable[str]) -> list[dict[str, Any] | None]:
-        """Reads several files at once, since an object store answers slowly."""
+        """Reads several JSON files in parallel, because object stores respond slowly."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             return list(threads.map(self.read_json, names))
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Returns the sizes of all files in a folder but the lock, by name; folders have size 0."""
+        """Returns file sizes in a folder by name, without the lock. A subfolder has size 0."""
         self._files.invalidate_cache()
         try:
             entries = self._files.ls(self._path(folder), detail=True)
@@ -124,24 +126,24 @@ class Output:
         return sizes
 
     def has_digest(self, name: str, sha256: str) -> bool:
-        """Returns whether a file has this digest. An object store checks its uploads itself."""
+        """Returns whether a file has this digest. Object stores verify uploads themselves."""
         return not self.is_local or files.sha256(Path(self._path(name))) == sha256
 
     def remove(self, *names: str) -> None:
-        """Removes files."""
+        """Removes files, if they exist."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 self._files.rm_file(self._path(name))
 
     def remove_work(self) -> None:
-        """Removes everything that only an unfinished run needs."""
+        """Removes the files that only an unfinished run needs."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm(self._path(WORK), recursive=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a lock of the folder, see `files.locked`; it makes the folder.
+        """Returns a lock on the folder, which it creates; see `files.locked`.
 
-        An object store has no locks. Two runs with the same settings write the same bytes there.
+        Object stores have no locks, but two runs with the same settings write the same bytes.
         """
         return locked(self._root, self.location) if self.is_local else contextlib.nullcontext()
 
@@ -149,22 +151,22 @@ class Output:
         return f"{self._root}/{name}".rstrip("/")
 
 
-FORMAT: Final = 5  # increases whenever the same job would write other bytes
+FORMAT: Final = 5  # increases whenever the same job would write different bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
-# A small corpus gets smaller shards: enough of them for the reader to mix, and for all workers.
+# A small corpus gets smaller shards, so there are enough to interleave, and for all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
-FILE_BYTES: Final = 1 << 10  # added to the size of each file, so that a part has a bounded number
-DOCUMENT_BYTES: Final = 256  # of memory for each document, beside its text
+FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
+DOCUMENT_BYTES: Final = 256  # memory for each document, in addition to its text
 REPORTS: Final = f"{WORK}/reports"
 
 
 class Part(NamedTuple):
-    """Neighbouring ranges of the corpus, which a process reads in order.
+    """Consecutive ranges of the corpus, which one process reads in order.
 
     Attributes:
-        number: number of the part in the order of the corpus, from 0.
-        splits: a range of a large file, a whole `.gz`, or several small files.
+        number: 0-based index of the part in the corpus.
+        splits: a range of a large file, a whole `.gz` file, or several small files.
         text_bytes: estimated bytes of text.
     """
 
@@ -179,11 +181,11 @@ class Job:
 
     Attributes:
         inputs: files of the corpus.
-        output: folder, or its URL.
+        output: folder or URL.
         tokenizer: name and content of each file that `save_pretrained` writes, and of `WORDS`.
-        examples, corpus: options.
+        examples, corpus: options for examples, and for reading the corpus.
         splitter: name of the sentence splitter.
-        shard_bytes: bytes of text in a shard, about.
+        shard_bytes: approximate bytes of text in a shard.
     """
 
     inputs: tuple[InputFile, ...]
@@ -195,7 +197,7 @@ class Job:
     shard_bytes: int
 
     def parts(self) -> list[Part]:
-        """Divides the corpus; the parts depend on the corpus and on `shard_bytes` alone."""
+        """Divides the corpus into parts, which depend only on the corpus and on `shard_bytes`."""
         groups: list[list[Split]] = []
         room = 0
         for split in splits(self.inputs, self.shard_bytes):
@@ -211,7 +213,7 @@ class Job:
         ]
 
     def settings(self) -> dict[str, Any]:
-        """Returns all that the examples' bytes depend on, as JSON without paths and times."""
+        """Returns all that affects the bytes of the examples, as JSON without paths and times."""
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -230,11 +232,12 @@ def make_job(options: BuildDataOptions) -> Job:
     """Finds the files of a corpus, and reads the vocabulary.
 
     Raises:
-        UserError: no such files, no vocabulary, no such splitter, or an output inside the input.
+        UserError: the files, the vocabulary, or the splitter don't exist; or the output folder is
+            inside the input or contains it.
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
-    sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
+    sentence_splitter(options.sentence_splitter, options.language)  # raises if it doesn't exist
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     with tempfile.TemporaryDirectory() as folder:
         paths = map(Path, tokenizer.save_pretrained(folder))
@@ -252,7 +255,7 @@ def make_job(options: BuildDataOptions) -> Job:
 
 
 def default_shard_bytes(inputs: Sequence[InputFile]) -> int:
-    """Returns the bytes of text in a shard of this corpus."""
+    """Returns the default bytes of text per shard for a corpus."""
     total = sum(map(text_bytes, inputs))
     return min(SHARD_BYTES, max(LEAST_SHARD_BYTES, total // FEW_SHARDS))
 
@@ -272,13 +275,13 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
             folder in read.parents or read in (folder, *folder.parents)
         ):
             raise UserError(
-                "The output must not be in the input, nor around it: the next run would read it "
-                f"as text. Received: {path} and {output}. Choose another folder."
+                "The output folder must not contain the input or be inside it, because the next "
+                f"run would read it as text. Received: {path} and {output}. Choose another folder."
             )
 
 
 class ShardReport(NamedTuple):
-    """A finished shard: its name, its number of records, and its content."""
+    """A finished shard: its file name, its number of records, its size, and its digest."""
 
     file: str
     records: int
@@ -287,7 +290,7 @@ class ShardReport(NamedTuple):
 
     @property
     def part(self) -> int:
-        """The number of the shard's part."""
+        """The index of the shard's part."""
         return int(self.file.split("-")[1])
 
 
@@ -295,8 +298,8 @@ class PartReport(NamedTuple):
     """A finished part.
 
     Attributes:
-        part: number of the part.
-        shards: reports of the shards.
+        part: index of the part.
+        shards: a report for each shard.
         counts: documents, bytes of text, tokens, examples, bad lines, …
     """
 
@@ -306,33 +309,33 @@ class PartReport(NamedTuple):
 
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
-        """Reads the reports of these names that are there and whole."""
+        """Reads reports by name, and skips those that are missing or incomplete."""
         contents = output.read_all_json(f"{REPORTS}/{name}" for name in names)
         return [
             cls(
-                each["part"],
-                tuple(ShardReport(**shard) for shard in each["shards"]),
-                each["counts"],
+                content["part"],
+                tuple(ShardReport(**shard) for shard in content["shards"]),
+                content["counts"],
             )
-            for each in contents
-            if each
+            for content in contents
+            if content
         ]
 
 
 def report_name(part: Part) -> str:
-    """Returns the name of a part's report within `REPORTS`."""
+    """Returns the file name of a part's report in `REPORTS`."""
     return f"{part.number:06d}.json"
 
 
 def make_part(job: Job, part: Part) -> PartReport:
-    """Writes the shards of a part, and its report last.
+    """Writes the shards of a part, and finally its report.
 
-    The result depends on the job and the part alone, so that two processes may do the same part,
-    and an interrupted one is done again. At most one and a half times `shard_bytes` of text are in
-    memory. A group of documents of about this size becomes a shard.
+    The result depends only on the job and the part, so two processes can make the same part, and an
+    interrupted part can be made again. Each group of documents with about `shard_bytes` of text
+    becomes a shard. At most 1.5 times as much text is in memory.
 
     Raises:
-        UserError: a bad line, unless these are skipped; no space left.
+        UserError: a line is bad and bad lines aren't skipped, or no space is left.
     """
     output, maker = (
         Output(job.output),
@@ -357,13 +360,13 @@ def make_part(job: Job, part: Part) -> PartReport:
 
 
 def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
-    """Yields groups of neighbouring documents: about `limit` bytes, and half as many at least.
+    """Yields groups of consecutive documents with about `limit` bytes, and at least half as many.
 
-    A part has several groups if it is a `.gz`, whose text has no known size, or if a document
-    begins in it and ends far behind it.
+    A part has several groups if it is a `.gz` file, whose text size is unknown, or if a document
+    begins in it and ends far beyond it.
     """
     group: list[Document] = []
-    rest: list[Document] = []  # becomes the next group unless the end of the part is near
+    rest: list[Document] = []  # becomes the next group, or joins this one if the part ends soon
     size = rest_size = 0
     for document in read:
         document_size = len(document.text) + DOCUMENT_BYTES
@@ -387,7 +390,7 @@ def _maker(
     corpus: CorpusOptions,
     splitter: str,
 ) -> ExampleMaker:
-    """Returns the same maker for all calls of a process, since it loads the vocabulary."""
+    """Returns one maker for all calls in a process, because it has to load the vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files:
             Path(folder, name).write_bytes(content)

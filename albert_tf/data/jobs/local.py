@@ -22,10 +22,10 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.progress import Progress
 
-SECONDS: Final = 0.5  # of a wait; Windows notices Ctrl-C only between two waits
+SECONDS: Final = 0.5  # maximum wait, because Windows notices Ctrl-C only between two waits
 _SHOWN: Final = ("documents", "tokens", "examples")
 
-_job: Job  # in a worker process
+_job: Job  # set only in worker processes
 
 
 def map_in_processes(
@@ -58,12 +58,12 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
         while True:
             for part in islice(todo, 2 * workers - len(waiting)):
                 try:
-                    with _sigint_deferred():  # submit starts a process if there are too few
+                    with _defer_sigint():  # submit starts a process if there are too few
                         waiting.add(executor.submit(_make, part))
                 except OSError as error:
                     if error.errno is not None:
                         raise
-                    raise BrokenProcessPool("its pipes were closed meanwhile") from error
+                    raise BrokenProcessPool("its pipes were closed in the meantime") from error
             if not waiting:
                 return
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
@@ -71,7 +71,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
             f"One of {workers} worker processes was killed, most often because the machine ran out "
-            "of memory. Run the same command with fewer --workers: it resumes."
+            "of memory. To resume, run the same command with fewer --workers."
         ) from error
     except BaseException:
         for process in multiprocessing.active_children():
@@ -83,7 +83,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
 
 
 @contextlib.contextmanager
-def _sigint_deferred() -> Iterator[None]:
+def _defer_sigint() -> Iterator[None]:
     """Defers SIGINT until the end of the block, and blocks it in the processes that start there.
 
     A terminal sends Ctrl-C to the parent and to all workers. The parent kills its workers, which
@@ -92,7 +92,7 @@ def _sigint_deferred() -> Iterator[None]:
     receive the signal, and Python then runs the handler in this one.
     """
     received: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()  # no other has handlers
+    is_main = threading.current_thread() is threading.main_thread()  # only it can set handlers
     if is_main:
         handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     if sys.platform != "win32":
@@ -109,7 +109,7 @@ def _sigint_deferred() -> Iterator[None]:
 
 
 def _begin(job: Job) -> None:
-    """Starts a worker process."""
+    """Initializes a worker process."""
     global _job
     _job = job
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and kills us
@@ -117,7 +117,7 @@ def _begin(job: Job) -> None:
 
 
 def _end_with_parent() -> None:
-    """Ends this process when its parent is killed. Otherwise it would wait for work forever."""
+    """Ends this process if its parent is killed. Otherwise it would wait for work forever."""
     wait_for([multiprocessing.parent_process().sentinel])  # type: ignore[union-attr]
     os._exit(1)
 

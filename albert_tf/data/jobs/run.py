@@ -1,6 +1,6 @@
-"""`build_data`: from text to a directory of pretraining examples, in processes or on Spark.
+"""`build_data`: turns text into a directory of pretraining examples, in processes or on Spark.
 
-Checks the output of an earlier run, makes the missing shards, and writes the manifest last.
+Checks the output of an earlier run, builds the missing shards, and finally writes the manifest.
 """
 
 import functools
@@ -36,12 +36,12 @@ Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
 
 class Manifest(NamedTuple):
-    """The content of `manifest.json`, which has the same bytes for the same job.
+    """The content of `manifest.json`. The same job results in the same bytes.
 
     Attributes:
         settings: settings of the job.
-        totals: counts of all parts: documents, bytes of text, tokens, examples, …
-        shards: reports by name.
+        totals: sums of the parts' counts: documents, bytes of text, tokens, examples, …
+        shards: reports of all shards, sorted by file name.
     """
 
     settings: dict[str, Any]
@@ -50,7 +50,7 @@ class Manifest(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A finished job: the manifest, and the names of the shards that this run made."""
+    """A finished job: the manifest, and the names of the shards that this run built."""
 
     manifest: Manifest
     made: tuple[str, ...]
@@ -58,10 +58,11 @@ class Outcome(NamedTuple):
 
 @accepts_keywords(BuildDataOptions)
 def build_data(options: BuildDataOptions) -> Outcome:
-    """Makes the shards that are missing or damaged; resumes an interrupted run.
+    """Builds pretraining examples from text. Resumes interrupted runs, and repairs damaged shards.
 
     Raises:
-        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+        UserError: the settings differ from the interrupted run's, a line is bad, no space is left,
+            and so on.
     """
     job = make_job(options)
     engine: Engine
@@ -78,13 +79,14 @@ def build_data(options: BuildDataOptions) -> Outcome:
 
 
 def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
-    """Makes the shards of a job that are missing or damaged; the engine doesn't change them.
+    """Builds the shards of a job that are missing or damaged.
 
     Args:
-        engine: makes parts, and yields their reports in any order.
-        force: start anew.
+        engine: function that makes parts and yields their reports in any order. The shards don't
+            depend on it.
+        force: replace the existing output.
     Raises:
-        UserError: settings that differ from the interrupted run's, a bad line, no space left, …
+        UserError: see `build_data`.
     """
     output = Output(job.output)
     with output.locked(), Progress() as progress:
@@ -92,7 +94,7 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
         reports = _earlier_reports(output, manifest)
         damaged = _damaged_parts(output, reports, progress)
         whole = {report.part: report for report in reports if report.part not in damaged}
-        # A part of a finished output that has no shard has no document.
+        # In a finished output, a part without shards has no documents.
         todo = [
             part
             for part in job.parts()
@@ -109,7 +111,7 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
 
 
 def read_manifest(output: Output) -> Manifest | None:
-    """Returns the manifest of a finished output; None if build-data wrote none."""
+    """Returns the manifest of a finished output, or None if build-data hasn't written one."""
     content = output.read_json(MANIFEST)
     if content is None or content.get("kind") != KIND:
         return None
@@ -118,22 +120,22 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output. At any moment of a kill, its content fits its settings.
+    """Prepares the output. Whenever the run is killed, the content matches the stored settings.
 
     Returns:
-        The manifest if the output is finished.
+        The manifest if the output is finished, otherwise None.
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
     shards = {name for name in names if SHARD.fullmatch(name)}
-    own = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
-    others = sorted(names.keys() - own)
+    known = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
+    others = sorted(names.keys() - known)
     if names and not manifest and WORK not in names and (others or not force):
         way_out = "Choose another folder" if others else "Start again with force=True"
         raise UserError(
-            "The output must be a new or an empty folder, or one of an earlier build-data. "
-            f"Received: {job.output}, which contains {[*others, *names][0]} and no whole "
-            f"{MANIFEST} of build-data. {way_out}."
+            "The output folder must be new, empty, or an earlier output of build-data. Received: "
+            f"{job.output}, which contains {[*others, *names][0]} but no valid {MANIFEST}. "
+            f"{way_out}."
         )
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
@@ -155,14 +157,14 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
 
 
 def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Lets a run that stopped at a bad line resume with `bad_lines="skip"`."""
+    """Returns the earlier settings, changed so that `bad_lines="skip"` resumes a "stop" run."""
     if then.get("corpus", {}).get("bad_lines") != "stop":
         return then
     return {**then, "corpus": {**then["corpus"], "bad_lines": now["corpus"]["bad_lines"]}}
 
 
 def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartReport]:
-    """Returns the reports of finished parts; removes other shards of an unfinished output."""
+    """Returns the reports of finished parts, and removes the shards of unfinished ones."""
     if manifest:
         shards = defaultdict(list)
         for shard in manifest.shards:
@@ -176,7 +178,7 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
 
 
 def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Progress) -> set[int]:
-    """Returns the parts with a shard that is missing or differs from its report."""
+    """Returns the indices of parts with a shard that is missing or differs from its report."""
     shards = [shard for report in reports for shard in report.shards]
     sizes, done, damaged = output.sizes(), 0, set()
     progress.start("checking", sum(shard.bytes for shard in shards))
@@ -190,7 +192,7 @@ def _damaged_parts(output: Output, reports: Iterable[PartReport], progress: Prog
 
 
 def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest:
-    """Writes the manifest."""
+    """Adds up the counts, and writes the manifest if there are examples."""
     counts: Counter[str] = Counter()
     for report in reports:
         counts.update(report.counts)
@@ -198,9 +200,9 @@ def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest
         output.remove(*(name for name, _ in job.tokenizer))
         output.remove_work()
         raise UserError(
-            "A corpus must have a document of two words or more. Received: "
-            f"{counts['documents'] or 'none'} in {listed([file.path for file in job.inputs])}, "
-            f"{counts['bytes']:,} bytes of text."
+            "The corpus must contain a document with at least two words. Received: "
+            f"{listed([file.path for file in job.inputs])}, with {counts['documents']} documents "
+            f"and {counts['bytes']:,} bytes of text."
         )
     shards = sorted(shard for report in reports for shard in report.shards)
     settings = json.loads(json.dumps(job.settings()))
@@ -216,7 +218,6 @@ def _require_equal(job: Job, manifest: Manifest, made: Iterable[PartReport]) -> 
     different = sorted(then ^ {shard for report in made for shard in report.shards})
     if different:
         raise UserError(
-            f"The text of the corpus must be the same as when {job.output} was made. Received: a "
-            f"different text, since {different[0].file} comes out differently. "
-            "Start again with force=True."
+            f"The corpus text has changed since {job.output} was built: {different[0].file} no "
+            "longer matches. Start again with force=True."
         )

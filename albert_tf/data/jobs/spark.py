@@ -1,6 +1,6 @@
-"""Maps `make_part` over the parts of a job on the executors of Apache Spark.
+"""Maps `make_part` over the parts of a job on Apache Spark executors.
 
-All machines must see the corpus and the output under the same path or URL.
+The corpus and the output must have the same path or URL on all machines.
 """
 
 import contextlib
@@ -24,27 +24,27 @@ from albert_tf.data.jobs.job import (
 from albert_tf.errors import UserError
 from albert_tf.progress import Progress
 
-# Errors of executors whose Python is missing, has another version or lacks albert_tf, and of Spark
-# when no master answers or somebody ends the application.
+# Errors from executors whose Python is missing, has a different version, or lacks albert_tf; and
+# from Spark if no master responds or someone ends the application.
 _SETUP: Final = re.compile(
     r"No module named '[^']+'|Python in worker has different version: [^\n]*|"
     r"Cannot run program \"[^\n]*|SparkContext (?:has been|was) shut ?down"
 )
-MOST_TASKS: Final = 10_000  # a task takes several parts of a corpus above 80 GB
+MOST_TASKS: Final = 10_000  # for a corpus above 80 GB, a task makes several parts
 
 
 def map_on_spark(
     job: Job, parts: Sequence[Part], progress: Progress, settings: Mapping[str, str]
 ) -> list[PartReport]:
-    """Makes parts on the executors of Spark, which shows its own progress.
+    """Makes parts on Spark executors. Spark shows its own progress.
 
-    Executors start the Python that PYSPARK_PYTHON names; default: the path of this one. It needs
-    albert_tf and its packages for data, but not TensorFlow.
+    Executors run the Python interpreter that PYSPARK_PYTHON names, by default the path of this one.
+    It needs albert_tf and its packages for data, but not TensorFlow.
 
     Args:
-        settings: Spark's settings by name, beside its own configuration.
+        settings: Spark settings by name, in addition to Spark's own configuration.
     Raises:
-        UserError: pyspark or Java is missing, a master that doesn't answer, or as in `make_part`.
+        UserError: pyspark or Java is missing, or the master doesn't respond; see also `make_part`.
     """
     with _context(settings) as context:
         make = functools.partial(_make, job)
@@ -53,10 +53,10 @@ def map_on_spark(
 
 
 def _make(job: Job, part: Part) -> None:
-    """Makes a part on an executor; does nothing once another part has failed.
+    """Makes a part on an executor, or does nothing if another part has already failed.
 
-    Spark buries the text of an exception in its own. An error of the user's is therefore written to
-    a file, and `_reports` raises it.
+    Spark hides the message of an exception within its own. An error that the user can fix is
+    therefore written to a file, and `_reports` raises it.
     """
     output = Output(job.output)
     if not output.read_json(SETTINGS) or output.read_json(ERROR):
@@ -71,7 +71,7 @@ def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
     """Reads the reports that the executors wrote.
 
     Raises:
-        UserError: an error that an executor wrote, or executors that don't see the output.
+        UserError: an executor reported an error, or the executors wrote to a different output.
     """
     output = Output(job.output)
     if error := output.read_json(ERROR):
@@ -79,26 +79,30 @@ def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
     reports = PartReport.read(output, map(report_name, parts))
     if len(reports) < len(parts):
         raise UserError(
-            "All workers and this machine must see the output under the same path. Received: "
-            f"{job.output}, where {len(parts) - len(reports)} of {len(parts)} parts are missing."
+            "All workers and this machine must share the output folder, under the same path. "
+            f"Received: {job.output}, where {len(parts) - len(reports)} of {len(parts)} parts are "
+            "missing."
         )
     return reports
 
 
 @contextlib.contextmanager
 def _context(settings: Mapping[str, str]) -> Iterator[Any]:
-    """Yields a SparkContext, and stops it in the end; says in a line what Spark lacks."""
+    """Yields a SparkContext, and stops it in the end.
+
+    Raises:
+        UserError: pyspark isn't installed, or Spark can't run albert_tf.
+    """
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:
         raise UserError(
-            "--engine spark needs the package pyspark. Received an environment without it. "
-            "Install it: pip install 'albert_tf[spark]'."
+            "--engine spark requires the package pyspark. Run pip install 'albert_tf[spark]'."
         ) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName("albert_tf build-data")
     conf.set("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    if settings.get("spark.master", "").startswith("local"):  # no other machine needs to reach it
+    if settings.get("spark.master", "").startswith("local"):  # no other machine has to connect
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     context = None
     try:
@@ -108,9 +112,9 @@ def _context(settings: Mapping[str, str]) -> Iterator[Any]:
         fault = _SETUP.search(str(error))
         if fault is None and context is not None:
             raise
-        # Java's exceptions follow the line of the call.
+        # The Java exception follows the line with the call.
         reason = fault[0] if fault else str(error).split("\n: ")[-1].splitlines()[0]
         raise UserError(
-            "Spark must be able to run albert_tf: with Java 17 or later, a master that answers, "
-            f"and a Python with the packages. Received: {reason.rstrip('.')}. See docs/clusters.md."
+            f"Spark can't run albert_tf: {reason.rstrip('.')}. It needs Java 17 or later, a master "
+            "that responds, and a Python with albert_tf on all machines; see docs/clusters.md."
         ) from error

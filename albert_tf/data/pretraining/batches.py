@@ -1,6 +1,6 @@
-"""Batches of pretraining examples, in an order that is a pure function of seed and epoch.
+"""Batches of pretraining examples, in an order that is a pure function of the seed and the epoch.
 
-Reads records, shuffles them, and parses them in the graph to features and labels. A run may take
+Reads records, shuffles them, and parses them into features and labels in the graph. A run can draw
 its batches from several sets of records.
 """
 
@@ -16,7 +16,6 @@ from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
-from albert_tf.data.pretraining.records import RULE
 from albert_tf.data.pretraining.sources import (
     Path,
     RecordFiles,
@@ -35,21 +34,22 @@ from albert_tf.tasks import (
     Feature,
 )
 
-FILES_AT_ONCE: Final = 64  # files that are interleaved: build-data shuffles within a file only
-BLOCK: Final = 16  # records that are read from a file before the next one's turn
+FILES_AT_ONCE: Final = 64  # files to interleave, because build-data shuffles only within a file
+BLOCK: Final = 16  # records read from a file before the next file's turn
 CHECKED_AT_ONCE: Final = 256  # records
-LENGTHS: Final = 8  # most lengths of batches with `length_buckets`, so that few shapes are traced
-_WAY_OUT: Final = "Make them with albert-tf build-data, or copy them again."
-# Messages about a record: those of `_checked`, and TensorFlow's.
+LENGTHS: Final = 8  # maximum number of padded lengths with `length_buckets`: each one is traced
+_INVALID: Final = "Invalid pretraining record:"  # start of the messages of `_check`
+_WAY_OUT: Final = "Copy the files again, or create them with albert-tf build-data."
+# Messages about a record, from `_check` or TensorFlow.
 _ABOUT_RECORDS: Final = re.compile(
-    rf"{RULE} [^\]']+|Name: [^,]*, ((?:Key|Feature): .*?)\.?(?: \[Op:.*)?$|"
+    rf"{_INVALID} [^\]']+|Name: [^,]*, ((?:Key|Feature): .*?)\.?(?: \[Op:.*)?$|"
     r"Could not parse example|[Ee]xample serialized|serialized [Ee]xample|"
     r"(?:corrupted|truncated) record at \d+",
     re.MULTILINE,
 )
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
-# No condition or loop depends on a tensor: without AutoGraph, tracing is quicker.
+# No condition or loop depends on a tensor, so tracing doesn't need AutoGraph and is faster without.
 traced_as_written = tf.autograph.experimental.do_not_convert
 
 
@@ -64,13 +64,14 @@ def pretraining_batches(
     shuffle_records: int = 10_000,
     length_buckets: bool = False,
 ) -> tf.data.Dataset:
-    """Returns batches for `fit` of `AlbertForPreTraining`, without end.
+    """Returns an endless dataset of batches for `AlbertForPreTraining.fit`.
 
-    `AlbertForMaskedLM` refuses the sentence order's label, so give it
-    `batches.map(lambda features, labels: (features, labels["labels"]))`. In every epoch the files
-    come in another order, `FILES_AT_ONCE` of them are interleaved, and windows of records are
-    shuffled. Records of `build-data` are masked and swapped anew, by draws that depend on the seed,
-    the epoch and the record alone. A smaller last batch is dropped.
+    In every epoch, the files are shuffled, `FILES_AT_ONCE` of them are interleaved, and windows of
+    records are shuffled. Records from `build-data` are masked and swapped again in every epoch; the
+    draws depend only on the seed, the epoch, and the record. A smaller last batch is dropped.
+
+    `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
+    `batches.map(lambda features, labels: (features, labels["labels"]))`.
 
     Example:
 
@@ -84,21 +85,22 @@ def pretraining_batches(
     >>> _ = model.fit(batches, steps_per_epoch=2, verbose=0)
 
     Args:
-        source: one or several directories of `build-data`, paths or globs of the original code's
-            files, or the result of `find_records`.
-        batch_size: examples in a batch, B.
-        start: number of batches to skip, to resume a run: they are neither parsed nor masked, and
-            whole epochs are not read.
-        part: `(index, count)`: yields slice `index` of the `count` equal slices of each batch, for
-            hosts that train on one batch together. The examples don't depend on `count`.
-        shuffle_records: size of a window, rounded down to full batches.
-        length_buckets: groups examples of similar lengths within a window, and pads them to the
-            longest of a batch, rounded up to an eighth of `max_seq_length`.
+        source: one or more `build-data` directories, paths or globs of files written by the
+            original code, or the result of `find_records`.
+        batch_size: number of examples in a batch, B.
+        seed: seed of the order, the masks, and the swaps.
+        start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
+            whole epochs aren't even read.
+        part: `(index, count)` of this host: each host gets its own `1/count` of every global batch.
+            The examples don't depend on `count`.
+        shuffle_records: number of records in a window, rounded down to full batches.
+        length_buckets: group examples of similar lengths within a window, and pad them only to the
+            longest one in the batch, rounded up to a multiple of `max_seq_length / 8`.
     Returns:
-        Features and labels (`albert_tf.tasks` has their names), int32: T is `max_seq_length`
-        without `length_buckets`. `find_records(source).steps_per_epoch` is the length of an epoch.
+        int32 features and labels, named as in `albert_tf.tasks`. Without `length_buckets`, T is
+        `max_seq_length`. An epoch has `find_records(source).steps_per_epoch(batch_size)` batches.
     Raises:
-        UserError: an error of `find_records`; too few records; an argument out of its range.
+        UserError: see `find_records`; or there are too few records, or an argument is out of range.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
     index, count = part
@@ -106,10 +108,10 @@ def pretraining_batches(
         check_number("part", number, NOT_NEGATIVE)
     if not 0 <= index < count or batch_size % count:
         raise UserError(
-            "part must be (index, count) with an index in [0, count), and batch_size a multiple of "
-            f"count. Received: part={part}, batch_size={batch_size}."
+            "part must be (index, count) with 0 <= index < count, and count must divide "
+            f"batch_size. Received: part={part}, batch_size={batch_size}."
         )
-    own = slice(index * batch_size // count, (index + 1) * batch_size // count)
+    share = slice(index * batch_size // count, (index + 1) * batch_size // count)
     steps = files.steps_per_epoch(batch_size)
     first, skipped = divmod(start, steps)
     in_window = max(1, shuffle_records // batch_size)
@@ -119,31 +121,31 @@ def pretraining_batches(
         key = _child(rng.key(seed, "order"), epoch)
         records = _read(files, _order(_child(key, 0), len(files.paths)), FILES_AT_ONCE)
 
-        def shuffled(number: tf.Tensor, window: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
+        def shuffle(number: tf.Tensor, window: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
             lengths = row_lengths(files, window[1]) if length_buckets else None
-            return _shuffled(_child(key, 1, number), window, batch_size, lengths)
+            return _shuffle(_child(key, 1, number), window, batch_size, lengths)
 
         skip = tf.where(epoch == first, tf.constant(skipped, tf.int64), 0)
         windows = records.batch(in_window * batch_size).enumerate().skip(skip // in_window)
-        batches = windows.map(shuffled).prefetch(1).unbatch()
+        batches = windows.map(shuffle).prefetch(1).unbatch()
         batches = batches.skip(skip % in_window).take(steps - skip)
         return batches.map(
-            lambda numbers, records: (_keys(seed, epoch, numbers[own]), records[own])
+            lambda numbers, records: (_keys(seed, epoch, numbers[share]), records[share])
         )
 
     raw = tf.data.Dataset.range(first, tf.int64.max).flat_map(batches_of)
     multiple = max(1, files.max_seq_length // LENGTHS) if length_buckets else None
-    return _parsed(raw, files, multiple, tf.data.INFINITE_CARDINALITY)
+    return _parse(raw, files, multiple, tf.data.INFINITE_CARDINALITY)
 
 
 @checks_numbers(batch_size=COUNT, seed=NOT_NEGATIVE)
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
-    """Returns every example once, in the files' order and with the same masks each time.
+    """Returns a dataset of every example once, in file order and with the same masks each time.
 
     Args:
-        source, batch_size: as for `pretraining_batches`; the last batch may be smaller.
+        source, batch_size: see `pretraining_batches`. The last batch may be smaller.
         seed: seed of the masks.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
@@ -151,19 +153,19 @@ def evaluation_batches(
     raw = records.batch(batch_size).map(
         lambda numbers, records: (_keys(seed, tf.constant(0), numbers), records)
     )
-    return _parsed(raw, files, None, -(-sum(files.counts) // batch_size))
+    return _parse(raw, files, None, -(-sum(files.counts) // batch_size))
 
 
 def mixed_batches(
     sources: Sequence[RecordFiles], batch_size: int, seed: int, start: int, part: tuple[int, int]
 ) -> tf.data.Dataset:
-    """Yields batches without end, from one source after another.
+    """Returns an endless dataset that takes a batch from each source in turn.
 
     Args:
-        start: number of batches to skip, to resume a run.
-        part: as for `pretraining_batches`.
+        start: number of batches to skip when a run resumes.
+        part: see `pretraining_batches`.
     Returns:
-        Features and labels; T and P are those of the batch's source.
+        Features and labels. T and P depend on the source of the batch.
     """
     begin = batches_per_source(len(sources), start)
     datasets = [
@@ -177,7 +179,7 @@ def mixed_batches(
 
 
 def batches_per_source(sources: int, steps: int) -> list[int]:
-    """Returns the number of batches of each source among the first `steps` batches."""
+    """Returns how many of the first `steps` batches come from each source."""
     return [(steps + sources - 1 - number) // sources for number in range(sources)]
 
 
@@ -186,7 +188,7 @@ def whole_records(*sources: RecordFiles) -> Iterator[None]:
     """Turns an error about a record into a `UserError` that names the record and its file.
 
     Args:
-        *sources: the files that the block reads.
+        *sources: the files that are read within the block.
     """
     try:
         yield
@@ -194,16 +196,16 @@ def whole_records(*sources: RecordFiles) -> Iterator[None]:
         if _ABOUT_RECORDS.search(error.message):
             _check_records(sources)
         raise
-    except UnicodeDecodeError:  # TensorFlow quotes a record that isn't an example
+    except UnicodeDecodeError:  # TensorFlow's message quotes a record that isn't an example
         _check_records(sources)
         raise
 
 
 def _check_records(sources: Sequence[RecordFiles]) -> None:
-    """Reads all records again, in the order of the files.
+    """Reads all records again, in file order.
 
     Raises:
-        UserError: names the first record that can't be parsed.
+        UserError: a record can't be parsed. The message names the first such record.
     """
     for files in sources:
         for path in files.paths:
@@ -213,25 +215,25 @@ def _check_records(sources: Sequence[RecordFiles]) -> None:
                     continue
                 for number, record in batch:
                     if fault := _fault([record], files):
-                        raise UserError(f"{fault}, in record {number} of {path}. {_WAY_OUT}")
+                        raise UserError(f"{fault} (record {number} of {path}). {_WAY_OUT}")
 
 
 def _fault(records: list[bytes], files: RecordFiles) -> str | None:
-    """Returns what is wrong with one of the records, or None."""
+    """Returns what is wrong with the first invalid record, or None if all are valid."""
     keys = tf.zeros([len(records)], tf.uint64)
     parse = dynamic_batch if files.dynamic else static_batch
     try:
         parse(keys, tf.constant(records), files, None)
     except tf.errors.InvalidArgumentError as error:
         fault = _ABOUT_RECORDS.search(error.message)
-        if fault and fault[0].startswith(RULE):
+        if fault and fault[0].startswith(_INVALID):
             return fault[0]
         received = fault[1] if fault and fault[1] else "no tf.train.Example"
     except UnicodeDecodeError:
         received = "no tf.train.Example"
     else:
         return None
-    return f"{RULE} whole examples for pretraining, all of one size. Received: {received}"
+    return f"{_INVALID} examples must be complete and all of one size. Received: {received}"
 
 
 def _child(key: Any, *numbers: Any) -> tf.Tensor:
@@ -239,17 +241,20 @@ def _child(key: Any, *numbers: Any) -> tf.Tensor:
 
 
 def _order(key: tf.Tensor, count: Any) -> tf.Tensor:
-    """Returns the numbers below `count` in an order that `key` decides: int32 `[count]`."""
+    """Returns a permutation of the numbers below `count`, drawn with `key`: int32 `[count]`."""
     return tf_ops.argsort(rng.uniform(key[None], 0, tf.range(count), tf_ops))[0]
 
 
 def _keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
-    """Returns the keys of the draws for records: uint64 `[B]`."""
+    """Returns the random keys for masking records: uint64 `[B]`."""
     return _child(rng.key(seed, "masks"), epoch, numbers)
 
 
 def _read(files: RecordFiles, order: tf.Tensor, files_at_once: int) -> tf.data.Dataset:
-    """Returns the records of files in this order, with their numbers, counted over all files."""
+    """Returns a dataset of `(index, record)` from the files in this order.
+
+    The index counts the records of all files.
+    """
     paths, counts = tf.constant(files.paths), tf.constant(files.counts, tf.int64)
     ends = tf.cumsum(counts)
 
@@ -268,10 +273,14 @@ def _read(files: RecordFiles, order: tf.Tensor, files_at_once: int) -> tf.data.D
     )
 
 
-def _shuffled(
+def _shuffle(
     key: tf.Tensor, window: tuple[tf.Tensor, ...], batch_size: int, lengths: tf.Tensor | None
 ) -> tuple[tf.Tensor, ...]:
-    """Turns columns `[N]` into shuffled batches `[N // B, B]`, sorted by lengths `[N]` if given."""
+    """Turns columns `[N]` into shuffled batches `[N // B, B]`.
+
+    Args:
+        lengths: `[N]`, to put examples of similar lengths in the same batch; or None.
+    """
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]
     if lengths is not None:
@@ -281,13 +290,14 @@ def _shuffled(
     return tuple(tf.gather(column, order) for column in window)
 
 
-def _parsed(
+def _parse(
     raw: tf.data.Dataset, files: RecordFiles, multiple: int | None, cardinality: Any
 ) -> tf.data.Dataset:
-    """Parses keys and serialized records to features and labels.
+    """Parses keys and serialized records into features and labels.
 
     Args:
-        multiple: pads to the longest of a batch, rounded up to it; None pads to `max_seq_length`.
+        multiple: pad to the longest example in the batch, rounded up to a multiple of this number.
+            None pads to `max_seq_length`.
     """
     parse: Callable[..., Batch] = dynamic_batch if files.dynamic else static_batch
     inputs = raw.map(
@@ -296,18 +306,19 @@ def _parsed(
     )
     options = tf.data.Options()
     options.deterministic = True
-    # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
+    # tf.data's autotuning gains nothing here, and on one core it can delay an iterator's end by up
+    # to a minute.
     options.autotune.enabled = False
-    # Hosts divide each batch above. tf.distribute would divide epochs.
+    # Each host has taken its share of every batch already. tf.distribute would divide epochs.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     known = inputs.apply(tf.data.experimental.assert_cardinality(cardinality))
     return known.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
-def _checked(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
-    """Returns `values` if `holds` is true everywhere; otherwise raises for `whole_records`."""
-    text = tf.strings.format(f"{RULE} examples for pretraining: {rule}. Received: {{}}", received)
-    # Later operations must wait for the check: they would fail too, in other words.
+def _check(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
+    """Returns `values` if `holds` is true everywhere, otherwise fails; see `whole_records`."""
+    text = tf.strings.format(f"{_INVALID} {rule}. Received: {{}}", received)
+    # Later operations must wait for the check, or they fail first with a less helpful message.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
         return tf.identity(values)
 
@@ -317,11 +328,11 @@ def _in_range(name: str, values: tf.Tensor, limit: int) -> tf.Tensor:
     empty = tf.equal(tf.size(values), 0)
     worst = tf.where(low < 0, low, high)
     rule = f"{name} must be from 0 to {limit - 1}"
-    return _checked(values, empty | ((low >= 0) & (high < limit)), rule, worst)
+    return _check(values, empty | ((low >= 0) & (high < limit)), rule, worst)
 
 
 def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
-    """Returns the lengths of serialized records in tokens, up to a constant: int64 `[N]`."""
+    """Returns the lengths of serialized records in tokens, except for a constant: int64 `[N]`."""
     if not files.dynamic:
         row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
         return tf.reduce_sum(
@@ -332,7 +343,7 @@ def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
 
 
 def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.Tensor]:
-    """Returns both segments of `build-data`'s records, int64 `[B, …]`, and their labels `[B]`."""
+    """Parses records from `build-data`: two segments, int64 `[B, …]`, and labels `[B]`."""
     segment = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
     label = tf.io.FixedLenFeature([1], tf.int64)
     parsed = tf.io.parse_example(
@@ -341,7 +352,7 @@ def _segments(records: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.
     for name in ("segment_a", "segment_b"):  # a missing segment is parsed as an empty one
         ragged = parsed[name]
         shortest = tf.reduce_min(ragged.row_lengths())
-        values = _checked(ragged.values, shortest > 0, f"{name} must have pieces", shortest)
+        values = _check(ragged.values, shortest > 0, f"{name} must contain tokens", shortest)
         parsed[name] = ragged.with_values(values)
     labels = _label(parsed["next_sentence_labels"])
     return parsed["segment_a"], parsed["segment_b"], labels
@@ -356,17 +367,17 @@ def dynamic_batch(
     first, second, labels = _segments(records)
     known = min(files.vocab_size, len(files.table.starts))
     ids = tf.concat([first.values, second.values], 0)
-    pieces = tf.cast(_in_range("segment_a and segment_b", ids, known), tf.int32)
+    tokens = tf.cast(_in_range("segment_a and segment_b", ids, known), tf.int32)
     offset = tf.size(first.values, tf.int64)
     pairs = Pairs(keys, _bounds(first), _bounds(second) + offset, labels)
     if files.dynamic.pair_task == "sop":
         pairs = swapped(pairs, tf_ops)
     lengths = first.row_lengths() + second.row_lengths() + SPECIAL_COUNT
     longest = tf.reduce_max(lengths)
-    rule = f"a row must have at most {files.max_seq_length} pieces"
-    pieces = _checked(pieces, longest <= files.max_seq_length, rule, longest)
+    rule = f"an example can have at most {files.max_seq_length} tokens"
+    tokens = _check(tokens, longest <= files.max_seq_length, rule, longest)
     width = _width(lengths, files, multiple)
-    rows = as_rows(pairs, pieces, files.table, width, tf_ops)
+    rows = as_rows(pairs, tokens, files.table, width, tf_ops)
     masked = mask(rows, keys, files.table, files.dynamic, tf_ops)
     at, lengths = tf.range(tf.shape(rows.ids)[1]), rows.lengths[:, None]
     inputs = {
@@ -406,8 +417,8 @@ def static_batch(
     parsed |= {name: _in_range(name, parsed[name], limit) for name, limit in limits.items()}
     weights = parsed["masked_lm_weights"]
     is_number = (weights >= 0) & (weights < float("inf"))
-    rule = "masked_lm_weights must be numbers, 0 or more"
-    weights = _checked(weights, is_number, rule, tf.reduce_min(weights))
+    rule = "masked_lm_weights must be finite and at least 0"
+    weights = _check(weights, is_number, rule, tf.reduce_min(weights))
     width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
     inputs = {
         INPUT_IDS: parsed["input_ids"][:, :width],
@@ -424,20 +435,20 @@ def static_batch(
 
 
 def _label(labels: tf.Tensor) -> tf.Tensor:
-    """Returns the only label of each record, `[B, 1]` to `[B]`."""
+    """Checks the labels `[B, 1]`, and returns them as `[B]`."""
     known = (labels == NO_LABEL) | (labels == IN_ORDER) | (labels == SWAPPED)
-    rule = f"next_sentence_labels must be {IN_ORDER}, {SWAPPED} or {NO_LABEL}"
+    rule = f"next_sentence_labels must be {IN_ORDER}, {SWAPPED}, or {NO_LABEL}"
     worst = tf.reduce_max(tf.where(known, tf.int64.min, labels))
-    return _checked(labels, known, rule, worst)[:, 0]
+    return _check(labels, known, rule, worst)[:, 0]
 
 
 def _bounds(segments: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the begin and end of each row in the values: int64 `[B, 2]`."""
+    """Returns the start and end of each row in the flat values: int64 `[B, 2]`."""
     return tf.stack([segments.row_starts(), segments.row_limits()], axis=1)
 
 
 def _width(lengths: tf.Tensor, files: RecordFiles, multiple: int | None) -> Any:
-    """Returns T for a batch of examples with these lengths."""
+    """Returns T for a batch of examples with these lengths; for `multiple`, see `_parse`."""
     if multiple is None:
         return files.max_seq_length
     longest = tf.cast(tf.reduce_max(lengths), tf.int32)

@@ -1,4 +1,4 @@
-"""Makes records of documents: the same function on a single machine and on every engine."""
+"""Makes records from documents. Every engine uses the same function."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,14 +19,14 @@ _ORDER: Final = 32  # a stream of random numbers
 
 
 class ExampleMaker:
-    """Makes the records of documents, each a pure function of the document and the options.
+    """Makes records from documents. Each record is a pure function of its document and the options.
 
-    With `pair_task="nsp"` second segments come from the other documents that are read together.
+    With `pair_task="nsp"`, however, second segments come from other documents in the same group.
 
     Args:
-        tokenizer: splits sentences into tokens.
+        tokenizer: tokenizer for the sentences.
         options: how documents become examples.
-        sentences: splits a document into sentences.
+        sentences: function that splits a document into sentences.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ExampleMaker:
         """Tokenizes documents.
 
         Args:
-            counts: adds `sentences`, `tokens`, `long_sentences`, `empty_documents`.
+            counts: receives `sentences`, `tokens`, `long_sentences`, and `empty_documents`.
         """
         seed = self.options.random_seed
         keys = [rng.key(seed, document.source, document.offset) for document in documents]
@@ -58,13 +58,13 @@ class ExampleMaker:
         )
 
     def records(self, passages: Passages, counts: Counter[str]) -> Iterator[tuple[int, bytes]]:
-        """Yields the records of passages, in the order of the text.
+        """Yields the records of passages, in text order.
 
         Args:
-            counts: adds `examples`, `single_words`.
+            counts: receives `examples` and `single_words`.
         Yields:
-            A number to sort by, which shuffles the records, and a `tf.train.Example`: two segments
-            in the text's order, and their label.
+            A random number to sort by, which shuffles the records, and a `tf.train.Example` with
+            two segments in text order and their label.
         """
         pairs = make_pairs(passages, self.options, counts)
         counts["examples"] += len(pairs.keys)
@@ -85,10 +85,10 @@ class ExampleMaker:
 def masked_features(
     pairs: Pairs, ids: np.ndarray, table: WordTable, options: ExampleOptions
 ) -> dict[str, np.ndarray]:
-    """Masks pairs; returns them by the original's names of features: `[R, T]`, `[R, P]`, `[R, 1]`.
+    """Masks pairs, and returns features named as in the original: `[R, T]`, `[R, P]`, or `[R, 1]`.
 
     Args:
-        ids: int32 `[N]`, the tokens that `pairs` refer to.
+        ids: int32 `[N]`, the tokens that `pairs` index into.
     """
     rows = as_rows(pairs, ids, table, options.max_seq_length)
     masked = mask(rows, pairs.keys, table, options)
@@ -114,16 +114,16 @@ def as_passages(
     longest: int,
     counts: Counter[str],
 ) -> Passages:
-    """Puts the tokens of documents into arrays.
+    """Collects the tokens of documents in arrays.
 
     Args:
-        keys: a key for each document; documents without a token are left out.
-        sizes: sentences of each document.
-        sentences: int32 arrays, the tokens of each sentence of all documents.
-        word_starts: bool `[V]`, tokens that begin a word.
-        longest: tokens of the longest sentence; longer ones are cut into several, between words if
-            possible.
-        counts: adds `tokens`, `empty_documents`, `long_sentences`.
+        keys: a key for each document. Documents without tokens are dropped.
+        sizes: number of sentences in each document.
+        sentences: int32 arrays, the tokens of each sentence in all documents.
+        word_starts: bool `[V]`, whether a token begins a word.
+        longest: maximum number of tokens in a sentence. A longer sentence is cut into several,
+            between words if possible.
+        counts: receives `tokens`, `empty_documents`, and `long_sentences`.
     """
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     document = np.repeat(np.arange(len(sizes)), sizes)[lengths > 0]
@@ -136,11 +136,11 @@ def as_passages(
     starts = word_starts[ids]
     starts[bounds[:-1]] = True
     used = np.array(keys, np.uint64)[filled > 0]
-    return _with_shorter_sentences(Passages(used, ids, starts, bounds, documents), longest, counts)
+    return _cut_sentences(Passages(used, ids, starts, bounds, documents), longest, counts)
 
 
-def _with_shorter_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
-    """Returns the same tokens, in sentences of at most `longest`."""
+def _cut_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
+    """Returns the same tokens, in sentences of at most `longest` tokens."""
     long = np.flatnonzero(np.diff(whole.bounds) > longest)
     if not len(long):
         return whole

@@ -1,8 +1,8 @@
-"""n-gram masking of whole words: which tokens begin a word, and which are masked.
+"""n-gram masking of whole words: finds where words begin, and chooses the tokens to mask.
 
-Source: ALBERT, arXiv 1909.11942, section 4.1, and the original's create_pretraining_data.py.
-Differs from the latter on purpose: an n-gram never crosses from one segment into the other, and the
-random token is never a special one.
+Source: ALBERT, arXiv 1909.11942, section 4.1, and the original's create_pretraining_data.py, with
+two deliberate differences: an n-gram never crosses from one segment into the other, and the random
+replacement token is never a special token.
 
 `xp` is the module of array operations: `numpy_ops` (NumPy) or `tf_ops` (TensorFlow).
 """
@@ -24,25 +24,25 @@ from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 MASKED: Final = 0.8  # share of the predicted tokens that become [MASK]
-UNCHANGED: Final = 0.9  # … up to here they stay as they are; above, they become a random token
-ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # streams of random numbers
+UNCHANGED: Final = 0.9  # from 0.8 to 0.9 they stay unchanged; above, they become a random token
+ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
-# SHA-256 of the spiece.model of all published English models.
+# SHA-256 of the spiece.model that all published English models use.
 PUBLISHED: Final = "fefb02b667a6c5c2fe27602d28e5fb3428f66ab89c7d6f388e7c8d44a02d0336"
-# The original leaves these three out: a piece with one of them begins a word.
+# The original omits these four characters: a piece that contains one of them begins a word.
 _PUNCTUATION: Final = frozenset(string.punctuation) - frozenset("'<=>")
 _CONTINUING: Final = frozenset(string.ascii_letters) | _PUNCTUATION
 _WORDPIECE_CONTINUES: Final = "##"
 
 
 class WordTable(NamedTuple):
-    """The facts of a vocabulary that masking needs.
+    """What masking needs to know about a vocabulary.
 
     Attributes:
-        starts: bool `[V]`, pieces that always begin a word.
-        random_ids: int32 `[K]`, pieces that may replace another: all but the special ones.
-        pad_id, classify_id, separate_id, mask_id: ids of the special pieces.
-        rule: name of the rule of `word_starts`.
+        starts: bool `[V]`, whether a token always begins a word.
+        random_ids: int32 `[K]`, random replacements: all tokens except the special ones.
+        pad_id, classify_id, separate_id, mask_id: ids of the special tokens.
+        rule: rule by which `word_starts` found the starts.
     """
 
     starts: np.ndarray
@@ -54,7 +54,7 @@ class WordTable(NamedTuple):
     rule: WordRule = "original"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the table as JSON: booleans as bits in base64."""
+        """Returns the table as JSON, with booleans packed into base64 bits."""
         is_random = np.isin(np.arange(len(self.starts)), self.random_ids)
         bits = (np.packbits(flags).tobytes() for flags in (self.starts, is_random))
         starts, random = (base64.b64encode(content).decode() for content in bits)
@@ -63,10 +63,10 @@ class WordTable(NamedTuple):
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "WordTable":
-        """Reads `as_json`.
+        """Reads a table from the result of `as_json`.
 
         Raises:
-            ValueError, KeyError, TypeError: it is something else.
+            ValueError, KeyError, TypeError: the content is something else.
         """
         starts, is_random = (
             np.unpackbits(np.frombuffer(base64.b64decode(content[name]), np.uint8)).astype(bool)[
@@ -79,12 +79,12 @@ class WordTable(NamedTuple):
         ids = (table.pad_id, table.classify_id, table.separate_id, table.mask_id)
         size = content["vocab_size"]
         if {len(starts), len(is_random)} != {size} or not all(0 <= id < size for id in ids):
-            raise ValueError("a vocabulary of another size")
+            raise ValueError("the table is for a vocabulary of a different size")
         return table
 
 
 def word_table(tokenizer: BaseTokenizer) -> WordTable:
-    """Returns the table of a tokenizer's vocabulary."""
+    """Returns the word table of a tokenizer's vocabulary."""
     pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.vocab_size))
     rule = word_rule(tokenizer)
     special = np.isin(np.arange(len(pieces)), tokenizer.all_special_ids)
@@ -102,37 +102,42 @@ def word_table(tokenizer: BaseTokenizer) -> WordTable:
 
 
 def word_rule(tokenizer: BaseTokenizer) -> WordRule:
-    """Returns the rule for a vocabulary: "original" for the published one alone."""
+    """Returns the rule for a vocabulary. "original" is only for the published one."""
     if not isinstance(tokenizer, AlbertTokenizer):
         return "wordpiece"
     return "original" if tokenizer.baked.sha256 == PUBLISHED else "spaces"
 
 
 def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
-    """Returns the pieces that begin a word: bool `[V]`.
+    """Returns whether each piece begins a word: bool `[V]`.
 
     Args:
-        rule: "spaces": those after a space, those of punctuation, and in a script without spaces
-            all that don't begin with a mark on the letter before. "original": all but those that
-            consist of a-z and punctuation, with at least one letter, so that every number, and
-            every piece with another letter, is a word. "wordpiece": all that don't begin with `##`.
+        rule: which pieces begin a word. "spaces": pieces that follow a space or consist of
+            punctuation, and, in a script without spaces, all pieces that don't begin with a
+            combining mark. "original": single punctuation marks, and pieces that contain a
+            character other than a-z and punctuation, such as a digit or a different letter.
+            "wordpiece": all pieces that don't begin with `##`.
     """
-    begins = {"spaces": _after_space, "original": _as_original, "wordpiece": _no_continuation}
+    begins = {
+        "spaces": _is_spaces_start,
+        "original": _is_original_start,
+        "wordpiece": _is_wordpiece_start,
+    }
     return np.array([begins[rule](piece) for piece in pieces])
 
 
-def _after_space(piece: str) -> bool:
+def _is_spaces_start(piece: str) -> bool:
     first, *_ = categories = [unicodedata.category(character)[0] for character in piece]
     if piece.startswith(SPACE) or (is_unspaced(piece[0]) and first != "M"):
         return True
     return not set(categories) & {"L", "M", "N"}
 
 
-def _as_original(piece: str) -> bool:
+def _is_original_start(piece: str) -> bool:
     return piece in _PUNCTUATION or not _CONTINUING.issuperset(piece)
 
 
-def _no_continuation(piece: str) -> bool:
+def _is_wordpiece_start(piece: str) -> bool:
     return not piece.startswith(_WORDPIECE_CONTINUES)
 
 
@@ -141,8 +146,8 @@ class Unmasked(NamedTuple):
 
     Attributes:
         ids: int32 `[R, T]`, `[CLS] A [SEP] B [SEP]` and padding.
-        lengths: int32 `[R]`, tokens without padding.
-        first: int32 `[R]`, tokens of `[CLS] A [SEP]`; for a single segment `lengths`.
+        lengths: int32 `[R]`, number of tokens without padding.
+        first: int32 `[R]`, number of tokens in `[CLS] A [SEP]`; for a single segment, `lengths`.
     """
 
     ids: Any
@@ -151,12 +156,12 @@ class Unmasked(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """Examples after masking, P the most predictions.
+    """Examples after masking. P is the maximum number of predictions.
 
     Attributes:
         ids: int32 `[R, T]`.
-        positions: int32 `[R, P]`, increasing; 0 beyond `counts`.
-        labels: int32 `[R, P]`, the original tokens; 0 beyond `counts`.
+        positions: int32 `[R, P]`, in ascending order; 0 from index `counts` on.
+        labels: int32 `[R, P]`, the original tokens; 0 from index `counts` on.
         counts: int32 `[R]`, number of predictions.
     """
 
@@ -167,10 +172,10 @@ class Masked(NamedTuple):
 
 
 def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = numpy_ops) -> Unmasked:
-    """Returns pairs that fit into `length` as `[CLS] A [SEP] B [SEP]` and padding.
+    """Formats pairs that fit into `length` as `[CLS] A [SEP] B [SEP]`, and pads them.
 
     Args:
-        ids: int32 `[N]`, the tokens that `pairs` refer to.
+        ids: int32 `[N]`, the tokens that `pairs` index into.
     """
     at = xp.arange(length)
     begins = [xp.cast(segment[:, :1], np.int32) for segment in (pairs.first, pairs.second)]
@@ -188,10 +193,10 @@ def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = num
 def mask(
     rows: Unmasked, keys: Any, table: WordTable, options: ExampleOptions, xp: Any = numpy_ops
 ) -> Masked:
-    """Masks rows, by random numbers that depend on their keys alone.
+    """Masks rows. The random numbers depend only on the keys.
 
     Args:
-        keys: uint64 `[R]`.
+        keys: uint64 `[R]`, a random key for each row.
     """
     words = _words(rows, keys, table, options, xp)
     chosen = xp.gather(_select_words(words, _budget(rows.lengths, options, xp), xp), words.numbers)
@@ -205,15 +210,15 @@ def mask(
 
 
 class _Words(NamedTuple):
-    """The words of rows. Bounds are the tokens that begin a word, `[CLS]` and both `[SEP]`.
+    """The words of rows. Bounds are `[CLS]`, both `[SEP]`, and the tokens that begin a word.
 
     Attributes:
         bounds: int32 `[R, W]`, positions of the bounds, in order.
-        numbers: int32 `[R, T]`, number of the last bound at or before a position.
+        numbers: int32 `[R, T]`, index of the last bound at or before a position.
         counts: int32 `[R, 1]`, number of words.
-        visit_order: int32 `[R, W]`, numbers of the words in the order of selection.
-        ends: int32 `[R, W]`, number of the bound that ends the n-gram of a word in that order.
-        longest: number of words of the longest n-gram.
+        visit_order: int32 `[R, W]`, word indices in order of selection.
+        ends: int32 `[R, W]`, index of the bound that ends the n-gram of each word in that order.
+        longest: maximum number of words in an n-gram.
     """
 
     bounds: Any
@@ -258,10 +263,10 @@ def _budget(lengths: Any, options: ExampleOptions, xp: Any) -> Any:
 
 
 def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
-    """Returns the words to predict: bool `[R, W]`.
+    """Returns whether each word is to be predicted: bool `[R, W]`.
 
-    Round k visits the k-th word of every row. An n-gram that is longer than the rest of the budget
-    is shortened; an n-gram with a selected word is skipped.
+    Round k visits the k-th word of every row in `visit_order`. An n-gram that exceeds the remaining
+    budget is shortened. An n-gram that contains a selected word is skipped.
 
     Args:
         budget: int32 `[R, 1]`, number of tokens to select.
@@ -278,7 +283,7 @@ def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
         )
         ends = xp.gather(words.bounds, xp.minimum(word + steps + 1, end))
         size = xp.where(ends - begin <= remaining, ends - begin, 0)
-        # Words of the n-gram that fit; the rest is [CLS], which is never selected.
+        # The words of the n-gram that fit. The others become [CLS], which is never selected.
         numbers = xp.where((word + steps < end) & (size > 0), word + steps, 0)
         is_free = ~xp.any(xp.gather(selected, numbers), 1, keepdims=True) & (turn < words.counts)
         numbers = xp.where(is_free, numbers, 0)
@@ -290,7 +295,7 @@ def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
 
 
 def _replacements(positions: Any, labels: Any, keys: Any, table: WordTable, xp: Any) -> Any:
-    """Returns `[MASK]`, the token itself, or a random one: int32 `[R, P]`."""
+    """Returns `[MASK]`, the token itself, or a random token for each label: int32 `[R, P]`."""
     replace = rng.uniform(keys, REPLACE, positions, xp)
     number = rng.uniform(keys, RANDOM, positions, xp) * len(table.random_ids)
     other = xp.take(table.random_ids, xp.cast(number, np.int32))

@@ -1,8 +1,8 @@
-"""The array operations of masking, in NumPy. `tf_ops` has the same ones in TensorFlow.
+"""Array operations for masking, in NumPy. `tf_ops` implements the same ones in TensorFlow.
 
-The processes that build data have no room for TensorFlow (0.5 GB each), and a `tf.data` pipeline
-that runs on a TPU's host or in a data service can't call NumPy. So masking is written once, over
-one of these two modules.
+Masking is written once and takes one of these two modules, because the worker processes of
+`build-data` should not load TensorFlow (0.5 GB each), and a `tf.data` pipeline on a TPU host or in
+the tf.data service can't call NumPy.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ maximum, minimum, take, where = np.maximum, np.minimum, np.take, np.where
 
 
 def arange(stop: int) -> np.ndarray:
-    """Returns 0, 1, …: int32 `[stop]`."""
+    """Returns the numbers below `stop`: int32 `[stop]`."""
     return np.arange(stop, dtype=np.int32)
 
 
 def argsort(values: np.ndarray) -> np.ndarray:
-    """Returns indices that sort each row of `values` `[R, K]`, stable: int32 `[R, K]`."""
+    """Returns the indices that sort each row of `values` `[R, K]` stably: int32 `[R, K]`."""
     return np.argsort(values, axis=1, kind="stable").astype(np.int32)
 
 
@@ -40,15 +40,15 @@ def gather(values: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def scatter(values: np.ndarray, indices: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Returns `values` `[R, K]` with `new` at `indices`, both `[R, L]`; may overwrite `values`."""
+    """Returns `values` `[R, K]` with `new` at `indices` (both `[R, L]`). May modify `values`."""
     values[np.arange(len(values))[:, None], indices] = new
     return values
 
 
 def positions(chosen: np.ndarray, width: int | None = None) -> np.ndarray:
-    """Returns where `chosen` `[R, K]` is true in each row, then 0: int32 `[R, width]`.
+    """Returns the positions where each row of `chosen` `[R, K]` is true: int32 `[R, width]`.
 
-    The default width is that of the fullest row.
+    Rows are padded with 0. By default, `width` is the largest number of positions in a row.
     """
     row, position = np.nonzero(chosen)
     counts = chosen.sum(axis=1)
@@ -59,12 +59,12 @@ def positions(chosen: np.ndarray, width: int | None = None) -> np.ndarray:
 
 
 def shift_right(values: np.ndarray, bits: int) -> np.ndarray:
-    """Returns `values >> bits`, of uint64."""
+    """Returns `values >> bits` for uint64 values."""
     return values >> np.uint64(bits)
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], variables: Any) -> Any:
-    """Calls `body` while `condition` holds, and returns the variables."""
+    """Updates the variables with `body` while `condition` is true, and returns them."""
     while condition(*variables):
         variables = body(*variables)
     return variables

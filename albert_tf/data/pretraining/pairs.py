@@ -1,13 +1,13 @@
-"""Makes pairs of segments from sentences: draws lengths and labels, cuts segments to fit.
+"""Makes pairs of segments from sentences: draws lengths and labels, and cuts segments to fit.
 
-Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1; lengths and cuts as in the original's
-create_pretraining_data.py. Differs from it on purpose:
+Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1. Lengths and cuts follow the original's
+create_pretraining_data.py, with two deliberate differences:
 
-- For sentence order, a single sentence that is left over is cut in two between words. The original
-  pairs it with another document, under the label of swapped segments (google-research/albert#234).
-- A sentence that is too long for an example becomes several. The original drops most of it.
+- For sentence order, a single leftover sentence is cut in two between words. The original pairs it
+  with another document and labels the pair as swapped (google-research/albert#234).
+- A sentence that is too long for an example is split into several. The original drops most of it.
 
-A document's pairs depend on the document alone, except for `pair_task="nsp"`, which takes second
+A document's pairs depend only on the document, except with `pair_task="nsp"`, which takes second
 segments from other documents.
 """
 
@@ -30,30 +30,30 @@ from albert_tf.data.pretraining.options import (
 
 
 class _Stream(enum.IntEnum):
-    """The streams of random numbers of a key. A number decides …"""
+    """The random number streams of a key, by what they decide."""
 
     SHORT = 0  # whether a document's pairs are short
-    LENGTH = 1  # how long the short ones are
+    LENGTH = 1  # how long the short pairs are
     END = 2  # where the first segment ends
     OTHER = 3  # nsp: whether the second segment is from another document
-    DONOR = 4  # nsp: from which document
-    START = 5  # nsp: where in it the segment starts
+    DONOR = 4  # nsp: which document it is from
+    START = 5  # nsp: where it starts in that document
     FRONT = 6  # whether a token is cut from the front or the end of a segment
     ODD = 7  # which of two equally long segments loses the odd token
 
 
-_SWAP: Final = 0  # a stream of an epoch's keys, beside those of `masking`
+_SWAP: Final = 0  # a stream of the keys drawn per epoch, like those in `masking`
 
 
 class Passages(NamedTuple):
-    """Documents as tokens, in order: D documents of S sentences and N tokens in all.
+    """Tokenized documents, in order: D documents with a total of S sentences and N tokens.
 
     Attributes:
         keys: uint64 `[D]`, random keys of the documents.
-        ids: int32 `[N]`.
-        starts: bool `[N]`, tokens that begin a word.
-        bounds: int64 `[S + 1]`, the token that each sentence begins with, and N.
-        documents: int64 `[D + 1]`, the sentence that each document begins with, and S.
+        ids: int32 `[N]`, the tokens.
+        starts: bool `[N]`, whether a token begins a word.
+        bounds: int64 `[S + 1]`, index of each sentence's first token, then N.
+        documents: int64 `[D + 1]`, index of each document's first sentence, then S.
     """
 
     keys: np.ndarray
@@ -68,8 +68,8 @@ class Pairs(NamedTuple):
 
     Attributes:
         keys: uint64 `[R]`, random keys of the pairs.
-        first, second: int64 `[R, 2]`, the tokens of each segment, from and to (exclusive).
-        labels: int32 `[R]`, `IN_ORDER`, `SWAPPED` or `NO_LABEL`.
+        first, second: int64 `[R, 2]`, the start and end (exclusive) token of each segment.
+        labels: int32 `[R]`, `IN_ORDER`, `SWAPPED`, or `NO_LABEL`.
     """
 
     keys: Any
@@ -79,12 +79,13 @@ class Pairs(NamedTuple):
 
 
 def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]) -> Pairs:
-    """Returns the pairs of passages, cut to fit into `max_seq_length`, in the order of the text.
+    """Makes pairs from passages, cut to fit into `max_seq_length`, in text order.
 
     Args:
-        counts: adds `single_words`, chunks that can't be cut in two and are left out.
+        counts: receives `single_words`, the number of chunks dropped because they can't be cut in
+            two.
     """
-    # A document has at most as many chunks as sentences: a key for each.
+    # A document has at most as many chunks as sentences, so each sentence gets a key.
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)
     numbers = np.arange(passages.documents[-1]) - np.repeat(starts, sizes)
     keys = rng.fold_in(np.repeat(passages.keys, sizes), numbers)
@@ -98,7 +99,7 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
 
 
 def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
-    """Swaps the segments of half of the pairs, and labels all of them."""
+    """Returns the pairs with the segments of half of them swapped, and with labels."""
     swap = rng.uniform(pairs.keys, _SWAP, 0, xp) < 0.5
     return pairs._replace(
         first=xp.where(swap, pairs.second, pairs.first),
@@ -108,7 +109,7 @@ def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
 
 
 def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
-    """Returns the tokens of both segments together for each document: the maximum, or fewer."""
+    """Returns the target number of tokens in both segments together, for each document."""
     room = options.max_seq_length - SPECIAL_COUNT
     short = rng.uniform(keys, _Stream.SHORT, 0)[:, 0] < options.short_seq_prob
     drawn = 2 + (rng.uniform(keys, _Stream.LENGTH, 0)[:, 0] * (room - 1)).astype(int)
@@ -118,10 +119,11 @@ def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
 def _chunks(
     passages: Passages, keys: np.ndarray, options: ExampleOptions
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Collects sentences up to the target length, and divides them where a sentence ends.
+    """Collects sentences up to the target length, and divides them at the end of a sentence.
 
     Yields:
-        The number of a key, begin and end of the first segment, of the second, and the label.
+        The index of a key, start and end of the first segment, start and end of the second segment,
+        and the label.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
     ends = rng.uniform(keys, _Stream.END, 0)[:, 0].tolist()
@@ -137,7 +139,7 @@ def _chunks(
             if donors and (middle == end or donors.wanted[number] < 0.5):
                 wanted = target - (bounds[middle] - bounds[start])
                 second, label = donors.take(document, number, wanted), SWAPPED
-                end = middle  # the unused sentences begin the next chunk
+                end = middle  # the next chunk begins with the unused sentences
             first_end = bounds[middle]
             if middle == end and label == IN_ORDER:
                 first_end = _between_words(passages, bounds[start], bounds[end], ends[number])
@@ -147,7 +149,7 @@ def _chunks(
 
 
 def _between_words(passages: Passages, start: int, end: int, draw: float) -> int:
-    """Picks the start of a word other than the first; `end` if there is only one word."""
+    """Picks the start of any word except the first, or returns `end` if there is only one word."""
     begins = np.flatnonzero(passages.starts[start + 1 : end])
     return start + 1 + int(begins[int(draw * len(begins))]) if len(begins) else end
 
@@ -162,7 +164,7 @@ class _Donors:
         self._starts = rng.uniform(keys, _Stream.START, 0)[:, 0].tolist()
 
     def take(self, document: int, number: int, length: int) -> tuple[int, int]:
-        """Returns sentences of another document, as many as reach the length."""
+        """Returns the bounds of enough sentences from another document to reach the length."""
         donor = int(self._donors[number] * (len(self.documents) - 2))
         donor += donor >= document
         first, last = self.documents[donor : donor + 2]
@@ -172,10 +174,11 @@ class _Donors:
 
 
 def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
-    """Removes single tokens from the longer segment, from its front or its end at random.
+    """Removes tokens one by one from the longer segment, randomly from its front or its end.
 
-    If both are equally long, a draw decides which loses the odd token. A fixed rule would give away
-    their order: they are swapped after this, whereas the original swaps before it cuts.
+    If both segments are equally long, a draw decides which one loses the odd token. A fixed rule
+    would reveal their order, because they are swapped after this; the original swaps before it
+    cuts.
     """
     lengths = np.diff(pairs.first)[:, 0], np.diff(pairs.second)[:, 0]
     excess = np.maximum(lengths[0] + lengths[1] - room, 0)
@@ -188,7 +191,7 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
         np.where(longer > 0, 0, until_equal) + (rest + 1) // 2 - odd,
     )
     segments = [
-        _without(segment, count, pairs.keys, number)
+        _cut_ends(segment, count, pairs.keys, number)
         for number, (segment, count) in enumerate(
             zip((pairs.first, pairs.second), removed, strict=True)
         )
@@ -196,8 +199,8 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
     return pairs._replace(first=segments[0], second=segments[1])
 
 
-def _without(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, number: int) -> np.ndarray:
-    """Removes `count` tokens of segments, each from the front with probability 1/2."""
+def _cut_ends(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, number: int) -> np.ndarray:
+    """Removes `count` tokens from segments, each from the front or the end with probability 1/2."""
     rows = np.flatnonzero(count)
     if not len(rows):
         return segment

@@ -1,4 +1,6 @@
-"""TFRecord files of `tf.train.Example` without TensorFlow, which takes 0.5 GB in every worker.
+"""Reads and writes TFRecord files of `tf.train.Example` without TensorFlow.
+
+TensorFlow would need 0.5 GB in every worker.
 
 Sources: TensorFlow's "TFRecord and tf.train.Example" for the files, its example.proto and
 feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
@@ -16,14 +18,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from albert_tf.errors import UserError
 from albert_tf.files import masked_crc
 
-MANIFEST: Final = "manifest.json"  # describes the files of records beside it
+MANIFEST: Final = "manifest.json"  # describes the record files in the same folder
 WORDS: Final = "words.json"  # the vocabulary's `masking.WordTable`
-RULE: Final = "Records must be"  # the beginning of every message about records
 _HEADER: Final = struct.Struct("<QI")
 _CHECKSUM: Final = struct.Struct("<I")
 Features = Mapping[str, Iterable[int] | Iterable[float]]
-# TensorFlow's classes of these messages come with TensorFlow only, and generated ones of our own
-# would depend on protobuf's version. So protobuf makes them from this description.
+# The classes for these messages come only with TensorFlow, and generating our own would tie us to a
+# protobuf version. So protobuf builds them from this description at run time.
 _MESSAGES: Final = """
 name: "albert_tf/example.proto" package: "albert_tf" syntax: "proto3"
 message_type { name: "BytesList"
@@ -47,7 +48,7 @@ message_type { name: "Example"
 
 
 def encode(features: Features) -> bytes:
-    """Returns a serialized `tf.train.Example`; lists that begin with a float are of floats."""
+    """Returns a serialized `tf.train.Example`. A list whose first item is a float holds floats."""
     example = _example_class()()
     by_name = example.features.feature
     for name, values in features.items():
@@ -68,7 +69,7 @@ def decode(record: bytes) -> dict[str, list[Any]]:
 
 @cache
 def _example_class() -> Any:
-    """Returns the class of `tf.train.Example`, by its field numbers: the bytes are the same."""
+    """Returns a class with the field numbers, and so the same bytes, as `tf.train.Example`."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
@@ -78,9 +79,9 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
     """Reads a manifest.
 
     Args:
-        path: of the file, for the message.
+        path: path of the manifest, for the message.
     Raises:
-        UserError: it isn't one of build-data.
+        UserError: build-data didn't write it, or it is damaged.
     """
     try:
         manifest = json.loads(content)
@@ -95,14 +96,13 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
         is_ours = False
     if not is_ours:
         raise UserError(
-            f"{MANIFEST} must be build-data's. Received: {path}, which is damaged or another one. "
-            "Copy it again."
+            f"{path} is damaged, or was not written by build-data. Copy {MANIFEST} again."
         )
     return dict(manifest)
 
 
 def frame(record: bytes) -> bytes:
-    """Returns a record's bytes in a file: its length, the record, and a checksum after each."""
+    """Returns a record as stored in a file: its length and the record, each with a checksum."""
     length = struct.pack("<Q", len(record))
     return length + _checksum(length) + record + _checksum(record)
 
@@ -111,7 +111,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yields the records of a file.
 
     Raises:
-        UserError: a record is damaged or cut short; the message names the file and the record.
+        UserError: a record is damaged or truncated. The message names the file and the record.
     """
     with open(path, "rb") as file:
         yield from records_in(file, os.fstat(file.fileno()).st_size, os.fspath(path))
@@ -122,7 +122,7 @@ def records_in(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
     number, left = 0, size
     while header := file.read(_HEADER.size):
         left -= len(header)
-        record = _record(file, header, left, f"record {number} of {name}")
+        record = _record(file, header, left, f"Record {number} of {name}")
         left -= len(record) + _CHECKSUM.size
         number += 1
         yield record
@@ -130,20 +130,20 @@ def records_in(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
 
 def _record(file: IO[bytes], header: bytes, left: int, name: str) -> bytes:
     if len(header) < _HEADER.size or _checksum(header[:8]) != header[8:]:
-        raise _damaged(name)
+        raise _damage_error(name)
     (size, _) = _HEADER.unpack(header)
     if size > left:
-        raise _damaged(name)
+        raise _damage_error(name)
     record, checksum = file.read(size), file.read(_CHECKSUM.size)
     if _checksum(record) != checksum:
-        raise _damaged(name)
+        raise _damage_error(name)
     return record
 
 
-def _damaged(name: str) -> UserError:
+def _damage_error(name: str) -> UserError:
     return UserError(
-        f"{RULE} whole. Received: {name}, which is damaged, cut short, or not of a "
-        "TFRecord file. Run the build-data command that wrote it again: it repairs the file."
+        f"{name} is damaged or truncated, or the file isn't in TFRecord format. To repair it, "
+        "rerun the build-data command that wrote it."
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of pretraining records: those of `build-data`, and those of the original code."""
+"""Finds files of pretraining records, written by `build-data` or by the original code."""
 
 import hashlib
 import json
@@ -30,21 +30,21 @@ from albert_tf.files import read_bytes
 Path = str | os.PathLike[str]
 LARGEST_ID: Final = 2**31 - 1
 CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
-_AT_ONCE: Final = 16  # parallel requests for sizes: object stores answer slowly
+_AT_ONCE: Final = 16  # parallel requests for sizes, because object stores respond slowly
 
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Files of records, all of `build-data` or all of the original code.
+    """Files of records, either all from `build-data` or all from the original code.
 
     Attributes:
         paths: paths or URLs.
-        counts: number of records of each file.
+        counts: number of records in each file.
         max_seq_length, predictions: T and P of an example.
-        dynamic: options by which examples are masked while they are read; None if they are masked
-            in the files, as the original's are.
-        table: the vocabulary's words, for masking; None as well.
-        vocab_size: ids are below it.
+        dynamic: options for masking examples as they are read; None for the original's files, whose
+            examples are already masked.
+        table: the vocabulary's words, for masking; None for the original's files.
+        vocab_size: upper bound (exclusive) for ids.
     """
 
     paths: tuple[str, ...]
@@ -59,51 +59,52 @@ class RecordFiles:
         """Returns the number of full batches in an epoch.
 
         Raises:
-            UserError: there is none.
+            UserError: there are fewer records than `batch_size`.
         """
         steps = sum(self.counts) // batch_size
         if not steps:
             raise UserError(
-                f"An epoch must have a batch. Received: {sum(self.counts)} records, "
-                f"batch_size={batch_size}. Give a smaller batch_size, or more text to build-data."
+                f"{sum(self.counts)} records are too few for a batch of {batch_size}. Set a lower "
+                "batch_size, or build more examples."
             )
         return steps
 
 
 def find_records(source: Path | Sequence[Path]) -> RecordFiles:
-    """Finds the files of directories of `build-data`; or paths and globs of the original code's.
+    """Finds the record files of one or more sources.
 
-    Reads the latter once, to count their records. A path may be a URL: TensorFlow reads `gs://`,
-    other files are downloaded to `CACHE` first.
-
+    Args:
+        source: one or more `build-data` directories, or paths and globs of the original code's
+            files, which are read once to count their records. A path may be a URL: TensorFlow reads
+            `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
-        UserError: a directory isn't finished, or was built with other settings than the first; a
-            file is missing, truncated, damaged, or contains something else.
+        UserError: a directory isn't finished, or was built with settings different from the
+            first's; or a file is missing, truncated, damaged, or contains something else.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
-    paths = [path for path_or_url in sources for path in _reachable(os.fspath(path_or_url))]
+    paths = [path for path_or_url in sources for path in _download(os.fspath(path_or_url))]
     if len(paths) == 1 and tf.io.gfile.isdir(paths[0]):
-        return _of_directory(paths[0])
-    built = [path for path in paths if tf.io.gfile.exists(f"{path}/{MANIFEST}")]
-    if built and len(built) < len(paths):
-        (other, *_) = (path for path in paths if path not in built)
+        return _from_directory(paths[0])
+    folders = [path for path in paths if tf.io.gfile.exists(f"{path}/{MANIFEST}")]
+    if folders and len(folders) < len(paths):
+        (other, *_) = (path for path in paths if path not in folders)
         raise UserError(
-            "Records must be directories of build-data, or files of the original code. Received: "
-            f"both, {built[0]} and {other}."
+            "build-data directories and other record files can't be mixed. Received: "
+            f"{folders[0]} and {other}."
         )
-    if built:
-        return _of_directories(built)
-    return _of_files([file.path for file in find_inputs(paths)])
+    if folders:
+        return _from_directories(folders)
+    return _from_files([file.path for file in find_inputs(paths)])
 
 
-def _reachable(source: str) -> list[str]:
-    """Returns the source itself, or its copies if TensorFlow doesn't know the URL's protocol."""
+def _download(source: str) -> list[str]:
+    """Returns the source, or its local copies if TensorFlow doesn't support the protocol."""
     if not is_remote(source) or source.split("://")[0] in tf.io.gfile.get_registered_schemes():
         return [source]
     files, inner = file_system(source)
     is_folder = files.isdir(inner)
     if is_folder and not files.exists(f"{inner}/{MANIFEST}"):
-        raise _unfinished(source)
+        raise _unfinished_error(source)
     folder = CACHE / hashlib.sha256(source.encode()).hexdigest()[:16]
     settings = {"cache_storage": str(folder), "same_names": True, "check_files": True}
     urls = [f"filecache::{file.path}" for file in find_inputs([source])]
@@ -111,10 +112,10 @@ def _reachable(source: str) -> list[str]:
     return [str(folder)] if is_folder else copies
 
 
-def _of_directory(folder: str) -> RecordFiles:
+def _from_directory(folder: str) -> RecordFiles:
     path = f"{folder}/{MANIFEST}"
     if not tf.io.gfile.exists(path):
-        raise _unfinished(folder)
+        raise _unfinished_error(folder)
     manifest = read_manifest(_content(path), path)
     shards = manifest["shards"]
     paths = tuple(f"{folder}/{shard['file']}" for shard in shards)
@@ -133,15 +134,15 @@ def _of_directory(folder: str) -> RecordFiles:
     )
 
 
-def _of_directories(folders: list[str]) -> RecordFiles:
-    """Returns the files of several directories, whose examples must be alike."""
-    first, *others = map(_of_directory, folders)
+def _from_directories(folders: list[str]) -> RecordFiles:
+    """Returns the files of several directories, which must be built with the same settings."""
+    first, *others = map(_from_directory, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         tables = [files.table.as_json() for files in (first, other) if files.table]
         if other.dynamic != first.dynamic or tables[0] != tables[1]:
             raise UserError(
-                "Directories of records must have the same vocabulary and the same settings of "
-                f"build-data. Received: {folders[0]} and {folder}, which differ."
+                "Record directories that are read together must be built with the same vocabulary "
+                f"and the same options. Received: {folders[0]} and {folder}, which differ."
             )
     return replace(
         first,
@@ -154,7 +155,7 @@ def stored_records(path: str) -> Iterator[bytes]:
     """Yields the records of a file, which may be a URL.
 
     Raises:
-        UserError: names the first record that is damaged or cut short.
+        UserError: a record is damaged or truncated. The message names the first such record.
     """
     with tf.io.gfile.GFile(path, "rb") as file:
         yield from records_in(file, file.size(), path)
@@ -167,11 +168,10 @@ def _content(path: str) -> bytes:
         return bytes(file.read())
 
 
-def _unfinished(folder: str) -> UserError:
+def _unfinished_error(folder: str) -> UserError:
     return UserError(
-        f"A directory of records must be finished. Received: {folder}, without {MANIFEST}. "
-        "Resume it with its build-data command; or, for files of the original code, give a glob: "
-        f"{folder}/*.tfrecord."
+        f"{folder} contains no {MANIFEST}. If build-data was interrupted, rerun its command; for "
+        f"files from the original code, pass a glob: {folder}/*.tfrecord."
     )
 
 
@@ -182,14 +182,13 @@ def _check_size(path: str, size: int) -> None:
         length = None
     if length != size:
         raise UserError(
-            f"A file of records must be as build-data wrote it: {size} bytes. Received: {path}, "
-            f"{'which is missing' if length is None else f'{length} bytes'}. Copy it again, or "
-            "give the build-data command again: it makes missing and damaged files."
+            f"{path} {'is missing' if length is None else f'has {length} bytes'}, but build-data "
+            f"wrote {size} bytes. Copy it again, or rerun the build-data command to restore it."
         )
 
 
 def _word_table(folder: str) -> WordTable:
-    """Reads the table beside the records."""
+    """Reads the word table in the same folder as the records."""
     path = f"{folder}/{WORDS}"
     try:
         return WordTable.from_json(json.loads(_content(path)))
@@ -202,23 +201,22 @@ def _word_table(folder: str) -> WordTable:
         RecursionError,
     ) as error:
         raise UserError(
-            f"{WORDS} must be build-data's. Received: {path}, which is missing, damaged or another "
-            "one. Copy it again."
+            f"{path} is missing or damaged, or was not written by build-data. Copy {WORDS} again."
         ) from error
 
 
-def _of_files(paths: list[str]) -> RecordFiles:
-    """Returns files without a manifest, whose records are the original code's."""
+def _from_files(paths: list[str]) -> RecordFiles:
+    """Returns files without a manifest, which were written by the original code."""
     counts = tuple(sum(1 for _ in stored_records(path)) for path in paths)
     if not any(counts):
-        raise UserError(f"There must be records. Received: none in {listed(paths)}.")
+        raise UserError(f"No records in {listed(paths)}.")
     first = next(path for path, count in zip(paths, counts, strict=True) if count)
     try:
         example = decode(next(stored_records(first)))
     except DecodeError as error:
         raise UserError(
-            f"Records must be of tf.train.Example. Received: record 0 of {first}, which is none. "
-            "Give files of albert-tf build-data or create_pretraining_data.py."
+            f"Record 0 of {first} is not a tf.train.Example. Pass files written by "
+            "create_pretraining_data.py, or the output folder of albert-tf build-data."
         ) from error
     length, predictions = (
         len(example.get(name, ())) for name in ("input_ids", "masked_lm_positions")
@@ -226,7 +224,7 @@ def _of_files(paths: list[str]) -> RecordFiles:
     if not length or not predictions:
         raise UserError(
             "Records without a manifest must have input_ids and masked_lm_positions. Received: "
-            f"{first} with {listed(sorted(example)) or 'no features'}. Give the directory that "
-            "build-data wrote."
+            f"{first} with {listed(sorted(example)) or 'no features'}. If build-data wrote them, "
+            "pass its output folder instead."
         )
     return RecordFiles(tuple(paths), counts, length, predictions)

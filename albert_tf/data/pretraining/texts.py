@@ -1,4 +1,4 @@
-"""Texts for masked-language modeling with `fit`: masked anew in each epoch."""
+"""Texts for masked language modeling with `fit`, masked again in each epoch."""
 
 import copy
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
-SHORTEST: Final = 8  # tokens, the least that the options of masking allow
+SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 
 
 class MaskedTexts(Rows):
-    """Rows of single texts, whose words are masked as in pretraining.
+    """Rows of single texts whose words are masked as in pretraining.
 
-    Labels are the tokens at `masked_lm_positions`, `[B, P]`. Which tokens are masked is a pure
-    function of the seed, the epoch, and the row.
+    The labels `[B, P]` are the original tokens at `masked_lm_positions`. Which tokens are masked is
+    a pure function of the seed, the epoch, and the row.
 
     Args:
-        tokenizer: the model's.
-        texts: one per row; a text longer than `max_length` is truncated.
+        tokenizer: the model's tokenizer.
+        texts: one text per row. A text longer than `max_length` is truncated.
         max_length: maximum number of tokens in a row.
     """
 

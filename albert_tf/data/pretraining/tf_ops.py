@@ -1,4 +1,4 @@
-"""The array operations of `numpy_ops` in TensorFlow, for graphs: the same results."""
+"""The array operations of `numpy_ops` in TensorFlow, for graphs. The results are the same."""
 
 import tensorflow as tf
 

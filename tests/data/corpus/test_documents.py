@@ -176,7 +176,7 @@ def test_a_byte_order_mark_is_dropped(read, name):
 @pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a.JSONL", "a.Json.gz", "a.jsonl.GZ"])
 def test_names_of_json_lines(read, name):
     assert read(b'{"text": "One."}\n', name) == [(name, 0, b"One.")]
-    with pytest.raises(UserError, match=f"in a file of JSON an object.*Received: .*{name}, line 1"):
+    with pytest.raises(UserError, match=f"{name}, line 1: .* not an object"):
         read(b'[{"text": "One."}]\n', name)
 
 
@@ -209,7 +209,7 @@ def test_long_documents_are_cut(read, name, content):
 def test_text_that_is_not_utf_8(read, name, split_bytes):
     content = b"Fine.\nFine too.\n\nBut the caf\xe9.\n\xc3\xa9\n\nAnd \xff\nthis.\n"
     with pytest.raises(
-        UserError, match=rf"{name}, line 4: the byte 0xe9 is not UTF-8. Convert .*--bad-lines skip"
+        UserError, match=rf"{name}, line 4: the byte 0xe9 is not valid UTF-8. .*--bad-lines skip"
     ):
         read(content, name, split_bytes=split_bytes)
     counts = Counter()
@@ -224,11 +224,11 @@ def test_text_that_is_not_utf_8(read, name, split_bytes):
     [
         (b"{", "Expecting property name"),
         (b"Plain text.", "Expecting value"),
-        (b'["text"]', "no field 'text', but list"),
-        (b'{"title": "A", "body": "B"}', "no field 'text', but 'title', 'body'"),
-        (b'{"text": 5}', "'text' is no string, but int"),
-        (b'{"text": "\xe9"}', "the byte 0xe9 is not UTF-8"),
-        (b'{"text": "\\ud83d"}', "half a surrogate pair"),
+        (b'["text"]', "the field 'text', but list"),
+        (b'{"title": "A", "body": "B"}', r"no field 'text' \(its fields: 'title', 'body'"),
+        (b'{"text": 5}', "'text' is not a string but int"),
+        (b'{"text": "\xe9"}', "the byte 0xe9 is not valid UTF-8"),
+        (b'{"text": "\\ud83d"}', "half of a surrogate pair"),
         (b'{"text": "' + b"a" * 160 + b'"}', "longer than 160 bytes"),
     ],
 )
@@ -281,7 +281,7 @@ def test_empty_documents_are_counted(read, name, content, offset, others):
     ],
 )
 def test_json_lines_in_plain_text_are_refused(read, name, content, renamed):
-    with pytest.raises(UserError, match=rf"Received: .*{name}, .*: {renamed}\.$"):
+    with pytest.raises(UserError, match=rf"Received: .*{name}, .* to {renamed}\.$"):
         read(content, name, bad_lines="skip")
 
 
@@ -297,7 +297,7 @@ def test_braces_in_plain_text(read, content):
     [
         *(("One.".encode(f"utf-16{end}"), "UTF-16.*iconv") for end in ("", "-le", "-be")),
         ("One.".encode("utf-32"), "UTF-16.*iconv"),
-        (b"abcd\0\0\0", "with a zero byte at 4. .*is a binary file, leave"),
+        (b"abcd\0\0\0", "with a zero byte at offset 4. .*binary"),
     ],
 )
 def test_files_that_are_no_utf_8_at_all(read, content, message):
@@ -312,7 +312,7 @@ def test_files_that_are_no_whole_gzip(tmp_path):
     for content in (*cut, b"Not gzip.", b"\x1f\x8b\x08\x00" + b"\xff" * 40):
         path.write_bytes(content)
         split = Split(InputFile(str(path), "a.txt.gz", len(content)), 0, None)
-        with pytest.raises(UserError, match="must be whole gzip. Received: .*a.txt.gz: "):
+        with pytest.raises(UserError, match="a.txt.gz is not a valid .gz file: "):
             list(documents(split, CorpusOptions(), Counter()))
 
 
@@ -479,9 +479,9 @@ def test_custom_splitters():
         ("nltk", "'nltk'"),
         ("no_such_module:split", "'no_such_module:split': No module named 'no_such_module'"),
         ("re:cut", "'re:cut': module 're' has no attribute 'cut'"),
-        ("sys:path", "'sys:path': it is of type list"),
+        ("sys:path", "'sys:path': it is a list"),
     ],
 )
 def test_no_such_splitter(name, message):
-    with pytest.raises(UserError, match=f"A sentence splitter .*Received: {re.escape(message)}"):
+    with pytest.raises(UserError, match=f"sentence_splitter .*Received: {re.escape(message)}"):
         sentence_splitter(name, "en")

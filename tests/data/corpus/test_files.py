@@ -79,7 +79,7 @@ def test_a_link_beside_its_file_is_left_out(folder):
 def test_other_compressions_are_refused_by_name(folder, name):
     (folder / name).write_bytes(b"x")
     for read in (text_lines, lambda path: CorpusInput(input=[path]).files()):
-        with pytest.raises(UserError, match=f"or in files of gzip.*Received: {folder}/{name}"):
+        with pytest.raises(UserError, match=f"gzip.*Received: {folder}/{name}"):
             read(f"{folder}/{name}")
 
 
@@ -94,7 +94,7 @@ def test_names_with_a_common_prefix(tmp_path):
 def test_a_pattern_without_a_file(folder, monkeypatch, pattern):
     (folder / "empty").mkdir()
     monkeypatch.chdir(folder)
-    with pytest.raises(UserError, match=re.escape(f"Received: {pattern!r}, which")):
+    with pytest.raises(UserError, match=re.escape(f"matches {pattern!r}")):
         find_inputs(["b.txt", pattern])
 
 
@@ -128,10 +128,10 @@ def test_urls(folder, protocol):
             assert stream.read() == content
             assert stream.seek(0) == 0
             assert stream.read(1) == content[:1]
-    with pytest.raises(UserError, match=f"'{protocol}://.*/none', which matches no file"):
+    with pytest.raises(UserError, match=f"matches '{protocol}://.*/none'"):
         find_inputs([f"{url}/none"])
 
 
 def test_an_unknown_protocol():
-    with pytest.raises(UserError, match="fsspec knows. Received: none://a: Protocol not known"):
+    with pytest.raises(UserError, match="none://a: Protocol not known"):
         find_inputs(["none://a"])

@@ -76,7 +76,7 @@ def test_a_killed_run_resumes_and_the_manifest_comes_last(store, s3, make, vocab
 
 
 def test_a_bucket_that_does_not_exist_is_an_error(store, make):
-    with pytest.raises(UserError, match=r"output must be writable.* Received: s3://nowhere/out: "):
+    with pytest.raises(UserError, match="s3://nowhere/out failed: "):
         run_local(make("s3://nowhere/out"))
-    with pytest.raises(UserError, match=r"matches no file|must be readable"):
+    with pytest.raises(UserError, match="s3://nowhere/corpus"):
         make("s3://albert/out", inputs=["s3://nowhere/corpus"])

@@ -265,7 +265,7 @@ def test_a_data_service_gives_the_same_batches(dynamic):
     ("given", "message"),
     [
         ({"batch_size": 0}, "batch_size must be .* Received: 0"),
-        ({"batch_size": 5, "part": (0, 2)}, r"count. Received: part=\(0, 2\), batch_size=5"),
+        ({"batch_size": 5, "part": (0, 2)}, r"Received: part=\(0, 2\), batch_size=5"),
         ({"batch_size": 6, "part": (2, 2)}, r"Received: part=\(2, 2\), batch_size=6"),
         ({"batch_size": 4, "start": -1}, "start must be .* Received: -1"),
     ],

@@ -45,7 +45,7 @@ def test_other_protocols_are_downloaded(s3, static, dynamic, tmp_path, monkeypat
     times = [Path(copy).stat().st_mtime_ns for copy in remote.paths]
     assert [Path(path).stat().st_mtime_ns for path in find_records(url).paths] == times
     store.rm_file(f"{url}/manifest.json")
-    with pytest.raises(UserError, match=f"must be finished. Received: {url}, without manifest"):
+    with pytest.raises(UserError, match=f"^{url} contains no manifest.json"):
         find_records(url)
     store.put(str(static.path), f"{s3}/masked", recursive=True)
     assert find_records(f"{s3}/masked/*.tfrecord").counts == COUNTS
@@ -59,7 +59,7 @@ def test_several_directories(tmp_path, dynamic, static):
     assert both.paths[: len(COUNTS)] == one.paths
     assert both.paths[len(COUNTS) :] == find_records(other).paths
     assert (both.dynamic, both.vocab_size) == (one.dynamic, one.vocab_size)
-    with pytest.raises(UserError, match=f"Received: both, {other} and {static.path}"):
+    with pytest.raises(UserError, match=f"Received: {other} and {static.path}"):
         find_records([other, static.source])
     content = json.loads((other / "manifest.json").read_text())
     content["settings"]["examples"]["max_predictions_per_seq"] += 1
@@ -71,7 +71,7 @@ def test_several_directories(tmp_path, dynamic, static):
 def test_epochs_have_full_batches(static):
     files = find_records(static.source)
     assert [files.steps_per_epoch(size) for size in (4, 8, 59)] == [14, 7, 1]
-    with pytest.raises(UserError, match="Received: 59 records, batch_size=60"):
+    with pytest.raises(UserError, match="59 records .* batch of 60"):
         files.steps_per_epoch(60)
 
 
@@ -95,7 +95,7 @@ SHARD = '{"settings": {"examples": {}}, "shards": [%s]}'
 )
 def test_a_strange_manifest_is_refused(tmp_path, content):
     (tmp_path / "manifest.json").write_text(content, errors="surrogateescape")
-    with pytest.raises(UserError, match="must be build-data's. Received: .*manifest.json"):
+    with pytest.raises(UserError, match="manifest.json is damaged"):
         find_records(tmp_path)
 
 
@@ -103,12 +103,12 @@ def test_a_truncated_or_missing_file_is_named(tmp_path, dynamic):
     shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
     cut = tmp_path / "examples-00003-of-00005.tfrecord"
     cut.write_bytes(cut.read_bytes()[:-7])
-    with pytest.raises(UserError, match=rf"Received: .*{cut.name}, \d+ bytes"):
+    with pytest.raises(UserError, match=rf"{cut.name} has \d+ bytes"):
         find_records(tmp_path)
-    with pytest.raises(UserError, match=f"must be whole. Received: record 30 of .*{cut.name}"):
+    with pytest.raises(UserError, match=f"^Record 30 of .*{cut.name}"):
         find_records(f"{tmp_path}/*.tfrecord")
     cut.unlink()
-    with pytest.raises(UserError, match=f"Received: .*{cut.name}, which is missing"):
+    with pytest.raises(UserError, match=f"{cut.name} is missing"):
         find_records(tmp_path)
 
 
@@ -117,11 +117,11 @@ def test_files_of_something_else_are_refused(tmp_path, dynamic):
     empty.touch()
     other.write_bytes(records.frame(b"\xffno example"))
     for source, message in (
-        (tmp_path, f"must be finished. Received: {tmp_path}, without manifest.json"),
-        (empty, "must be records. Received: none in .*empty.tfrecord"),
-        (other, "must be of tf.train.Example. Received: record 0 of .*other.tfrecord"),
+        (tmp_path, f"^{tmp_path} contains no manifest.json"),
+        (empty, "^No records in .*empty.tfrecord"),
+        (other, "^Record 0 of .*other.tfrecord is not a tf.train.Example"),
         (dynamic.path / "*.tfrecord", "Received: .* with next_sentence_labels, segment_a, segm"),
-        (tmp_path / "none*.tfrecord", "matches no file"),
+        (tmp_path / "none*.tfrecord", "none.*.tfrecord"),
     ):
         with pytest.raises(UserError, match=message):
             find_records(source)
@@ -135,10 +135,10 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
     shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
     changed = {**word_table(dynamic.tokenizer).as_json(), **change} if change else []
     (tmp_path / "words.json").write_text(json.dumps(changed))
-    with pytest.raises(UserError, match="words.json must be build-data's. Received: .*words.json"):
+    with pytest.raises(UserError, match="words.json is missing or damaged"):
         find_records(tmp_path)
     (tmp_path / "words.json").unlink()
-    with pytest.raises(UserError, match="words.json, which is missing, damaged or another one"):
+    with pytest.raises(UserError, match="words.json is missing or damaged"):
         find_records(tmp_path)
 
 
@@ -158,9 +158,9 @@ STATIC = [
     ("next_sentence_labels", [0, 1], "Key: next_sentence_labels"),
 ]
 DYNAMIC = [
-    ("segment_b", None, "segment_b must have pieces"),
-    ("segment_b", [], "segment_b must have pieces"),
-    ("segment_a", [7] * 38, "a row must have at most 40 pieces"),
+    ("segment_b", None, "segment_b must contain tokens"),
+    ("segment_b", [], "segment_b must contain tokens"),
+    ("segment_a", [7] * 38, "at most 40 tokens. Received: "),
     ("segment_a", [10**6], "segment_a and segment_b must be .* Received: 1000000"),
     ("segment_b", [-3], "segment_a and segment_b must be .* Received: -3"),
 ]
@@ -191,7 +191,7 @@ def test_records_are_checked_as_they_are_read(tmp_path, request, mode, name, val
     changed = dataclasses.replace(directory, path=tmp_path, record=record).write()
     files = find_records(changed.source)
     with (
-        pytest.raises(UserError, match=rf"^Records must be .*{message}.*, in record 3 of .*4-of"),
+        pytest.raises(UserError, match=rf"^Invalid .*{message}.* .record 3 of .*4-of"),
         whole_records(files),
     ):
         list(evaluation_batches(files, 8))
@@ -214,7 +214,7 @@ def test_records_damaged_since(tmp_path, dynamic):
     content[-9] ^= 1
     path.write_bytes(content)
     with (
-        pytest.raises(UserError, match="^Records must be whole. Received: record 5 of .*4-of"),
+        pytest.raises(UserError, match="^Record 5 of .*4-of.* is damaged"),
         whole_records(files),
     ):
         list(evaluation_batches(files, 8))

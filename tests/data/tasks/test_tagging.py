@@ -119,17 +119,17 @@ def test_a_file_without_tags(tmp_path):
 
 
 BAD = {
-    "one column": ("a.conll", b"Anna\nran\n", "a word and its tag, in two columns.*line 1"),
+    "one column": ("a.conll", b"Anna\nran\n", "column 1 for both.*line 1, .* 1 columns"),
     "a missing tag": ("a.conll", b"Anna O\nran\n", "as many fields as the first.*line 2, 1 f"),
     "no sentence": ("a.conll", b"\n-DOCSTART- O\n# a\n", "at least one row. Received"),
-    "another encoding": ("a.conll", b"Anna O\n\nJos\xe9 B-PER\n", "UTF-8.*line 3, with the byte"),
+    "another encoding": ("a.conll", b"Anna O\n\nJos\xe9 B-PER\n", "UTF-8: line 3 contains"),
     "one tag": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O"]}', "line 1, 2 words and 1 tags"),
     "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one. Received: .*line 1"),
     "a text": ("a.jsonl", b'{"words": "a b", "tags": ["O"]}', "'words' must be a list.*line 1"),
     "no column": ("a.jsonl", b'{"text": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
     "no tags": ("a.jsonl", b'{"words": ["a"]}', "'tags' or 'ner_tags'. Received: .*line 1"),
     "a number": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O", 1]}', "all names or all numb"),
-    "another format": ("a.csv", b"a,O\n", "must end in .jsonl, .* also .gz. Received: .*a.csv"),
+    "another format": ("a.csv", b"a,O\n", "must end in .jsonl.* Received: .*a.csv"),
 }
 
 
@@ -145,7 +145,7 @@ def test_bad_files(tmp_path, name, content, message):
 def test_missing_columns(tmp_path, column, tags):
     path = tmp_path / "a.conll"
     path.write_text("word tag\nAnna O\n")
-    with pytest.raises(UserError, match=f"a number from 1 to 2. Received: '{column}', for .*conll"):
+    with pytest.raises(UserError, match=f"a.conll .*number from 1 to 2. Received: '{column}'"):
         read(path, text_column=column, label_column=tags)
 
 
