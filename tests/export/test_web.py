@@ -112,11 +112,11 @@ def test_a_file_that_is_not_the_exported_one_is_named(tmp_path):
     """.replace("ANSWERS", json.dumps(answers))
     assert run_script(tmp_path, "files", code) == [
         "14 null",
-        "the server answers v with status 404.",
-        "v must have 14 bytes. Received: 6.",
+        "the server responded to v with status 404.",
+        "v has 6 bytes instead of 14.",
         "v is damaged: its checksum differs.",
         "v can't be fetched (offline).",
-        "model/settings.json must be JSON. Received: <html>",
+        "model/settings.json isn't valid JSON: <html>",
     ]
 
 
