@@ -57,8 +57,8 @@ export class Tokenizer {
       // A lone space is counted with the letter after it, which isn't part of the last piece.
       const finish = after[last] - (pieces[last] === SPACE ? 1 : 0);
       let start = Math.max(0, counts.findIndex((count) => count > begin) - 1);
-      // A character that normalizes to several (a ligature) belongs to every piece that contains one
-      // of them. One that normalizes to none (an accent) belongs to the character before it.
+      // A character that normalizes to several (a ligature) belongs to every piece that contains
+      // one of them. One that normalizes to none (an accent) belongs to the character before it.
       let end = Math.max(
         counts.findIndex((count) => count >= finish),
         counts.findLastIndex((count) => count <= finish),
