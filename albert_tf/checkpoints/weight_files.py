@@ -270,8 +270,8 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
 
     if foreign := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
         raise UserError(
-            f"{path} refers to data outside the file: {foreign}. Nothing was read; get the weights "
-            "as safetensors from someone you trust."
+            f"{path} may refer to data in other files: {foreign}. Nothing was read. Get the "
+            "weights as safetensors from someone you trust."
         )
     require_stored(path, sum(sizes))
     if short:

@@ -123,7 +123,7 @@ def test_damaged_files(prefix, ending, damage):
         (NAME, {"offset": -1}, "24 bytes at -1"),
         (NAME, {"size": -24}, "-24 bytes at"),
         (NAME, {"offset": 4}, "CRC of layer_7/kernel"),
-        (NAME, {"offset": 0, "size": 960}, "Received 960 bytes that claim to be 1,896"),
+        (NAME, {"offset": 0, "size": 960}, ": 960 bytes claim to be 1,896"),
         (b"", {"endianness": 1}, "it is big-endian"),
     ],
 )
