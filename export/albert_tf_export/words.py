@@ -337,7 +337,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     characters = Characters(read)
     tokens = tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
     begin = tf.constant([token.startswith(SPACE) for token in tokens])
-    source = _matching_tokens(tf.gather(begin, ids), tf.gather(begin, others))
+    source = _same_places(tf.gather(begin, ids), tf.gather(begin, others))
     first, last = (characters.at_bytes(at(each, source)) for each in (starts, ends))
     begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
     letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
@@ -350,7 +350,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     return Pieces(characters, ids, first, last, begin_words)
 
 
-def _matching_tokens(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
+def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
     """Returns the index of the other token at the same position in the same word for each token."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
