@@ -108,7 +108,7 @@ def tags(
     inside = number < length - special_count(False)
     is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
     begins = pieces.begin_words | (number == 0) | (pieces.ids == tokenizer.unk_token_id)
-    begins &= ~is_same_character  # Tokens of one character, such as "½", are one word.
+    begins &= ~is_same_character  # Tokens that share a character ("½") are one word.
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
     lasts = tf.ragged.boolean_mask(number, inside & ~is_next_same)
