@@ -1,6 +1,6 @@
-"""Reading and writing weights: one table of names, one directory format.
+"""Reads and writes weights: one table of tensor names, one directory format.
 
-Here are the options of `convert`, and the poolings that options choose from.
+This file declares the options of `convert` and the names of the poolings.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from albert_tf.options import Checked, option
 from albert_tf.outputs import GOOGLE_CHECKPOINT, MODEL
 
 Pooling = Literal["mean", "cls", "max"]
-OUTPUTS: Final = {"hf": MODEL, "tf1": GOOGLE_CHECKPOINT}  # by the format of `convert`
+OUTPUTS: Final = {"hf": MODEL, "tf1": GOOGLE_CHECKPOINT}  # keyed by the format of `convert`
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class ConversionOptions(Checked):
     """The options of `convert`."""
 
     input: str = option(
-        help="checkpoint as from_pretrained takes it, or name on the hub",
+        help="checkpoint in any format that from_pretrained reads, or a name on the hub",
         metavar="IN",
         positional=True,
         is_path=True,
@@ -27,6 +27,6 @@ class ConversionOptions(Checked):
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
     dtype: Literal["float32", "float16"] | None = option(
-        None, help="dtype of the weights; default: float32", only={"format": ("hf",)}
+        None, help="dtype of the stored weights; default: float32", only={"format": ("hf",)}
     )
-    force: bool = option(False, help="replace an earlier output of the same format")
+    force: bool = option(False, help="replace an existing output of the same format")

@@ -1,7 +1,7 @@
-"""BERT encoders as ALBERTs: E = H, an identity projection, and a group for each layer.
+"""Turns BERT encoders into ALBERTs with E = H, an identity projection, and one group per layer.
 
-BERT adds word, type and position vectors of width H and normalizes the sum; ALBERT does the same
-at width E and then projects to H. With E = H and an identity projection both compute the same.
+BERT adds word, type, and position embeddings of size H and normalizes the sum. ALBERT does the same
+at size E, and then projects to H. With E = H and an identity projection the outputs are the same.
 """
 
 import re
@@ -14,7 +14,7 @@ MODEL_TYPE: Final = "bert"
 NEXT_SENTENCE: Final = "seq_relationship"
 _LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
-# BERT's name of a part of a layer, and ALBERT's.
+# Modules of a layer: BERT's name, and ALBERT's.
 _PARTS: Final[Mapping[str, str]] = {
     "attention.self.query": "attention.query",
     "attention.self.key": "attention.key",
@@ -25,7 +25,7 @@ _PARTS: Final[Mapping[str, str]] = {
     "output.dense": "ffn_output",
     "output.LayerNorm": "full_layer_layer_norm",
 }
-# The beginnings of other names of BERT's, and of ALBERT's.
+# Prefixes of all other modules: BERT's, and ALBERT's.
 _PREFIXES: Final[Mapping[str, str]] = {
     "pooler.dense.": "pooler.",
     "predictions.transform.": "predictions.",
@@ -34,17 +34,17 @@ _PREFIXES: Final[Mapping[str, str]] = {
 
 
 def is_layer(name: str) -> bool:
-    """Returns whether a tensor belongs to a layer of BERT's."""
+    """Returns whether a tensor belongs to a layer of a BERT model."""
     return _LAYER.fullmatch(name.removeprefix(f"{MODEL_TYPE}.")) is not None
 
 
 def albert_tensors(
     tensors: Iterable[tuple[str, np.ndarray]],
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Renames BERT's tensors as ALBERT's, and adds the identity projection.
+    """Renames BERT's tensors to ALBERT's names, and adds the identity projection.
 
     Args:
-        tensors: yields the names in PyTorch and the tensors.
+        tensors: pairs of a PyTorch name and its tensor.
     """
     for name, tensor in tensors:
         name = name.removeprefix(f"{MODEL_TYPE}.").removeprefix("cls.")

@@ -1,4 +1,4 @@
-"""Converts a checkpoint from any format to another, and verifies the result."""
+"""Converts a checkpoint to another format, and verifies the result."""
 
 import shutil
 from collections.abc import Mapping
@@ -40,16 +40,16 @@ _JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKE
 
 @accepts_keywords(ConversionOptions)
 def convert(options: ConversionOptions) -> dict[str, Any]:
-    """Converts a checkpoint into another format, with its tokenizer's files.
+    """Converts a checkpoint to another format, and copies its tokenizer's files.
 
-    Writes atomically, after reading the result again and comparing it with the input.
+    The written checkpoint is read back and compared with the input before the output appears.
 
     Returns:
-        the report: `input`, `output`; the numbers of `tensors` and `parameters`; `files`, the names
-        of the copied files; `left_out`, settings that the format can't store.
+        A dict with `input`, `output`, the number of `tensors` and of `parameters`, `files` (names
+        of the copied files), and `left_out` (settings that the format can't store).
     Raises:
-        UserError: the input can't be read, doesn't fit its configuration, or the format can't
-            express it; or the output exists.
+        UserError: if the input can't be read or doesn't fit its configuration, if the format can't
+            express the model, or if the output exists.
 
     Example:
         >>> import albert_tf
@@ -111,15 +111,15 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
 
 
 def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
-    """Returns the tokenizer's files beside a checkpoint, by Hugging Face's names.
+    """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names.
 
     Raises:
-        UserError: there are several vocabularies, and none has a known name.
+        UserError: if there are several vocabularies, and none has a known name.
     """
     wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
     }
-    if location.format != "keras-hub":  # whose tokenizer.json is something else
+    if location.format != "keras-hub":  # KerasHub's tokenizer.json has different content.
         wanted[WORDPIECE[0]] = (WORDPIECE, WORDPIECE_ENDINGS)
         wanted |= {name: ((name,), ()) for name in _JSON}
     files = {name: finder.find_vocabulary(location.folder, *wanted[name]) for name in wanted}
@@ -134,7 +134,7 @@ def _cast(tensors: Mapping[str, np.ndarray], dtype: str) -> dict[str, np.ndarray
         cast = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
     if lost := [name for name, tensor in cast.items() if not np.isfinite(tensor).all()]:
         raise UserError(
-            f"Weights must lie within the range of {dtype}. Received: {', '.join(lost)}. Leave "
-            "--dtype out."
+            f"These weights exceed the range of {dtype}: {', '.join(lost)}. Omit --dtype to store "
+            "float32."
         )
     return cast

@@ -1,7 +1,7 @@
-"""Google's formats: TensorFlow 1 checkpoints, read and written, and TF-Hub modules, read.
+"""Reads and writes Google's TensorFlow 1 checkpoints, and reads TF-Hub modules.
 
-They come from google-research/albert, Model Garden and brightmart/albert_zh. A module's graph is
-parsed for what the weights don't show; nothing in it runs.
+They come from google-research/albert, Model Garden, and brightmart/albert_zh. A module's graph is
+parsed for hyperparameters that the weights don't reveal, but it never runs.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ _CONFIGS: Final = (CONFIG, "bert_config.json", "config.json")
 _OTHER_CONFIGS: Final = frozenset(
     {"tokenizer_config.json", "generation_config.json", "preprocessor_config.json"}
 )
-_SCOPE: Final = "module/"  # around the variables of a TF-Hub module in a graph
+_SCOPE: Final = "module/"  # scope of a TF-Hub module's variables in a graph
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
-_LAYER_NORM_EPSILON: Final = 1e-12  # tf.contrib.layers.layer_norm has no other
+_LAYER_NORM_EPSILON: Final = 1e-12  # fixed in tf.contrib.layers.layer_norm
 _ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
 _BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0/"
 _GARDEN: Final = {
@@ -77,54 +77,55 @@ _ASSETS: Final = "assets"
 _PUBLISHED: Final = ("base", "large", "xlarge", "xxlarge")
 _TABLES: Final = "bert/embeddings/{}_embeddings"
 _BLOCK_SCOPE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\d+)/")
-# The constant [H, A, H/A] to which google-research/albert reshapes the query's kernel.
+# The constant [H, A, H/A], the shape to which google-research/albert reshapes the query kernel.
 _QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
 
 def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads a checkpoint of the original code, of brightmart/albert_zh or of Model Garden.
+    """Reads a checkpoint from the original code, brightmart/albert_zh, or Model Garden.
 
     Args:
-        folder: has `albert_config.json`, or lies in a folder that has.
-        prefix: the path of its files without their endings.
-        config: replaces the file.
+        folder: folder with `albert_config.json`, or a subfolder of one.
+        prefix: path of the checkpoint files without their suffixes.
+        config: configuration to use instead of the file.
     Returns:
-        all weights without optimizer slots and counters; variables that no ALBERT has keep their
-        names. A classifier's rows give the number of labels, SQuAD 2.0's head `answerability`.
+        All weights, without optimizer slots and counters. Variables that aren't part of an ALBERT
+        keep their names. The number of labels is that of the classifier's rows, and the head for
+        SQuAD 2.0 sets `answerability`.
     Raises:
-        UserError: a file is missing or damaged, or several configurations are there.
+        UserError: if a file is missing or damaged, or there are several configurations.
     """
     if config is None:
         path = find_config((folder, folder.parent))
         if path is None:
             raise UserError(
-                f"A checkpoint needs its configuration, {CONFIG}, beside it or one folder up. "
-                f"Received: {folder}, without one. Copy it there."
+                f"{folder} has no configuration. Copy the checkpoint's {CONFIG} there, or into "
+                "its parent folder."
             )
         config = read_config(path)
     variables = _with_google_names(tf_checkpoint.read_variables(prefix))
     if is_albert_zh(variables):
         config, variables = from_albert_zh(config, variables)
     if layers_in_other_groups(config):
-        logger.warning("%s: the original code rounds layers into other groups than these.", prefix)
+        logger.warning("%s: the original code assigns some layers to different groups.", prefix)
     return as_checkpoint(config, variables, f"{prefix} (Google's TensorFlow 1 checkpoint)")
 
 
 def read_module(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads the variables of a module.
+    """Reads the variables of a TF-Hub module.
 
-    The configuration is the JSON file among its assets, or beside them. Without one, the shapes of
-    the variables give the sizes, and the graph gives the number of layers and heads and the
-    activation; where it doesn't show them, the published model of that size does. Dropout, which a
-    module doesn't show, is then 0.
+    The configuration is the JSON file in the module's assets folder, or in the module's folder. If
+    there is none, the sizes are inferred from the shapes of the variables, and the number of layers
+    and heads and the activation from the graph, or else from the published model of that size.
+    Dropout can't be inferred, and is then 0.
 
     Args:
-        folder: has `saved_model.pb`, `variables/` and `assets/`.
-        prefix: the path of the variables' files without their endings.
-        config: replaces all that.
+        folder: folder with `saved_model.pb`, `variables/`, and `assets/`.
+        prefix: path of the variables' files without their suffixes.
+        config: configuration to use instead.
     Raises:
-        UserError: a file is missing or damaged, it isn't an ALBERT, or its layers and heads are
-            unknown.
+        UserError: if a file is missing or damaged, the module isn't an ALBERT, or its number of
+            layers or heads can't be inferred.
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = _with_google_names(stored)
@@ -138,10 +139,10 @@ def read_module(folder: Path, prefix: Path, config: AlbertConfig | None = None) 
 
 
 def find_config(folders: tuple[Path, ...]) -> Path | None:
-    """Returns the configuration file in the first of these folders that has one.
+    """Returns the configuration file from the first of these folders that has one.
 
     Raises:
-        UserError: a folder has several, and none is called `albert_config.json`.
+        UserError: if a folder has several, and none is called `albert_config.json`.
     """
     for folder in folders:
         known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
@@ -150,8 +151,8 @@ def find_config(folders: tuple[Path, ...]) -> Path | None:
         )
         if len(paths) > 1:
             raise UserError(
-                "There must be one configuration beside a checkpoint. "
-                f"Received: {', '.join(map(str, paths))}. Name the right one {CONFIG}."
+                "The checkpoint's folder has several configurations: "
+                f"{', '.join(map(str, paths))}. Rename the right one to {CONFIG}."
             )
         if paths:
             return paths[0]
@@ -162,34 +163,34 @@ def read_config(path: Path) -> AlbertConfig:
     """Reads `albert_config.json`.
 
     Raises:
-        UserError: the file isn't an ALBERT's.
+        UserError: if the file isn't an ALBERT configuration.
     """
     config = AlbertConfig.from_json_file(path)
     if "embedding_size" not in read_json(path):
         raise UserError(
-            "An ALBERT's configuration has embedding_size. "
-            f"Received: {path} without it, as BERT's are. Give an ALBERT's checkpoint."
+            f"{path} has no embedding_size, so it isn't an ALBERT configuration (BERT's have "
+            "none). Pass an ALBERT checkpoint."
         )
     return config
 
 
 def _with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Renames the variables of a TF-Hub module or of Model Garden to the original's."""
+    """Renames the variables of a TF-Hub module or of Model Garden to the original's names."""
     if model_garden_heads(variables):
         return from_model_garden(variables)
     return {name.removeprefix(_SCOPE): tensor for name, tensor in variables.items()}
 
 
 def model_garden_heads(variables: Mapping[str, np.ndarray]) -> int | None:
-    """Returns A from Model Garden's query kernel `[H, A, H/A]`; None for other variables."""
+    """Returns A from Model Garden's query kernel `[H, A, H/A]`, or None if there is none."""
     kernels = [tensor for name, tensor in variables.items() if name.endswith(_GARDEN_QUERY)]
     return kernels[0].shape[1] if kernels and kernels[0].ndim == 3 else None
 
 
 def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Renames and reshapes the weights of Model Garden's `AlbertEncoder`; keeps unknown ones.
+    """Renames and reshapes the weights of Model Garden's `AlbertEncoder`; keeps all others.
 
-    Kernels `[H, A, H/A]` and `[A, H/A, H]` become `[H, H]`, biases `[A, H/A]` become `[H]`.
+    Kernels `[H, A, H/A]` and `[A, H/A, H]` become `[H, H]`, and biases `[A, H/A]` become `[H]`.
     Source: tensorflow/models 2.20, official/nlp/modeling/networks/albert_encoder.py.
     """
     return dict(_from_model_garden(name, tensor) for name, tensor in variables.items())
@@ -207,33 +208,35 @@ def _from_model_garden(name: str, tensor: np.ndarray) -> tuple[str, np.ndarray]:
 
 
 def is_albert_zh(variables: Mapping[str, np.ndarray]) -> bool:
-    """Returns whether a checkpoint is of brightmart/albert_zh."""
+    """Returns whether a checkpoint comes from brightmart/albert_zh."""
     return _ZH_PROJECTION in variables
 
 
 def from_albert_zh(
     config: AlbertConfig, variables: Mapping[str, np.ndarray]
 ) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """Returns the same model with the embedding of ALBERT's paper, E = H, and Google's names.
+    """Converts the model to Google's names and the embedding of the ALBERT paper, with E = H.
 
-    That code projects the words alone, without bias, then adds positions and types and normalizes,
-    in H. ALBERT adds and normalizes in E, before the projection. With E = H there is no projection,
-    so a word table of the products, `[V, H]`, gives the same outputs; the masked-language head,
-    which that code projects back to E, is tied to the same products.
+    albert_zh projects only the word embeddings to H, without bias, and then adds positions and
+    types and normalizes. ALBERT adds and normalizes in E, before the projection. With E = H there
+    is no projection, so a word embedding matrix `[V, H]`, the product of the two matrices, yields
+    the same outputs. The masked-LM head is tied to that product too, because albert_zh projects
+    its output back to E before it scores the words.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
 
     Raises:
-        UserError: the tables don't fit the other weights; their product may take terabytes.
+        UserError: if the two matrices don't fit the other weights. This is checked first, because
+            the product of unchecked matrices could take terabytes.
     """
     width = config.hidden_size
     table, projection = variables[_ZH_TABLE], variables[_ZH_PROJECTION]
     widths = {tensor.shape for tensor in variables.values()}
     if projection.shape != (*table.shape[1:], width) or (width, width) not in widths:
         raise UserError(
-            f"An albert_zh must have {_ZH_TABLE} [V, E], {_ZH_PROJECTION} [E, H] "
-            f"and weights [H, H] with H = hidden_size. Received: {table.shape}, "
-            f"{projection.shape} and hidden_size={width}. Give the configuration that these "
-            "weights were saved with."
+            f"An albert_zh checkpoint needs {_ZH_TABLE} [V, E], {_ZH_PROJECTION} [E, H], and "
+            "weights [H, H], where H is hidden_size. Received: "
+            f"{table.shape}, {projection.shape}, and hidden_size={width}. Use the configuration "
+            "that these weights were saved with."
         )
     renamed = {
         _ZH_PART.sub(lambda match: _BLOCK + _ZH_PARTS[match.group(1)], name): tensor
@@ -247,14 +250,15 @@ def from_albert_zh(
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Renames Google's variables to Hugging Face's; completes the configuration by their heads."""
+    """Renames Google's variables to Hugging Face's names, and sets the fields of their heads."""
     table = names.google(config)
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     width = config.hidden_size
-    # Where the original has no projection; a file that holds no such matrix gets none either.
+    # If E = H, the original has no projection. A file without any [H, H] matrix gets none either,
+    # so that a wrong hidden_size allocates nothing.
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()
     ):
@@ -272,9 +276,9 @@ class GraphHints(NamedTuple):
     """Hyperparameters inferred from the graph; None if it doesn't reveal them.
 
     Attributes:
-        blocks: applications of a block: one softmax each.
+        blocks: number of times that a block is applied; each has one softmax.
         heads: A.
-        hidden_act: in Hugging Face's meaning.
+        hidden_act: activation, under Hugging Face's name.
     """
 
     blocks: int | None
@@ -285,13 +289,13 @@ class GraphHints(NamedTuple):
 def inferred_config(
     variables: Mapping[str, np.ndarray], hints: GraphHints, origin: Path
 ) -> AlbertConfig:
-    """Returns the configuration of an ALBERT from its weights under Google's names, and its graph.
+    """Infers an ALBERT configuration from the weights (under Google's names) and the graph.
 
     Raises:
-        UserError: these aren't an ALBERT's weights, or they don't say enough.
+        UserError: if these aren't an ALBERT's weights, or a field can't be inferred.
     """
     fields = _sizes(variables, origin)
-    known = _published(fields)
+    known = _published_config(fields)
     numbers = [
         tuple(map(int, match.groups())) for match in map(_BLOCK_SCOPE.match, variables) if match
     ]
@@ -305,15 +309,15 @@ def inferred_config(
         fields[field] = value or (known and getattr(known, field))
     if unknown := [field for field, value in fields.items() if value is None]:
         raise UserError(
-            f"A module without {CONFIG} must show what it is. Received: {origin}, which "
-            f"doesn't show {', '.join(unknown)}. Put its {CONFIG} there."
+            f"{origin} has no {CONFIG}, and its graph doesn't reveal {', '.join(unknown)}. "
+            f"Copy its {CONFIG} there."
         )
     try:
         return AlbertConfig(**fields)
     except ValueError as error:
         raise UserError(
-            f"The sizes in a module must be an ALBERT's. Received: {origin}: {error} "
-            f"Put its {CONFIG} there."
+            f"The sizes inferred from {origin} aren't those of an ALBERT: {error} "
+            f"Copy its {CONFIG} there."
         ) from error
 
 
@@ -326,8 +330,8 @@ def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
         _, inside = variables[f"{_BLOCK}ffn_1/intermediate/dense/kernel"].shape
     except (KeyError, ValueError) as error:
         raise UserError(
-            f"A module must hold an ALBERT's weights. Received: {origin} without {error}, but with "
-            f"{', '.join(sorted(variables)[:3]) or 'none'}, … Give another module; in place of a "
+            f"{origin} isn't an ALBERT module: it has no {error}, but "
+            f"{', '.join(sorted(variables)[:3]) or 'nothing'}, … Pass another module or, for a "
             "SavedModel for serving, the model that was exported."
         ) from error
     return {
@@ -340,8 +344,8 @@ def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
     }
 
 
-def _published(sizes: Mapping[str, int]) -> AlbertConfig | None:
-    """Returns the published model of exactly these sizes."""
+def _published_config(sizes: Mapping[str, int]) -> AlbertConfig | None:
+    """Returns the configuration of the published model with exactly these sizes."""
     for name in _PUBLISHED:
         config = AlbertConfig.from_size(name)
         if all(getattr(config, field) == size for field, size in sizes.items()):
@@ -350,13 +354,13 @@ def _published(sizes: Mapping[str, int]) -> AlbertConfig | None:
 
 
 def read_hints(folder: Path) -> GraphHints:
-    """Reads the operations of a SavedModel of TensorFlow 1 or 2."""
+    """Infers hyperparameters from the operations of a TensorFlow 1 or 2 SavedModel."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
     if not model.meta_graphs:
         return GraphHints(None, None, None)
-    # A module of TensorFlow 1 has a graph for training too, tagged "train".
+    # A TensorFlow 1 module also has a graph for training, tagged "train".
     meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
     operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
     blocks = operations["Softmax"]
@@ -364,13 +368,14 @@ def read_hints(folder: Path) -> GraphHints:
 
 
 def _operations(graph: Any) -> Counter[str]:
-    """Counts the operations of the graph, or of the function in it that has most softmaxes.
+    """Counts the operations of the graph, or of the function in it that has the most softmaxes.
 
-    TensorFlow 2 has a function for each signature, for saving and for restoring; they call others.
+    TensorFlow 2 writes functions for each signature, for saving, and for restoring, and these call
+    other functions.
 
     Raises:
-        ValueError: functions call each other in a ring.
-        RecursionError: they call each other too deeply.
+        ValueError: if a function calls itself, directly or through others.
+        RecursionError: if the calls are nested too deeply.
     """
     functions = {function.signature.name: function.node_def for function in graph.library.function}
     counted: dict[str, Counter[str] | None] = {}  # None: being counted
@@ -397,7 +402,7 @@ def _operations(graph: Any) -> Counter[str]:
 
 
 def _activation(operations: Counter[str], blocks: int) -> str | None:
-    """Returns the feed-forward network's activation by its operations; the pooler has a tanh."""
+    """Infers the feed-forward network's activation from the operations; the pooler has a tanh."""
     if not blocks:
         return None
     if operations["Erf"] + operations["Erfc"] >= blocks:
@@ -423,15 +428,15 @@ def _heads(nodes: Iterable[Any]) -> int | None:
 def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes the files that the original code loads.
 
-    They are a checkpoint, `albert_config.json` and `checkpoint`. The format can't store names
-    of labels, token ids and `classifier_dropout_prob`.
+    These are a checkpoint, `albert_config.json`, and `checkpoint`. The format can't store label
+    names, token ids, and `classifier_dropout_prob`.
 
     Args:
-        folder: created if missing.
-        config: the model's.
-        tensors: by Hugging Face's names without "albert.".
+        folder: folder to write; created if missing.
+        config: the model's configuration.
+        tensors: arrays, keyed by Hugging Face's names without "albert.".
     Raises:
-        UserError: the original can't express the model.
+        UserError: if the original code can't express the model.
     """
     values, variables = to_google(config), _variables(config, tensors)
     folder.mkdir(parents=True, exist_ok=True)
@@ -445,30 +450,30 @@ def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray])
 
 
 def to_google(config: AlbertConfig) -> dict[str, Any]:
-    """Returns the content of `albert_config.json`; Google's "gelu" is the tanh approximation.
+    """Returns the content of `albert_config.json`, in which "gelu" is the tanh approximation.
 
-    Layers that share only some of their weights become as many groups.
+    Layers that share only some of their weights become one group each.
 
     Raises:
-        UserError: the original code has no such activation or epsilon, or would give a layer
-            another group.
+        UserError: if the original code doesn't support the activation or the epsilon, or would
+            assign a layer to a different group.
     """
     if config.hidden_act not in _ACTIVATIONS:
         raise UserError(
             "google-research/albert supports only the activations "
             f"{', '.join(sorted(_ACTIVATIONS))}. "
-            f"Received: hidden_act={config.hidden_act!r}. Keep this model in another format."
+            f"Received: hidden_act={config.hidden_act!r}. Save this model in another format."
         )
     if config.layer_norm_eps != _LAYER_NORM_EPSILON:
         raise UserError(
-            f"Google's code has layer_norm_eps={_LAYER_NORM_EPSILON}. "
-            f"Received: {config.layer_norm_eps}. Keep this model in another format."
+            f"google-research/albert supports only layer_norm_eps={_LAYER_NORM_EPSILON}. "
+            f"Received: {config.layer_norm_eps}. Save this model in another format."
         )
     if differing := layers_in_other_groups(config):
         raise UserError(
-            "Google's code must apply the same group in every layer. Received: "
-            f"num_hidden_layers={config.num_hidden_layers} in {config.stored_groups} groups, where "
-            f"its rounding gives layer {differing[0]} another. Keep this model in another format."
+            f"With num_hidden_layers={config.num_hidden_layers} in {config.stored_groups} groups, "
+            f"the rounding in google-research/albert assigns layer {differing[0]} to a different "
+            "group. Save this model in another format."
         )
     return {
         **{field: getattr(config, field) for field in sorted(GOOGLE_FIELDS)},
@@ -479,7 +484,7 @@ def to_google(config: AlbertConfig) -> dict[str, Any]:
 
 
 def layers_in_other_groups(config: AlbertConfig) -> list[int]:
-    """Returns the layers that the original rounds into another group than transformers does.
+    """Returns the layers that the original code assigns to a different group than transformers.
 
     Source: google-research/albert, modeling.py; transformers, modeling_albert.py.
     """
@@ -492,15 +497,15 @@ def layers_in_other_groups(config: AlbertConfig) -> list[int]:
 
 
 def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns Google's variables, float32, and the step counter that its predictions restore."""
+    """Returns Google's variables in float32, and the step counter that its code restores."""
     given = dict(tensors)
     if config.embedding_size == config.hidden_size:
         _drop_identity(given)
     table = {tensor: (name, turned) for name, (tensor, turned) in names.google(config).items()}
     if unknown := sorted(given.keys() - table.keys()):
         raise UserError(
-            f"Google's code must have every weight of the model. Received: {', '.join(unknown)}, "
-            "which it has not. Keep this model in another format."
+            f"Google's format has no variable for {', '.join(unknown)}. Save this model in another "
+            "format."
         )
     variables = {"global_step": np.zeros((), "int64")}
     for tensor, values in given.items():
@@ -511,12 +516,12 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
 
 
 def _drop_identity(tensors: dict[str, np.ndarray]) -> None:
-    """Removes the projection where E = H: the original has none there."""
+    """Removes the identity projection, because the original has none if E = H."""
     weight = tensors.pop(f"{_PROJECTION}.weight")
     bias = tensors.pop(f"{_PROJECTION}.bias")
     if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):
         raise UserError(
-            "Google's code has no projection where embedding_size equals hidden_size. "
-            f"Received: both {len(weight)}, and a projection that changes its input. "
-            "Keep this model in another format."
+            "Google's format has no projection if embedding_size equals hidden_size, here "
+            f"{len(weight)}, but this model's projection isn't the identity. "
+            "Save this model in another format."
         )

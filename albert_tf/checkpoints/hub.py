@@ -1,6 +1,7 @@
-"""Downloads and uploads models' files on the Hugging Face hub, through its client's cache.
+"""Downloads and uploads model files on the Hugging Face hub, and writes model cards.
 
-A model's card has metadata for the hub, sizes, and how to load the model.
+Downloads use the cache of the hub's client. A card contains metadata for the hub, the model's
+sizes, and code that loads it.
 """
 
 import re
@@ -25,9 +26,9 @@ _WITHOUT_OWNER: Final = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 
 
 def repository(name: str) -> str | None:
-    """Returns the name of a model's repository; None if it can't be a name on the hub.
+    """Returns the name of a model's repository, or None if it can't be a name on the hub.
 
-    The published models were once called without their owner: "albert-base-v2".
+    Adds the owner to old names of the published models, such as "albert-base-v2".
     """
     if _WITHOUT_OWNER.fullmatch(name):
         return f"albert/{name}"
@@ -51,16 +52,16 @@ def upload(
     """Writes files and uploads them to a repository on the hub; creates it if necessary.
 
     Args:
-        write: writes the files into a folder.
-        repo_id: of the form owner/name; the owner may be left out.
-        card: returns the content of `README.md`, given the repository's name; a repository that
-            has one keeps it.
-        token, private, commit_message, commit_description, revision, create_pr: as huggingface_hub
-            takes them.
+        write: function that writes the files into a folder.
+        repo_id: owner/name, or only the name for your own account.
+        card: function that returns the content of `README.md`, given the repository's name. An
+            existing `README.md` is kept.
+        token, private, commit_message, commit_description, revision, create_pr: as in
+            huggingface_hub.
     Returns:
         The commit's URL.
     Raises:
-        UserError: there is no token, no right to write, or no network.
+        UserError: if there is no token, no write permission, or no network.
     """
     import huggingface_hub
 
@@ -82,12 +83,12 @@ def upload(
                     create_pr=create_pr,
                 )
             )
-        except Exception as error:  # The client raises its HTTP library's errors as they are.
+        except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
             reason = str(error).strip().split("\n")[0]
             raise UserError(
-                f"The hub must let you write to {repo_id}. Received: {type(error).__name__}: "
-                f"{reason.rstrip('.')}. Log in with `hf auth login`, or give a token= that may "
-                "write; without a network upload a saved directory later with `hf upload`."
+                f"Uploading to {repo_id} failed with {type(error).__name__}: "
+                f"{reason.rstrip('.')}. Log in with `hf auth login`, or pass a token= with write "
+                "permission; without a network, upload a saved directory later with `hf upload`."
             ) from error
 
 
@@ -95,8 +96,8 @@ class Repository:
     """A model's repository on the hub at one revision.
 
     Args:
-        name: of the form owner/name.
-        **options: see `OPTIONS`; passed to `huggingface_hub.hf_hub_download`.
+        name: owner/name.
+        **options: passed to `huggingface_hub.hf_hub_download`; see `OPTIONS`.
     """
 
     def __init__(self, name: str, **options: Any):
@@ -105,12 +106,12 @@ class Repository:
         self.unreachable: Exception | None = None
 
     def file(self, filename: str) -> Path | None:
-        """Returns the local path of a file, downloaded if necessary; None if there is none.
+        """Returns the local path of a file, downloaded if necessary, or None if there is none.
 
-        Once the network fails, this and later calls look in the cache alone.
+        If the network fails, this call and all later ones search only the cache.
 
         Raises:
-            UserError: there is no such repository or revision, or it is closed to this user.
+            UserError: if there is no such repository or revision, or this user has no access.
         """
         import huggingface_hub
         import huggingface_hub.errors as errors
@@ -124,15 +125,15 @@ class Repository:
             return None
         except errors.EntryNotFoundError:
             return None
-        except Exception as error:  # The client raises its HTTP library's errors as they are.
+        except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
             raise self.failure(error) from error
         folder = self._snapshot(path)
-        if folder.parent.name == "snapshots":  # further files come from this very commit
+        if folder.parent.name == "snapshots":  # All other files must come from the same commit.
             self.options["revision"] = folder.name
         return path
 
     def first(self, filenames: Iterable[str]) -> Path | None:
-        """Returns the first of several files that exists."""
+        """Returns the path of the first of these files that exists, or None."""
         return next((path for name in filenames if (path := self.file(name))), None)
 
     def failure(self, error: Exception | None, what: str = "it") -> UserError:
@@ -144,9 +145,9 @@ class Repository:
         reason = "which has none" if error is None else type(error).__name__
         if constants.HF_HUB_OFFLINE:
             reason += ", HF_HUB_OFFLINE is set"
-        way_out = "Download it where there is a network, or give a directory."
+        way_out = "Download it on a machine with a network, or pass a directory."
         if isinstance(error, errors.RepositoryNotFoundError | errors.GatedRepoError):
-            way_out = "Check the name, and give a token= if it is private or gated."
+            way_out = "Check the name, and pass a token= if it is private or gated."
         if isinstance(error, errors.RevisionNotFoundError):
             way_out = "Check revision=."
         return UserError(
@@ -173,12 +174,12 @@ def model_card(
     about: str = _NO_ABOUT,
     **metadata: Any,
 ) -> str:
-    """Returns the content of `README.md`, with control characters of labels and names escaped.
+    """Returns the content of `README.md`, with control characters escaped.
 
     Args:
-        name: directory or name on the hub, as `from_pretrained` takes it.
+        name: directory or name on the hub, to pass to `from_pretrained`.
         about: the card's last sections.
-        **metadata: further fields for the hub, as `huggingface_hub.ModelCardData` takes them.
+        **metadata: more fields for the hub, passed to `huggingface_hub.ModelCardData`.
     """
     from huggingface_hub import ModelCardData
 
@@ -216,6 +217,6 @@ tokenizer = AlbertTokenizer.from_pretrained("{name}")
 
 
 def in_cell(text: str) -> str:
-    """Returns plain text for a cell of a Markdown table, on one line."""
+    """Escapes plain text for a cell of a Markdown table, on one line."""
     line = escaped(re.sub(r"\s", " ", text))
     return re.sub(r"([\\`*_\[\]<>|~$&])", r"\\\1", line)

@@ -1,4 +1,4 @@
-"""KerasHub's presets, read without it: JSON files, and weights in HDF5."""
+"""Reads KerasHub presets (JSON files, and weights in HDF5) without KerasHub."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ from albert_tf.files import read_json
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.weights.h5"
 VOCABULARY: Final = "assets/tokenizer/vocabulary.spm"
-TASK_FILES: Final = ("task.json", "task.weights.h5")  # of presets with a head
+TASK_FILES: Final = ("task.json", "task.weights.h5")  # in presets with a head
 _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
-# The containers of a model's layers, in today's files and in those of early Keras 3.
+# The group that contains a model's layers, in current files and in those from early Keras 3.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
-# Arguments of KerasHub's backbone, and fields of `AlbertConfig`.
+# Arguments of KerasHub's backbone, and the corresponding fields of `AlbertConfig`.
 _FIELDS: Final = {
     "vocabulary_size": "vocab_size",
     "embedding_dim": "embedding_size",
@@ -36,7 +36,7 @@ _FIELDS: Final = {
     "dropout": "hidden_dropout_prob",
 }
 _BOOKKEEPING: Final = frozenset({"name", "trainable", "dtype"})
-# The problem type by a classifier's activation; our logits are before it.
+# The problem type for a classifier's activation; our logits don't include the activation.
 _ACTIVATIONS: Final = {
     "linear": None,
     "softmax": "single_label_classification",
@@ -47,11 +47,14 @@ _CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
 
 
 class KerasHubWeight(NamedTuple):
-    """A weight in a file: the name of its layer, the steps below it, the variable's number.
+    """The location of a weight in a file, and its layout.
 
     Attributes:
-        transposed: whether KerasHub's is the transpose of Hugging Face's.
-        axes: KerasHub's axes where it splits H into heads: A, and D = H/A; "" elsewhere.
+        layer: name of the layer.
+        below: path below the layer.
+        variable: index of the variable.
+        transposed: whether KerasHub's array is the transpose of Hugging Face's.
+        axes: KerasHub's axes if it splits H into heads (A, and D = H/A), or "".
     """
 
     layer: str
@@ -61,7 +64,7 @@ class KerasHubWeight(NamedTuple):
     axes: str
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
-        """Converts an array to Hugging Face's shape; returns one of another shape unchanged."""
+        """Converts an array to Hugging Face's shape; returns arrays of other shapes unchanged."""
         if self.axes:
             width, heads = config.hidden_size, config.num_attention_heads
             lengths = {"H": width, "A": heads, "D": width // heads}
@@ -71,7 +74,8 @@ class KerasHubWeight(NamedTuple):
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
-# The weights of a layer: Hugging Face's ending, transposed or not, KerasHub's axes if it splits H.
+# The weights of a layer: Hugging Face's suffix, whether it is transposed, and KerasHub's axes if it
+# splits H.
 _Kind = tuple[tuple[str, bool, str], ...]
 _DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
 _NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
@@ -80,7 +84,7 @@ _SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
 _MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
 
 _ATTENTION: Final = "_self_attention_layer"
-# The one table of weights: Hugging Face's module, KerasHub's layer and the steps below it, and the
+# The one table of weights: Hugging Face's module, KerasHub's layer, the path below it, and the
 # variables.
 _BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
     ("embeddings.word_embeddings", "token_embedding", (), _TABLE),
@@ -109,7 +113,7 @@ _HEADS: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
 
 
 def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
-    """Returns the weights in `model.weights.h5` by Hugging Face's tensor names."""
+    """Returns the weights in `model.weights.h5`, keyed by Hugging Face's tensor names."""
     rows = list(_BACKBONE)
     for group in range(config.stored_groups):
         for inner in range(config.inner_group_num):
@@ -120,7 +124,7 @@ def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
 
 
 def layer_path(layer: str, config: AlbertConfig) -> str:
-    """Returns a layer's path: its class, numbered in the order of the model's graph."""
+    """Returns a layer's path, which is its class name, numbered in the order of the graph."""
     if not layer.startswith("group_"):
         return _PATHS[layer]
     _, group, *_, inner = layer.split("_")
@@ -150,26 +154,26 @@ def _weights(
     }
 
 
-HEAD_WEIGHTS: Final = _weights(_HEADS)  # of `task.weights.h5`
+HEAD_WEIGHTS: Final = _weights(_HEADS)  # in `task.weights.h5`
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads a preset of AlbertBackbone, AlbertTextClassifier or AlbertMaskedLM.
+    """Reads a preset of AlbertBackbone, AlbertTextClassifier, or AlbertMaskedLM.
 
-    A given configuration replaces the preset's.
+    The logits of masked-LM models differ slightly from KerasHub's, whose head uses a layer-norm
+    epsilon of 1e-5, where the original and this project use 1e-12.
 
-    KerasHub's masked-word head has a layer-norm epsilon of 1e-5, the original and this project
-    1e-12, so their logits differ slightly.
-
+    Args:
+        folder: the preset.
+        weights: path of `model.weights.h5`.
+        config: configuration to use instead of the preset's.
     Raises:
-        UserError: a file is missing or damaged, or it isn't an ALBERT's.
+        UserError: if a file is missing or damaged, or the preset isn't an ALBERT.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():
-            hint = " Presets in shards are not read." if (folder / _SHARDED).is_file() else ""
-            raise UserError(
-                f"A KerasHub preset must hold {path.name}. Received {folder}, without it.{hint}"
-            )
+            hint = " Sharded presets aren't supported." if (folder / _SHARDED).is_file() else ""
+            raise UserError(f"The KerasHub preset {folder} has no {path.name}.{hint}")
     task = read_json(folder / _TASK) if (folder / _TASK).is_file() else None
     config = config or to_config(folder / CONFIG, task)
     tensors = dict(_read_weights(weights, config, backbone_weights(config)))
@@ -181,16 +185,16 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields each tensor's name and values; unknown ones by their path in the file."""
+    """Yields the name and values of each tensor; unknown ones are named by their path."""
 
     def steps(*path: str) -> tuple[str, ...]:
-        # Some begin with "_": Keras changed that.
+        # Depending on the version of Keras, names begin with "_".
         return tuple(step.lstrip("_") for step in path)
 
-    with weight_files.opened_hdf5(path) as file:
+    with weight_files.open_hdf5(path) as file:
         arrays = weight_files.hdf5_datasets(file)
         container = next((name for name in _CONTAINERS if name in file), "/")
-        layers = {  # paths by the layers' names, which newer files have
+        layers = {  # paths keyed by layer name; old files have no names
             str(layer["vars"].attrs["name"]): path
             for path, layer in file[container].items()
             if "vars" in layer and "name" in layer["vars"].attrs
@@ -209,29 +213,27 @@ def _read_weights(
 
 
 def _class_name(content: Mapping[str, Any]) -> str:
-    """Returns the class of an object; older files have the package before it."""
+    """Returns an object's class name, without the package prefix of older files."""
     return content["class_name"].rsplit(">", 1)[-1]
 
 
 def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
-    """Reads the configuration in a preset's `config.json`, and that of its task.
+    """Reads the configuration from a preset's `config.json` and its task.
 
     Raises:
-        UserError: it isn't an ALBERT's, or not as KerasHub writes it.
+        UserError: if it isn't an ALBERT configuration in KerasHub's format.
     """
     content = read_json(path)
     if _class_name(content) != _CLASS:
-        raise UserError(
-            f"A preset must be of {_CLASS}. Received: {path}, of {_class_name(content)}."
-        )
+        raise UserError(f"{path} must describe an {_CLASS}. Received: {_class_name(content)}.")
     values = content["config"]
     unknown = values.keys() - _FIELDS.keys() - _BOOKKEEPING
     missing = _FIELDS.keys() - values.keys()
     if unknown or missing:
         raise UserError(
-            f"A preset's config.json must have {_CLASS}'s arguments. Received: {path}, with "
-            f"{', '.join(sorted(unknown)) or 'nothing'} unknown and "
-            f"{', '.join(sorted(missing)) or 'nothing'} missing."
+            f"{path} must contain the arguments of {_CLASS}. "
+            f"Unknown: {', '.join(sorted(unknown)) or 'none'}. "
+            f"Missing: {', '.join(sorted(missing)) or 'none'}."
         )
     fields = {ours: values[theirs] for theirs, ours in _FIELDS.items()}
     fields["attention_probs_dropout_prob"] = values["dropout"]
@@ -246,7 +248,7 @@ def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:
     activation = values.get("activation") or "linear"
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise UserError(
-            f"A classifier's activation must be one of {', '.join(_ACTIVATIONS)}. "
+            f"The classifier's activation must be one of {', '.join(_ACTIVATIONS)}. "
             f"Received: {activation!r}."
         )
     return dataclasses.replace(

@@ -1,4 +1,4 @@
-"""The one table of weights: our attribute, Hugging Face's tensor, Google's variable, the shape."""
+"""The one table of weights: our attribute, Hugging Face's and Google's names, and the shape."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ from albert_tf.config import AlbertConfig
 
 
 class _Form(NamedTuple):
-    """The endings of one weight's names, and whether it is the transpose of Hugging Face's."""
+    """The suffixes of a weight's names, and whether it is the transpose of Hugging Face's."""
 
     ours: str
     hugging_face: str
@@ -26,7 +26,7 @@ _FORMS: Final[dict[str, tuple[_Form, ...]]] = {
     "matrix": (
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
     ),
-    # Google's classifiers, made without a layer, keep their matrix as Hugging Face does.
+    # Google's classifiers aren't layers, and store their matrix in Hugging Face's orientation.
     "output": (
         _Form(".kernel", ".weight", "output_weights", ours_transposed=True),
         _Form(".bias", ".bias", "output_bias"),
@@ -39,7 +39,7 @@ _LAYER: Final = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
 _SCOPE: Final = "bert/encoder/transformer/group_{group}/inner_group_{inner}"
 # Kind, our attribute, Hugging Face's tensor, Google's variable, and the axes in Hugging Face's
 # orientation: V vocabulary, P positions, T types, E embedding, H hidden, I intermediate, C classes.
-# A bias and a norm have the first axis.
+# A bias and a norm have only the first axis.
 _BACKBONE: Final = (
     *(
         (
@@ -87,7 +87,7 @@ _HEADS: Final = (
     ("output", "sop_classifier", "sop_classifier.classifier", "cls/seq_relationship/", "2 H"),
     ("output", "classifier.dense", "classifier", "", "C H"),
     ("output", "qa_outputs.dense", "qa_outputs", "cls/squad/", "2 H"),
-    # SQuAD 2.0's head; Hugging Face's names for it are those of its XLNet model.
+    # SQuAD 2.0's head, under the names of Hugging Face's XLNet model.
     ("dense", "answer_spans.start", "start_logits.dense", "start_logits/dense", "1 H"),
     ("dense", "answer_spans.end_0", "end_logits.dense_0", "end_logits/dense_0", "H 2H"),
     ("norm", "answer_spans.layer_norm", "end_logits.LayerNorm", "end_logits/LayerNorm", "H"),
@@ -98,7 +98,7 @@ _HEADS: Final = (
 BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
 POOLER: Final = "pooler"
 HEADS: Final = tuple(dict.fromkeys(row[2].split(".", 1)[0] for row in _HEADS))
-# The field of the configuration that decides an axis.
+# The config field that determines the size of an axis.
 FIELDS: Final = {
     "V": "vocab_size",
     "P": "max_position_embeddings",
@@ -119,26 +119,26 @@ class Weight(NamedTuple):
 
 
 def weights(model: Any) -> dict[str, Weight]:
-    """Returns every variable of a model by Hugging Face's tensor name without "albert.".
+    """Returns the variables of a model, keyed by Hugging Face's tensor names without "albert.".
 
-    A variable shared by several layers has a name per layer where the format can't express the
-    sharing (`config.stored_groups`).
+    If the format can't express how layers share a variable, it is listed once per layer
+    (`config.stored_groups`).
     """
     backbone = getattr(model, BACKBONE, model)
-    table = dict(_of_model(backbone, model.config, _BACKBONE))
+    table = dict(_model_weights(backbone, model.config, _BACKBONE))
     if backbone is not model:
-        table.update(_of_model(model, model.config, _HEADS))
+        table.update(_model_weights(model, model.config, _HEADS))
     return table
 
 
 def added(model: Any) -> list[Any]:
-    """Returns a model's layers and variables that the table doesn't name: a subclass has them."""
+    """Returns the layers and variables that a subclass adds, which aren't in the table."""
     backbone = getattr(model, BACKBONE, model)
     tables = {backbone: _BACKBONE} if backbone is model else {backbone: _BACKBONE, model: _HEADS}
     named = {id(backbone)} | {
         id(getattr(owner, row[1].split(".", 1)[0]))
         for owner, table in tables.items()
-        for row in _present(owner, table)
+        for row in _present_rows(owner, table)
     }
     return [
         part
@@ -149,7 +149,7 @@ def added(model: Any) -> list[Any]:
 
 
 def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
-    """Returns Hugging Face's name, and if it is the transpose, by Google's variable name."""
+    """Maps Google's variable names to (Hugging Face's name, whether it is the transpose)."""
     return {
         scope + form.google: (tensor + form.hugging_face, form.google_transposed)
         for form, _, tensor, scope, _ in _rows(config, (*_BACKBONE, *_HEADS))
@@ -157,7 +157,7 @@ def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
 
 
 def axes(config: AlbertConfig) -> dict[str, list[str]]:
-    """Returns the axes of every tensor that the encoder, the pooler and all heads may have."""
+    """Returns the axes of every tensor of the encoder, the pooler, and all heads."""
     return {
         tensor + form.hugging_face: sizes[:1] if form.hugging_face == ".bias" else sizes
         for form, _, tensor, _, sizes in _rows(config, (*_BACKBONE, *_HEADS))
@@ -165,7 +165,7 @@ def axes(config: AlbertConfig) -> dict[str, list[str]]:
 
 
 def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
-    """Returns the shape of every tensor of `axes`; None is any number of classes."""
+    """Returns the shape of every tensor of `axes`; None allows any number of classes."""
     lengths = {letter: getattr(config, field) for letter, field in FIELDS.items()}
     lengths |= {"C": None, "1": 1, "2": 2, "2H": 2 * config.hidden_size}
     return {
@@ -174,24 +174,24 @@ def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
 
 
 def part(name: str) -> str | None:
-    """Returns the optional part (pooler or head) of a tensor; None for the encoder."""
+    """Returns the optional part (pooler or head) that a tensor belongs to; None for the encoder."""
     first = name.split(".", 1)[0]
     return first if first in (POOLER, *HEADS) else None
 
 
 def stored_name(name: str) -> str:
-    """Returns the name of a task model's tensor in a file: the backbone's begin with "albert."."""
+    """Returns a tensor's name in a task model's file: "albert." is added for the backbone."""
     return name if part(name) not in (None, POOLER) else f"{BACKBONE}.{name}"
 
 
-def _of_model(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tuple[str, Weight]]:
-    for form, layer, tensor, *_ in _rows(config, _present(owner, table)):
+def _model_weights(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tuple[str, Weight]]:
+    for form, layer, tensor, *_ in _rows(config, _present_rows(owner, table)):
         variable = _resolve(owner, layer + form.ours)
         yield tensor + form.hugging_face, Weight(variable, form.ours_transposed)
 
 
-def _present(owner: Any, table: Any) -> list[Any]:
-    """Returns the rows whose layers a model has, and hasn't replaced by others."""
+def _present_rows(owner: Any, table: Any) -> list[Any]:
+    """Returns the rows whose layers the model has."""
 
     def has(path: str) -> bool:
         try:
@@ -203,7 +203,7 @@ def _present(owner: Any, table: Any) -> list[Any]:
 
 
 def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str, list[str]]]:
-    """Yields the form and the four other columns of each weight, for every block there is."""
+    """Yields the form and the four other columns of each weight, for every block."""
     for kind, ours, theirs, scope, sizes in table:
         blocks = config.stored_groups * config.inner_group_num if "{block}" in ours else 1
         for block in range(blocks):

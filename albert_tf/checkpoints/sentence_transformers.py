@@ -1,8 +1,8 @@
-"""Folders of sentence-transformers: how a text's vector is made from its tokens' states.
+"""Reads and writes sentence-transformers folders, which define how token states become a vector.
 
-`modules.json` lists the modules: a Transformer, which is Hugging Face's directory, in the folder
-itself or in `0_Transformer`; a Pooling; then Normalize or not, and Dropout. Their settings are
-`config.json` in a folder each. Format: versions 2 to 6 of sentence-transformers.
+`modules.json` lists the modules: a Transformer (a Hugging Face directory, either the folder itself
+or `0_Transformer`) and a Pooling, optionally followed by Normalize and Dropout. Each module has a
+folder with its settings in `config.json`. Format: sentence-transformers, versions 2 to 6.
 """
 
 import dataclasses
@@ -19,13 +19,13 @@ from albert_tf.files import as_json, read_bytes, read_json, replace_files
 
 MODULES: Final = "modules.json"
 PROMPTS: Final = "config_sentence_transformers.json"
-# The Transformer's settings; early versions named the file by the kind of model.
+# The Transformer's settings; early versions named the file after the type of model.
 SETTINGS: Final = ("sentence_bert_config.json", "sentence_albert_config.json")
 _CONFIG: Final = "config.json"
-# Names of files that `SentenceEmbedding.files` returns.
+# Names of the files that `SentenceEmbedding.files` returns.
 FILE_NAMES: Final = re.compile(rf"{MODULES}|{PROMPTS}|{SETTINGS[0]}|1_Pooling/{_CONFIG}")
 COSINE: Final = "cosine"
-# Names in sentence-transformers of the functions that compare two vectors, and their older forms.
+# Every name that sentence-transformers has used for a similarity function, and the current name.
 _SIMILARITIES: Final = {
     COSINE: COSINE,
     None: COSINE,
@@ -34,14 +34,14 @@ _SIMILARITIES: Final = {
     "euclidean": "euclidean",
     "manhattan": "manhattan",
 }
-_TYPES: Final = "sentence_transformers."  # before a module's class
-FOLDER: Final = "folder"  # the pooling that the model's folder says; none of other folders
+_TYPES: Final = "sentence_transformers."  # prefix of a module's class
+FOLDER: Final = "folder"  # use the pooling from the model's folder, if it has one
 _EPSILON: Final = 1e-12  # torch.nn.functional.normalize
 _LOWEST: Final = -1e9
 
 Pooled = Callable[[Any, Any, Any], Any]
-# Functions of the states [B, T, H], the mask [B, T, 1] of rows that are padded on the right, and
-# NumPy or keras.ops. A row may be padding alone.
+# Functions of the states [B, T, H], the mask [B, T, 1], and NumPy or keras.ops. Rows are padded on
+# the right, and may consist only of padding.
 POOLINGS: Final[dict[str, Pooled]] = {
     "mean": lambda states, mask, ops: (
         ops.sum(states * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1e-9)
@@ -49,7 +49,7 @@ POOLINGS: Final[dict[str, Pooled]] = {
     "cls": lambda states, mask, ops: states[:, 0],
     "max": lambda states, mask, ops: ops.max(ops.where(mask > 0, states, _LOWEST), axis=1),
 }
-# The keys with which a Pooling's settings chose them before version 6.
+# The keys that select a pooling in settings from before version 6.
 _FLAGS: Final = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -59,14 +59,14 @@ _FLAGS: Final = {
 
 @dataclasses.dataclass(frozen=True)
 class SentenceEmbedding:
-    """How a text's vector is made from its tokens' states.
+    """Computes a text's vector from the states of its tokens.
 
     Attributes:
         pooling: a key of `POOLINGS`.
-        normalize: scale vectors to unit length.
-        max_length: maximum number of tokens of a text; None for the tokenizer's.
-        similarity: "cosine", "dot", "euclidean" or "manhattan", by which sentence-transformers
-            compares the vectors. It changes no vector.
+        normalize: whether to scale vectors to unit length.
+        max_length: maximum number of tokens per text; None for the tokenizer's limit.
+        similarity: function with which sentence-transformers compares the vectors: "cosine",
+            "dot", "euclidean", or "manhattan". It doesn't change the vectors.
     """
 
     pooling: str
@@ -75,12 +75,12 @@ class SentenceEmbedding:
     similarity: str = COSINE
 
     def __call__(self, states: Any, mask: Any, ops: Any = np) -> Any:
-        """Returns the vectors of texts, float32 `[B, H]`.
+        """Returns one vector per text, float32 `[B, H]`.
 
         Args:
             states: float32 `[B, T, H]`, padded on the right.
             mask: float32 `[B, T]`, 1 for tokens and 0 for padding.
-            ops: NumPy or `keras.ops`, which compute it.
+            ops: NumPy or `keras.ops`.
         """
         vectors = POOLINGS[self.pooling](states, mask[..., None], ops)
         if self.normalize:
@@ -89,20 +89,20 @@ class SentenceEmbedding:
         return vectors
 
     def require_cosine(self, origin: Any) -> None:
-        """Checks that vectors are compared by their cosines.
+        """Checks that the vectors are meant to be compared by cosine similarity.
 
         Raises:
-            UserError: they are compared by another function.
+            UserError: if the folder specifies a different similarity function.
         """
         if self.similarity != COSINE and not (self.similarity == "dot" and self.normalize):
             raise UserError(
-                "Vectors are compared by their cosines here. Received: similarity_fn_name "
-                f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors of the "
-                "pipeline feature-extraction yourself, or change it to 'cosine' and fine-tune."
+                f"Only cosine similarity is supported. Received: similarity_fn_name "
+                f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors from the "
+                "feature-extraction pipeline yourself, or change it to 'cosine' and fine-tune."
             )
 
     def files(self, hidden_size: int) -> dict[str, bytes]:
-        """Returns the content of the folder's files by their paths, without the model's.
+        """Returns the content of the folder's files, except the model's, keyed by path.
 
         Args:
             hidden_size: H.
@@ -131,14 +131,15 @@ def chosen(
     pooling: str | None,
     normalize: bool | None,
 ) -> SentenceEmbedding | None:
-    """Returns the embedding that options choose; None for the states of all tokens.
+    """Returns the embedding that the options select, or None for the states of all tokens.
 
     Args:
-        read_folder: reads the modules of the model's folder.
-        pooling: `FOLDER` for those; None for the states; another one replaces all modules.
-        normalize: scale vectors to unit length; None as the folder does, or not.
+        read_folder: function that reads the modules in the model's folder.
+        pooling: `FOLDER` to use those modules, a key of `POOLINGS` to replace them, or None for the
+            states of all tokens.
+        normalize: whether to scale vectors to unit length; None for the folder's setting, or False.
     Raises:
-        UserError: as `read_folder` does, or `normalize` without vectors.
+        UserError: if `read_folder` raises it, or `normalize` is set without a pooling.
     """
     embedding = None
     if pooling == FOLDER:
@@ -147,7 +148,7 @@ def chosen(
         embedding = SentenceEmbedding(pooling)
     if embedding is None and normalize:
         raise UserError(
-            "normalize needs a pooling. Received: none. Add pooling='mean' or 'cls' (--pooling)."
+            "normalize requires a pooling. Pass pooling='mean' or 'cls' (--pooling) too."
         )
     if embedding is None or normalize is None:
         return embedding
@@ -155,7 +156,7 @@ def chosen(
 
 
 def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
-    """Writes the files of `SentenceEmbedding.files` beside a model's in its folder."""
+    """Writes the files of `SentenceEmbedding.files` to a model's folder."""
     contents = embedding.files(hidden_size).items()
     replace_files(folder, {name: _writer(content) for name, content in contents})
 
@@ -165,10 +166,10 @@ def _writer(content: bytes) -> Callable[[Path], object]:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the folder of the Transformer in a folder of sentence-transformers; others as given.
+    """Returns the Transformer's folder in a sentence-transformers folder; returns others unchanged.
 
     Raises:
-        UserError: `modules.json` is damaged, or names a path outside the folder.
+        UserError: if `modules.json` is damaged, or refers to a path outside the folder.
     """
     if not (folder / MODULES).is_file():
         return folder
@@ -182,13 +183,13 @@ def encoder_folder(folder: Path) -> Path:
 
 
 def read(folder: Path) -> SentenceEmbedding | None:
-    """Reads how vectors are made, beside a model's files or above them; None without modules.
+    """Reads the modules in a model's folder or its parent; returns None if there are none.
 
     Args:
-        folder: of the model's `config.json`.
+        folder: folder with the model's `config.json`.
     Raises:
-        UserError: a file is missing or damaged, or a module, a pooling or a prompt has no equal
-            here; the message names it.
+        UserError: if a file is missing or damaged, or a module, a pooling, or a prompt isn't
+            supported; the message names it.
     """
     root = folder
     if not (root / MODULES).is_file():
@@ -196,11 +197,11 @@ def read(folder: Path) -> SentenceEmbedding | None:
         if not (root / MODULES).is_file() or encoder_folder(root) != folder:
             return None
     modules = _modules(root)
-    # Dropout does nothing after training.
+    # Dropout only affects training.
     names = [module.name for module in modules if module.name != "Dropout"]
     if names[:2] != ["Transformer", "Pooling"] or names[2:] not in ([], ["Normalize"]):
-        rule = "a Transformer, a Pooling and at most a Normalize"
-        raise _unlike(root / MODULES, rule, listed(names))
+        rule = "a Transformer, a Pooling, and at most a Normalize"
+        raise _unsupported(root / MODULES, rule, listed(names))
     settings = _settings(root / modules[0].path)
     similarity = _similarity(root / PROMPTS)
     pooling = next(module.path for module in modules if module.name == "Pooling")
@@ -213,9 +214,11 @@ def read(folder: Path) -> SentenceEmbedding | None:
 
 
 class Module(NamedTuple):
-    """An entry of `modules.json`: the name of its class and its folder, "" for the root.
+    """An entry of `modules.json`.
 
-    A class of another package has its full name.
+    Attributes:
+        name: class name; for classes from other packages, the fully qualified name.
+        path: folder; "" for the root.
     """
 
     name: str
@@ -223,10 +226,10 @@ class Module(NamedTuple):
 
 
 def module_files(folder: Path) -> list[str]:
-    """Returns paths of files that may lie beside the model's.
+    """Returns the paths of the settings files that a folder may contain.
 
     Args:
-        folder: has `modules.json`.
+        folder: folder with `modules.json`.
     """
     first, *others = _modules(folder)
     files = [PROMPTS, *(str(PurePosixPath(first.path, name)) for name in SETTINGS)]
@@ -239,15 +242,15 @@ def _modules(root: Path) -> list[Module]:
         content = json.loads(read_bytes(path).decode("utf-8"))
         found = [(str(each["type"]), str(each["path"])) for each in content]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _unlike(path, "a JSON list of modules with type and path", str(error)) from error
+        raise _unsupported(path, "a JSON list of modules with type and path", str(error)) from error
     for kind, module_path in found:
         parts = PurePosixPath(module_path).parts
         if len(parts) > 1 or parts in (("..",), ("/",)) or "\\" in module_path:
-            raise _unlike(path, "paths of folders beside it", short_repr(module_path))
+            raise _unsupported(path, "paths of folders next to it", short_repr(module_path))
         name = kind.rpartition(".")[2] if kind.startswith(_TYPES) else kind
         modules.append(Module(name, module_path))
     if not modules:
-        raise _unlike(path, "a Transformer, then a Pooling", "none")
+        raise _unsupported(path, "a Transformer and a Pooling", "none")
     return modules
 
 
@@ -259,48 +262,48 @@ def _settings(folder: Path) -> Mapping[str, Any]:
     settings = read_json(path)
     task = settings.get("transformer_task", "feature-extraction")
     if task != "feature-extraction":
-        raise _unlike(path, "the transformer_task feature-extraction", repr(task))
+        raise _unsupported(path, "the transformer_task feature-extraction", repr(task))
     modalities = settings.get("modality_config")
     text = modalities.get("text") if isinstance(modalities, Mapping) else modalities
     output = text.get("method_output_name") if isinstance(text, Mapping) else text
     if output not in (None, "last_hidden_state"):
-        raise _unlike(path, "last_hidden_state as the output for text", repr(output))
+        raise _unsupported(path, "last_hidden_state as the output for text", repr(output))
     length = settings.get("max_seq_length")
     is_count = isinstance(length, int) and not isinstance(length, bool) and length > 0
     if length is not None and not is_count:
-        rule = "a positive whole number or null as max_seq_length"
-        raise _unlike(path, rule, short_repr(length))
+        rule = "a positive integer or null as max_seq_length"
+        raise _unsupported(path, rule, short_repr(length))
     if settings.get("do_lower_case"):
-        raise _unlike(path, "do_lower_case false", "true")
+        raise _unsupported(path, "do_lower_case false", "true")
     return settings
 
 
 def _similarity(path: Path) -> str:
-    """Returns the similarity function, after checking that vectors need no prompt and aren't cut.
+    """Returns the similarity function, and rejects prompts and truncated vectors.
 
     Raises:
-        UserError: the file has a setting that has no equal here; the message names it.
+        UserError: if the file contains a setting that isn't supported; the message names it.
     """
     about = read_json(path) if path.is_file() else {}
     kind = about.get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
-        raise _unlike(path, "the model_type SentenceTransformer", repr(kind))
+        raise _unsupported(path, "the model_type SentenceTransformer", repr(kind))
     prompts, default = about.get("prompts") or {}, about.get("default_prompt_name")
     is_plain = isinstance(prompts, Mapping) and not any(prompts.values())
     if not is_plain or default not in (None, *prompts):
         received = f"{short_repr(prompts)}, default_prompt_name {short_repr(default)}"
-        raise _unlike(path, "no prompts", received)
+        raise _unsupported(path, "no prompts", received)
     if about.get("truncate_dim") is not None:
-        raise _unlike(path, "no truncate_dim", short_repr(about["truncate_dim"]))
+        raise _unsupported(path, "no truncate_dim", short_repr(about["truncate_dim"]))
     name = about.get("similarity_fn_name")
     if not isinstance(name, str | None) or name not in _SIMILARITIES:
         known = ", ".join(sorted({*_SIMILARITIES.values()}))
-        raise _unlike(path, f"a similarity_fn_name of {known}", short_repr(name))
+        raise _unsupported(path, f"a similarity_fn_name from {known}", short_repr(name))
     return _SIMILARITIES[name]
 
 
 def _pooling(path: Path) -> str:
-    """Returns the name of the pooling in a Pooling's settings, of any version."""
+    """Returns the name of the pooling from settings of any version."""
     settings = read_json(path)
     names = settings.get("pooling_mode")
     if names is None:
@@ -309,12 +312,12 @@ def _pooling(path: Path) -> str:
         names = names if flags else "mean"
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or len(names) != 1 or names[0] not in (*POOLINGS,):
-        raise _unlike(path, f"one pooling of {', '.join(POOLINGS)}", short_repr(names))
+        raise _unsupported(path, f"one pooling from {', '.join(POOLINGS)}", short_repr(names))
     return names[0]
 
 
-def _unlike(path: Path, rule: str, received: str) -> UserError:
+def _unsupported(path: Path, rule: str, received: str) -> UserError:
     return UserError(
-        f"{path} must have {rule}. Received: {received}. Choose a pooling of your own "
+        f"{path} must contain {rule}. Received: {received}. Choose a pooling yourself "
         "(pooling='mean', --pooling mean), or another model."
     )

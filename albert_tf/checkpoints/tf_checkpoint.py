@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoint files: finds, reads and writes them."""
+"""Finds, reads, and writes TensorFlow checkpoint files."""
 
 import glob
 import os
@@ -15,7 +15,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import masked_crc, read_bytes
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
-STATE: Final = "checkpoint"  # the file that names a folder's latest checkpoint
+STATE: Final = "checkpoint"  # file that names the latest checkpoint in a folder
 # Variables of optimizers and training loops.
 _BOOKKEEPING: Final = re.compile(
     r"(^|/)(adam_[mv]|(Adam|LAMB|Momentum|Adagrad)(_\d+)?|ExponentialMovingAverage|global_step"
@@ -23,7 +23,7 @@ _BOOKKEEPING: Final = re.compile(
     r"|OPTIMIZER_SLOT|^optimizer/"
 )
 _ENDING: Final = re.compile(r"\.(index|meta|data-(\d{5})-of-(\d{5}))$")
-# Of an index: TensorFlow's tensor_bundle.proto in LevelDB's "table format".
+# An index contains TensorFlow's tensor_bundle.proto in LevelDB's "table format".
 _FOOTER: Final = 48  # bytes: the positions of two blocks, and the magic number
 _MAGIC: Final = struct.pack("<Q", 0xDB4775248B80FB57)
 _TRAILER: Final = 5  # bytes after a block: its compression and its checksum
@@ -32,13 +32,13 @@ _HEADER: Final = b""  # the first key
 
 
 def find_prefix(path: Path) -> Path | None:
-    """Returns the path of a checkpoint's files without their endings; None if there is none.
+    """Returns the path of a checkpoint's files without their suffixes, or None if there is none.
 
     Args:
-        path: that path, one of the files, or their folder: its only checkpoint, or the one that
-            its file `checkpoint` names.
+        path: that path, one of the files, or a folder. In a folder, selects the checkpoint that its
+            file `checkpoint` names, or the only one.
     Raises:
-        UserError: the folder holds several, and no file says which is the latest.
+        UserError: if the folder contains several checkpoints, and no file names the latest.
     """
     if not path.is_dir():
         prefix = path.with_name(_ENDING.sub("", path.name))
@@ -49,9 +49,8 @@ def find_prefix(path: Path) -> Path | None:
         return path / latest
     if len(prefixes) > 1:
         raise UserError(
-            f"A directory must hold one checkpoint, or a file {STATE!r} that names one of them. "
-            f"Received: {path} with {', '.join(prefixes)}. Give one of these paths without its "
-            "ending."
+            f"{path} contains several checkpoints ({', '.join(prefixes)}) but no file {STATE!r} "
+            "that names one of them. Pass the path of one, without a suffix."
         )
     return path / prefixes[0] if prefixes else None
 
@@ -122,7 +121,7 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
     """Writes `prefix.index` and `prefix.data-00000-of-00001` in the format of TensorFlow 1's Saver.
 
     Raises:
-        OSError: they can't be written.
+        OSError: if the files can't be written.
     """
     import tensorflow as tf
 
@@ -136,12 +135,15 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
                 tensors=[tf.constant(variables[name]) for name in names],
             )
     except tf.errors.OpError as error:
-        reason = error.message.rpartition("}} ")[2]  # without the operation
+        reason = error.message.rpartition("}} ")[2]  # without the operation's name
         raise OSError(f"{prefix} can't be written: {reason}") from error
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
-    """Yields the name and key of each variable of TensorFlow 2, whose keys are paths."""
+    """Yields the name and key of each variable of a TensorFlow 2 checkpoint.
+
+    The keys of TensorFlow 2 are paths in an object graph.
+    """
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     for node in trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes:
@@ -155,12 +157,11 @@ def _shards(prefix: Path) -> list[Path]:
     """Returns the data files of a checkpoint.
 
     Raises:
-        UserError: names the files that are missing.
+        UserError: if files are missing; the message lists them.
     """
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
-            f"A checkpoint needs its .index file. Received: {prefix}, and there is no "
-            f"{prefix.name}.index. Copy it there too."
+            f"The checkpoint {prefix} has no {prefix.name}.index. Copy this file there too."
         )
     shards = {
         match.group(2, 3)
@@ -174,14 +175,14 @@ def _shards(prefix: Path) -> list[Path]:
     }
     if missing := [name for number, name in names.items() if (number, total) not in shards]:
         raise UserError(
-            f"A checkpoint needs all its .data files. Received: {prefix}, without "
-            f"{', '.join(missing)}. Copy them there too."
+            f"The checkpoint {prefix} isn't complete. Copy the missing files there too: "
+            f"{', '.join(missing)}."
         )
     return [prefix.with_name(name) for name in names.values()]
 
 
 def _prefixes(folder: Path) -> list[str]:
-    """Returns the names of the checkpoints in a folder; one without .index counts too."""
+    """Returns the names of the checkpoints in a folder, including those without an .index file."""
     files = folder.iterdir() if folder.is_dir() else ()
     matches = ((file, _ENDING.search(file.name)) for file in files if file.is_file())
     return sorted(
@@ -190,7 +191,7 @@ def _prefixes(folder: Path) -> list[str]:
 
 
 def _latest(folder: Path) -> str | None:
-    """Returns the name in the file `checkpoint`, without its folder: files get moved."""
+    """Returns the name in the file `checkpoint`, without the folder, which may have been moved."""
     path = folder / STATE
     if not path.is_file():
         return None

@@ -1,7 +1,7 @@
-"""Files of weights: safetensors, PyTorch's, Flax's and HDF5. Reading one never runs code in it.
+"""Reads safetensors, PyTorch, Flax, and HDF5 files, without running any code that they contain.
 
-A format's package is imported when its first file is read. A damaged file may raise any exception,
-of which `CheckpointLocation.read` makes one sentence.
+A format's package is imported when the first file is read. A damaged file may raise any exception,
+which `CheckpointLocation.read` turns into a one-sentence message.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ import numpy as np
 
 from albert_tf.errors import UserError, listed
 
-# flax.serialization: type 1 of msgpack's extensions is an array as (shape, dtype, bytes).
+# flax.serialization: msgpack extension type 1 is an array, stored as (shape, dtype, bytes).
 _FLAX_ARRAY: Final = 1
-_FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in pieces
-# Types of safetensors. Whole numbers are counters, of position_ids for example.
+_FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in chunks
+# Supported safetensors dtypes. Integers occur in buffers such as position_ids.
 _SAFETENSORS: Final = frozenset(
     {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 )
-_STORAGE: Final = re.compile(r"/data/\d+$")  # an entry of torch's zip files
-_HDF5_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups that hold no weights
+_STORAGE: Final = re.compile(r"/data/\d+$")  # an entry in torch's zip files
+_HDF5_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups without model weights
 _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
 
 
@@ -36,38 +36,38 @@ def is_floating(array: Any) -> bool:
 
 
 def as_float32(array: np.ndarray) -> np.ndarray:
-    """Converts floating-point arrays to float32; returns others unchanged."""
+    """Converts floating-point arrays to float32; returns other arrays unchanged."""
     return array.astype("float32", copy=False) if is_floating(array) else array
 
 
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a safetensors file; not atomically.
+    """Writes a safetensors file, but not atomically.
 
     Raises:
-        OSError: it can't be written.
+        OSError: if the file can't be written.
     """
     import safetensors.numpy
 
     try:
         safetensors.numpy.save_file(dict(tensors), path, metadata=dict(metadata))
     except safetensors.SafetensorError as error:
-        code = re.search(r"os error (\d+)", str(error))  # a full disk comes as this class too
+        code = re.search(r"os error (\d+)", str(error))  # such as a full disk
         number = int(code.group(1)) if code else 0
         raise OSError(number, os.strerror(number) if code else str(error), str(path)) from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Returns the tensors of a safetensors file by name, and its metadata.
+    """Returns the tensors of a safetensors file, keyed by name, and its metadata.
 
     Raises:
-        UserError: the file is damaged, or has a tensor of a type that holds no weights.
+        UserError: if the file is damaged, or contains a tensor of an unsupported dtype.
     """
-    import ml_dtypes  # noqa: F401 (gives NumPy the name "bfloat16", which safetensors asks it for)
+    import ml_dtypes  # noqa: F401 (registers the NumPy dtype "bfloat16", which safetensors needs)
     import safetensors
 
-    path.open("rb").close()  # safetensors reports any file that can't be opened as missing
+    path.open("rb").close()  # safetensors reports every file that can't be opened as missing.
     try:
         with safetensors.safe_open(path, framework="np") as file:
             for name in file.keys():  # noqa: SIM118
@@ -77,21 +77,23 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             return tensors, file.metadata() or {}
     except safetensors.SafetensorError as error:
         raise UserError(
-            f"{path} must be a whole safetensors file. Received {path.stat().st_size:,} bytes that "
-            f"don't read as one ({error}). Copy it again from its source."
+            f"{path} ({path.stat().st_size:,} bytes) is truncated, or isn't a safetensors file "
+            f"({error}). Copy it again from its source."
         ) from error
 
 
 def read_pytorch(path: Path) -> dict[str, np.ndarray]:
-    """Returns the tensors of a state dict by name, float32 where they are floating-point.
+    """Returns the tensors of a state dict, keyed by name; floating-point tensors become float32.
 
-    Maps zip files into memory; reads the older format of torch before 1.6 whole.
+    Zip files are mapped into memory. The format of torch before 1.6 is read as a whole.
 
     Raises:
-        UserError: torch isn't installed; the file holds code, or isn't a state dict of dense
-            tensors.
+        UserError: if torch isn't installed, the file contains code, or it isn't a state dict of
+            dense tensors.
     """
-    torch = imported("torch", "PyTorch's", path, "albert_tf[torch], or save it as safetensors")
+    torch = _require_package(
+        "torch", "PyTorch", path, "albert_tf[torch], or save them as safetensors"
+    )
     stored = _stored_sizes(path) if zipfile.is_zipfile(path) else None
     content = _load_pytorch(torch, path, mmap=stored is not None)
     received = None if isinstance(content, Mapping) and content else type(content).__name__
@@ -100,22 +102,23 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
             received = f"{name} with {type(value).__name__}"
     if received:
         raise UserError(
-            f"{path} must be a model's state dict, names with tensors. Received: {received}. "
-            "Save model.state_dict(), or use save_pretrained."
+            f"{path} must contain a model's state dict, which maps names to tensors. Received: "
+            f"{received}. Save model.state_dict(), or use save_pretrained."
         )
     for name, tensor in content.items():
         is_dense = tensor.layout == torch.strided and not tensor.is_nested
         if not is_dense or tensor.device.type != "cpu" or tensor.dtype not in _dtypes(torch):
             received = f"{tensor.dtype}, {tensor.layout}{', nested' * tensor.is_nested}"
             raise no_number(path, name, f"{received}, on {tensor.device}")
-    # Twice, because a tied table has two names; a stride of 0 would repeat numbers without end.
+    # A tensor with a stride of 0 could claim any size. Tied matrices are listed under two names, so
+    # the claimed bytes may be twice the stored ones.
     declared = sum(tensor.numel() * tensor.element_size() for tensor in content.values())
     require_stored(path, declared // 2)
     if stored is not None:
         storages = (tensor.untyped_storage() for tensor in content.values())
         sizes = {storage.data_ptr(): storage.nbytes() for storage in storages if storage.nbytes()}
         if stored != [size for _, size in sorted(sizes.items())]:
-            raise ValueError("its storages have other sizes than its tensors claim")
+            raise ValueError("the sizes of its storages differ from what its tensors claim")
     tensors = {str(name): tensor.detach() for name, tensor in content.items()}
     return {
         name: (tensor.to(torch.float32) if tensor.is_floating_point() else tensor).numpy()
@@ -136,21 +139,21 @@ def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
         if code is None:
             raise
         raise UserError(
-            f"{path} must hold tensors alone. Received a pickle with code in it, which was not "
-            f"run ({code.group().strip()[:120]}). Get the weights as safetensors from someone "
-            "you trust."
+            f"{path} is a pickle with code in it, which was not run "
+            f"({code.group().strip()[:120]}). Get the weights as safetensors from someone you "
+            "trust."
         ) from error
 
 
 def _stored_sizes(path: Path) -> list[int]:
-    """Returns the bytes of each storage in a zip file, in the order of the file.
+    """Returns the size of each storage in a zip file in bytes, in the order of the file.
 
-    torch maps a storage at its offset, with the size that the pickle claims. It checks neither the
-    CRCs, nor that entries are uncompressed, nor their sizes.
+    torch maps a storage at its offset, with the size that the pickle claims. It doesn't check CRCs,
+    sizes, or whether entries are compressed, so this function does.
 
     Raises:
-        UserError: the entries claim more bytes than the file has.
-        zipfile.BadZipFile: an entry is damaged or compressed.
+        UserError: if the entries claim more bytes than the file has.
+        zipfile.BadZipFile: if an entry is damaged or compressed.
     """
     with zipfile.ZipFile(path) as archive:
         entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
@@ -165,18 +168,18 @@ def _stored_sizes(path: Path) -> list[int]:
 
 
 def read_flax(path: Path) -> dict[str, np.ndarray]:
-    """Returns the arrays of a file by their path, float32 where they are floating-point.
+    """Returns the arrays of a Flax file, keyed by path; floating-point arrays become float32.
 
     Raises:
-        UserError: msgpack isn't installed.
+        UserError: if msgpack isn't installed.
     """
     import ml_dtypes
 
-    msgpack = imported("msgpack", "Flax's", path, "msgpack, or save it as safetensors")
+    msgpack = _require_package("msgpack", "Flax", path, "msgpack, or save them as safetensors")
 
     def array(code: int, data: bytes) -> np.ndarray:
         if code != _FLAX_ARRAY:
-            raise ValueError(f"extension {code}, where arrays have {_FLAX_ARRAY}")
+            raise ValueError(f"extension {code}, but arrays use {_FLAX_ARRAY}")
         shape, name, content = msgpack.unpackb(data)
         if name not in _FLAX_DTYPES:
             raise ValueError(f"an array of {name}")
@@ -189,7 +192,7 @@ def read_flax(path: Path) -> dict[str, np.ndarray]:
 
 def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(tree, dict) and tree.get(_FLAX_CHUNKED):
-        # Tuples are written as dicts by "0", "1", …
+        # Flax writes tuples as dicts with the keys "0", "1", …
         pieces, shape = tree["chunks"], tree["shape"]
         flat = np.concatenate([pieces[str(index)] for index in range(len(pieces))])
         tree = flat.reshape([shape[str(index)] for index in range(len(shape))])
@@ -203,51 +206,51 @@ def _flat(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def is_keras_2(path: Path) -> bool:
-    """Returns whether a file is HDF5 that Keras 2 wrote."""
+    """Returns whether a file is an HDF5 file written by Keras 2."""
     if path.suffix not in (".h5", ".hdf5") or not path.is_file():
         return False
-    with opened_hdf5(path) as file:
+    with open_hdf5(path) as file:
         version = file.attrs.get("keras_version", "")
     return (version.decode() if isinstance(version, bytes) else version).startswith("2.")
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[None]:
-    """Turns errors of HDF5 and ZIP about a damaged file into a `UserError` that names the file.
+    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file.
 
     Raises:
-        OSError: the file is missing or can't be opened.
+        OSError: if the file is missing or can't be opened.
     """
     try:
         yield
     except (OSError, RuntimeError, KeyError, SystemError, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # HDF5's own text is long
+        if isinstance(error, OSError) and error.errno is not None:  # HDF5's own message is long.
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise UserError(
-            f"{path} must be whole. Received a damaged file, or one of another format "
-            f"({str(error)[:160]}). Copy it again from its source."
+            f"{path} is damaged, or in a different format ({str(error)[:160]}). Copy it again "
+            "from its source."
         ) from error
 
 
 @contextlib.contextmanager
-def opened_hdf5(path: Path) -> Iterator[Any]:
-    """Yields an `h5py.File` for reading, which was checked to hold all its data itself.
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """Opens an HDF5 file for reading, and checks that it contains all of its data.
 
     Raises:
-        UserError: h5py isn't installed, or the file is damaged or refers to other files.
-        OSError: the file is missing or can't be opened.
+        UserError: if h5py isn't installed, or the file is damaged or refers to other files.
+        OSError: if the file is missing or can't be opened.
     """
-    h5py = imported("h5py", "HDF5", path, "h5py")
+    h5py = _require_package("h5py", "HDF5", path, "h5py")
     with whole_file(path), h5py.File(path, "r") as file:
         _check_hdf5(h5py, path, file)
         yield file
 
 
 def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
-    """Refuses links and datasets by which a file gives the content of others, before any is read.
+    """Rejects links and datasets that would read other files, before any of them is read.
 
     Raises:
-        UserError: there is one, or the datasets claim more bytes than the file has.
+        UserError: if there is one, or the datasets claim more bytes than the file has.
     """
     sizes: list[int] = []
     short: list[str] = []
@@ -261,38 +264,38 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
         if item.is_virtual or item.external:
             return f"{name} is {'a virtual dataset' if item.is_virtual else 'in another file'}"
         sizes.append(item.nbytes)
-        if item.id.get_storage_size() < item.nbytes:  # what is missing would be read as 0
+        if item.id.get_storage_size() < item.nbytes:  # HDF5 would read missing data as 0.
             short.append(name)
         return None
 
     if foreign := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
         raise UserError(
-            f"An HDF5 file must hold all its weights itself. Received: {path}, whose {foreign}. "
-            "Nothing was read. Get the weights as safetensors from someone you trust."
+            f"{path} may refer to data in other files: {foreign}. Nothing was read. Get the "
+            "weights as safetensors from someone you trust."
         )
     require_stored(path, sum(sizes))
     if short:
         raise UserError(
-            f"{path} must hold its weights whole and uncompressed. Received fewer bytes than "
-            f"{listed(short)} claims. Copy it again from its source, or save it uncompressed."
+            f"{path} is truncated or compressed: it has fewer bytes than {listed(short)} claims. "
+            "Copy it again from its source, or save it uncompressed."
         )
 
 
 def read_hdf5(path: Path) -> dict[str, np.ndarray]:
-    """Returns every weight of a file by its path, float32.
+    """Returns every weight of an HDF5 file in float32, keyed by path.
 
     Raises:
-        UserError: h5py isn't installed, or its weights are quantized.
+        UserError: if h5py isn't installed, or the weights are quantized.
     """
-    with opened_hdf5(path) as file:
+    with open_hdf5(path) as file:
         return hdf5_datasets(file)
 
 
 def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
-    """Returns every dataset of an opened file by its path, float32, except an optimizer's.
+    """Returns every dataset of an open file in float32, except the optimizer's, keyed by path.
 
     Raises:
-        UserError: quantized weights, or a type that isn't a number.
+        UserError: if weights are quantized, or aren't numeric.
     """
     tensors: dict[str, np.ndarray] = {}
 
@@ -316,35 +319,35 @@ def _hdf5_array(dataset: Any) -> np.ndarray:
     return as_float32(array)
 
 
-def imported(package: str, whose: str, path: Path, way_out: str) -> Any:
-    """Returns a package that a format needs, or says how to install it."""
+def _require_package(package: str, kind: str, path: Path, way_out: str) -> Any:
+    """Imports a package that a format needs; if it is missing, the error says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
         raise UserError(
-            f"{whose} files are read with {package}, which isn't installed. Received: {path}. "
-            f"pip install {way_out}."
+            f"Reading {kind} files such as {path} requires {package}, which isn't installed. "
+            f"Run pip install {way_out}."
         ) from error
 
 
 def require_stored(path: Path, declared: int, stored: int | None = None) -> None:
-    """Refuses tensors that claim more bytes than their file has: a few bytes may claim terabytes.
+    """Rejects tensors that claim more bytes than their file has, which could be terabytes.
 
     Args:
-        declared: the bytes that the tensors claim.
-        stored: the bytes that there are; None for the file's size.
+        declared: number of bytes that the tensors claim.
+        stored: number of bytes that are stored; None for the file's size.
     """
     stored = path.stat().st_size if stored is None else stored
     if declared > stored:
         raise UserError(
-            f"{path} must hold its weights whole and uncompressed. Received {stored:,} bytes that "
-            f"claim to be {declared:,}. Copy it again from its source, or save it uncompressed."
+            f"{path} is truncated or compressed: {stored:,} bytes claim to be {declared:,}. "
+            "Copy it again from its source, or save it uncompressed."
         )
 
 
 def no_number(path: Path, name: str, dtype: Any) -> UserError:
-    """Returns the error for a tensor of a type that holds no weights."""
+    """Returns the error for a tensor whose dtype isn't supported."""
     return UserError(
-        f"Weights must be floating-point numbers of 16 bits or more. Received {name} as {dtype}, "
-        f"in {path}. Is the model quantized? Save it before that."
+        "Weights must be floating-point numbers of at least 16 bits. Received: "
+        f"{name} as {dtype} in {path}. If the model is quantized, save it before quantization."
     )

@@ -1,4 +1,4 @@
-"""Checkpoints in memory: compared with a configuration, and moved into and out of models."""
+"""Compares checkpoints in memory with a configuration, and moves weights into and out of models."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 
 logger = logging.getLogger(__name__)
-Shape = Sequence[int | None]  # None: any length
-_LARGE = 1e6  # trained weights stay below 100
+Shape = Sequence[int | None]  # None allows any size
+_LARGE = 1e6  # Trained weights stay below 100.
 _SHOWN = 50  # items in a message
 
 
@@ -22,10 +22,10 @@ class Checkpoint(NamedTuple):
     """A checkpoint of any format in memory.
 
     Attributes:
-        config: of the model that was saved.
-        tensors: by Hugging Face's names without the prefix "albert.", in its orientation.
+        config: configuration of the saved model.
+        tensors: arrays in Hugging Face's orientation, keyed by its names without "albert.".
         origin: path and format, for messages.
-        folder: directory of the files; None if there is none.
+        folder: directory of the files, or None.
     """
 
     config: AlbertConfig
@@ -35,26 +35,25 @@ class Checkpoint(NamedTuple):
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights by Hugging Face's names without "albert.".
+    """Returns a model's weights, keyed by Hugging Face's names without "albert.".
 
     Raises:
-        UserError: the model has others, or they are quantized.
+        UserError: if a subclass has added weights, or the weights are quantized.
     """
     from keras import ops
 
     if others := model.build_added():
         raise UserError(
-            "A checkpoint holds the weights of ALBERT and its heads. Received: a subclass with "
-            f"others, {', '.join(others)}. Save it with model.save('model.keras')."
+            "A checkpoint can contain only the weights of ALBERT and its heads. This subclass adds "
+            f"{', '.join(others)}; save it with model.save('model.keras')."
         )
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
         array = ops.convert_to_numpy(variable)
         if np.issubdtype(array.dtype, np.integer):
             raise UserError(
-                "A checkpoint holds floating-point weights. "
-                f"Received: {name} in {array.dtype}, as quantize() leaves it. Save the model "
-                "before that, or export it in 8 bits."
+                f"The model is quantized: {name} is {array.dtype}. Save it before you call "
+                "quantize(), or export it in 8 bits."
             )
         tensor = array.T if transposed else array
         tensors[name] = np.ascontiguousarray(tensor)
@@ -67,32 +66,33 @@ def assign(
     source: str,
     ignore_mismatched_sizes: bool = False,
 ) -> list[str]:
-    """Gives a model the weights of a checkpoint, or raises before any of them changes.
+    """Loads a checkpoint's weights into a model, or raises before any of them changes.
 
-    The pooler and the heads may be missing on either side: missing in the file, they are newly
-    initialized; missing in the model, ignored. Both are logged.
+    The pooler and the heads may be missing on either side. If they are missing in the checkpoint,
+    they are newly initialized; if they are missing in the model, they are ignored. Both are logged.
 
     Args:
-        model: the model to fill.
-        tensors: arrays by Hugging Face's names without "albert.".
-        source: their origin, for errors.
-        ignore_mismatched_sizes: treat a head of another shape as missing.
+        model: model whose weights are replaced.
+        tensors: arrays, keyed by Hugging Face's names without "albert.".
+        source: origin of the tensors, for messages.
+        ignore_mismatched_sizes: whether to treat a head with a different shape as missing.
     Returns:
-        the newly initialized parts, for example `["classifier"]`.
+        The newly initialized parts, for example `["classifier"]`.
     Raises:
-        UserError: lists every weight that is missing, unknown, not finite or of another shape.
+        UserError: if weights are missing, unknown, not finite, or have the wrong shape; the message
+            lists them.
     """
     variables = names.weights(model)
     wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
     given = tensors
-    parts = {part for name in _misshapen(wanted, given) if (part := names.part(name))}
+    parts = {part for name in _wrong_shapes(wanted, given) if (part := names.part(name))}
     way_out = ""
     if heads := sorted(parts - {names.POOLER}):
-        way_out = f"Give ignore_mismatched_sizes=True to initialize {', '.join(heads)} anew."
+        way_out = f"Pass ignore_mismatched_sizes=True to newly initialize {', '.join(heads)}."
     if ignore_mismatched_sizes:
         given = {name: given[name] for name in given if names.part(name) not in heads}
     common = {name: given[name] for name in wanted if name in given}
-    faults = [*misfits(model.config, wanted, given), *_unequal(variables, common)]
+    faults = [*misfits(model.config, wanted, given), *_shared_faults(variables, common)]
     require_fit([*faults, *bad_values(common, source)], source, "loaded", way_out)
     for name, tensor in common.items():
         tensor = tensor.T if variables[name].transposed else tensor
@@ -100,11 +100,13 @@ def assign(
     new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     if new_parts:
         logger.warning(
-            "%s: not in the checkpoint, so newly initialized: %s.", source, ", ".join(new_parts)
+            "%s: newly initialized, because the checkpoint lacks them: %s.",
+            source,
+            ", ".join(new_parts),
         )
     if ignored:
         logger.info(
-            "%s: in the checkpoint, but no part of this model: %s.", source, ", ".join(ignored)
+            "%s: ignored, because this model has no such part: %s.", source, ", ".join(ignored)
         )
     return new_parts
 
@@ -113,7 +115,8 @@ def check_backbone(checkpoint: Checkpoint) -> None:
     """Compares the shapes of encoder and pooler with the configuration, before a model is built.
 
     Raises:
-        UserError: lists every weight that is missing, unknown or of another shape, heads' too.
+        UserError: if weights are missing, unknown, or have the wrong shape; the message lists them,
+            including those of the heads.
     """
 
     def is_backbone(name: str) -> bool:
@@ -130,22 +133,22 @@ def check_backbone(checkpoint: Checkpoint) -> None:
 def misfits(
     config: AlbertConfig, wanted: Mapping[str, Shape], given: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Describes every tensor that is missing, unknown or of another shape.
+    """Describes every tensor that is missing, unknown, or has the wrong shape.
 
     Args:
-        config: decides the shapes; errors name its fields.
-        wanted: the shape of each weight.
-        given: anything with a `shape`, by name. Whole parts may be absent on either side.
+        config: configuration that determines the shapes; messages name its fields.
+        wanted: shape of each weight, keyed by name.
+        given: anything with a `shape`, keyed by name. Optional parts may be absent on either side.
     """
     new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     for name, shape in wanted.items():
         if name not in given and names.part(name) not in new_parts:
-            yield f"missing from the checkpoint: {name} {_readable(shape)}"
+            yield f"missing from the checkpoint: {name} {_shape_text(shape)}"
     for name, tensor in given.items():
         if name not in wanted and names.part(name) not in ignored:
             yield f"unknown to the model: {name} {tuple(tensor.shape)}"
     axes = names.axes(config)
-    for name in _misshapen(wanted, given):
+    for name in _wrong_shapes(wanted, given):
         stored, shape = given[name].shape, wanted[name]
         letters = axes[name]
         if len(stored) == len(shape):
@@ -154,13 +157,13 @@ def misfits(
         fields = dict.fromkeys(names.FIELDS[letter] for letter in letters if letter in names.FIELDS)
         decided = f" ({', '.join(fields)})" if fields else ""
         yield (
-            f"another shape: {name} is {_readable(stored)} in the checkpoint, "
-            f"{_readable(shape)} by the configuration{decided}"
+            f"wrong shape: {name} is {_shape_text(stored)} in the checkpoint, but "
+            f"{_shape_text(shape)} according to the configuration{decided}"
         )
 
 
 def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
-    """Describes every tensor that is not floating-point or not finite; warns of large numbers."""
+    """Describes every tensor that isn't floating-point or finite; warns about large weights."""
     faults, large = [], []
     for name, tensor in tensors.items():
         if not is_floating(tensor):
@@ -173,7 +176,7 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
             large.append(f"{name} ({largest:.2g})")
     if large:
         logger.warning(
-            "%s: weights larger than %g, which training does not produce: %s. Is the file damaged?",
+            "%s: weights above %g, which training doesn't produce: %s. Is the file damaged?",
             source,
             _LARGE,
             _listed(large, ", "),
@@ -182,7 +185,7 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
 
 
 def _largest(tensor: np.ndarray) -> np.ndarray:
-    """Returns the largest magnitude as float32; NaN if there is a NaN."""
+    """Returns the largest magnitude as float32, or NaN if there is a NaN."""
     with np.errstate(over="ignore"):
         extremes = (tensor.max(initial=0), -tensor.min(initial=0))
         return np.maximum(*np.asarray(extremes, "float32"))
@@ -197,20 +200,21 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
     """Raises one error that lists all faults.
 
     Args:
-        done: the action that was refused, "loaded" or "written".
-        way_out: a sentence for the end. Default: asks whether the configuration is right.
+        done: what didn't happen: "loaded" or "written".
+        way_out: last sentence of the message; by default, asks whether the configuration is right.
     """
     if faults:
         listing = _listed(faults, "\n  ")
         raise UserError(
-            f"The weights of {source} must fit its configuration; nothing was {done}. Received:\n  "
-            f"{listing}\n"
-            + (way_out or "Is the configuration the one that these weights were saved with?")
+            f"The weights of {source} don't fit the configuration; nothing was {done}:\n  "
+            f"{listing}\n" + (way_out or "Were these weights saved with this configuration?")
         )
 
 
-def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]) -> list[str]:
-    """Describes tensors that the model shares and that differ in the checkpoint."""
+def _shared_faults(
+    wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]
+) -> list[str]:
+    """Describes tensors that are shared in the model, but differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"
@@ -221,12 +225,12 @@ def _unequal(wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray
 
 
 def _absent_parts(these: Mapping[str, Any], those: Mapping[str, Any]) -> list[str]:
-    """Returns the optional parts of which `these` has tensors and `those` has none."""
+    """Returns the optional parts for which `these` contains tensors and `those` contains none."""
     present = {names.part(name) for name in those}
     return sorted({part for name in these if (part := names.part(name)) and part not in present})
 
 
-def _misshapen(wanted: Mapping[str, Shape], given: Mapping[str, Any]) -> list[str]:
+def _wrong_shapes(wanted: Mapping[str, Shape], given: Mapping[str, Any]) -> list[str]:
     def fits(stored: Shape, shape: Shape) -> bool:
         pairs = zip(stored, shape, strict=False)
         return len(stored) == len(shape) and all(
@@ -245,6 +249,6 @@ def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
     return shape[::-1] if weight.transposed else shape
 
 
-def _readable(shape: Shape) -> str:
+def _shape_text(shape: Shape) -> str:
     sizes = ", ".join("any" if size is None else str(size) for size in shape)
     return f"({sizes},)" if len(shape) == 1 else f"({sizes})"

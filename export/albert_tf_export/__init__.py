@@ -1,6 +1,6 @@
-"""Exports models to files without this package: SavedModel, TensorFlow Lite, ONNX and a page.
+"""Exports models to files that run without this package: SavedModel, TFLite, ONNX, and a web page.
 
-The names below are imported when they are first used: the options alone load no TensorFlow.
+The names below are imported on first use, so that reading the options doesn't load TensorFlow.
 """
 
 import importlib

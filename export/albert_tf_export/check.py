@@ -1,4 +1,4 @@
-"""Checks an export: in a fresh process, it answers samples as Keras does."""
+"""Checks an export: runs samples in a fresh process, and compares its outputs with Keras's."""
 
 import contextlib
 import json
@@ -16,23 +16,24 @@ from albert_tf_export.report import Difference, ParityError
 Row = Mapping[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# The largest difference of an output for each precision, as a share of its largest magnitude (of 1,
-# where all are smaller); `EXACT` in float32. Measured at base size with random weights: 2e-6,
-# 1.4e-3, 0.015 and 0.03 over all tasks, the pooled output being the worst (a classifier's logits:
-# 1e-6, 3e-4, 0.004 and 0.03); with a classifier's trained ones at size "mini": 2e-7 in float32,
-# 2e-4 in float16 and 0.006 in 8 bits. A fine-tuned `small` tells classes apart so sharply that
-# texts between them move far: over 15 seeds of the README's example, with 5 epochs in place of 3,
-# it comes to 0.15 in 8 bits of LiteRT and 0.12 of ONNX; the median is 0.04 in both. A wrong export
-# is off by about 1.
+# The tolerance of an output, relative to its largest magnitude (or to 1, if that is larger), by
+# precision; `EXACT` in float32. Differences measured in float32, float16, bfloat16, and 8 bits:
+# - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over all tasks, where the pooled output
+#   is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
+# - size "mini", a trained classifier: 2e-7 in float32, 2e-4 in float16, and 0.006 in 8 bits.
+# - a fine-tuned `small`, which separates classes so sharply that texts between them move far. Over
+#   15 seeds of the README's example, with 5 epochs instead of 3, it reaches 0.15 in 8 bits with
+#   LiteRT and 0.12 with ONNX; the median is 0.04 in both.
+# A wrong export is off by about 1.
 EXACT: Final = 1e-4
 TOLERANCES: Final[Mapping[str, float]] = {
     "float16": 0.01,
     "bfloat16": 0.1,
     "dynamic": 0.3,
 }
-# The beam of question answering: log probabilities, and the positions that they belong to.
+# Outputs of the question-answering beam: log probabilities, and their positions.
 BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "end_top_index"}
-# Lower log probabilities mean that no answer may be there: -1e30, in float16 -65504.
+# Lower log probabilities (-1e30, or -65504 in float16) mark positions where no answer is allowed.
 POSSIBLE: Final = -1e4
 BEST_CLASS: Final = ("label", "labels")
 
@@ -41,9 +42,9 @@ class Case(NamedTuple):
     """Sample inputs of one signature, and the expected outputs.
 
     Attributes:
-        inputs: rows as `runtimes.main` reads them, without padding.
-        expected: each row's outputs of Keras, computed in float32, without the batch's axis.
-        pieces: each row's number of pieces.
+        inputs: rows in the format of `runtimes.main`, without padding.
+        expected: Keras's float32 outputs for each row, without the batch axis.
+        pieces: number of tokens in each row.
         ties: outputs that may differ at reduced precision because of near ties.
     """
 
@@ -54,7 +55,7 @@ class Case(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The outputs of a signature for each example, without the batch's axis, and what they cost."""
+    """A signature's outputs for each example, without the batch axis, and their time and memory."""
 
     outputs: Sequence[Outputs]
     milliseconds: float = 0.0
@@ -72,24 +73,24 @@ def compare(
     """Returns the largest difference for each signature.
 
     Args:
-        form: of the export, a key of `runtimes.OPENED`.
-        path: the export.
-        samples: for each of its signatures, its inputs and expected outputs.
-        precision: a key of `TOLERANCES`, or any other name of float32.
-        batch: rows in a batch, where a signature takes any number.
-        processes: processes by the signatures that they run; each other signature has a process
-            of its own. All run at once.
+        form: format of the export, a key of `runtimes.OPENED`.
+        path: path of the export.
+        samples: inputs and expected outputs of each signature.
+        precision: a key of `TOLERANCES`; any other value means float32.
+        batch: number of rows per batch, for signatures that take any number.
+        processes: processes, keyed by the signatures that they run. Every other signature gets its
+            own process, and all processes run at the same time.
     Raises:
-        ParityError: the export doesn't run, or a difference is beyond the tolerance.
+        ParityError: if the export doesn't run, or a difference exceeds the tolerance.
     """
     runs = run(form, path, samples, batch, processes)
     differences = {name: _difference(runs[name], case, precision) for name, case in samples.items()}
     for name, difference in differences.items():
         if difference.share > 1:
             raise ParityError(
-                f"The export's {difference.output} must be within {difference.tolerance:.2g} of "
-                f"Keras'. Received: a difference of {difference.value:.2g} from its signature "
-                f"{name!r}. Choose a higher precision, or skip the check with check=False."
+                f"{difference.output} from the signature {name!r} differs from Keras by "
+                f"{difference.value:.2g}, but the tolerance is {difference.tolerance:.2g}. "
+                "Choose a higher precision, or skip the check with check=False."
             )
     return differences
 
@@ -101,7 +102,7 @@ def run(
     batch: int = runtimes.BATCH,
     processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Run]:
-    """Runs each signature on its samples in a fresh process; takes arguments as `compare` does."""
+    """Runs each signature on its samples in a fresh process; see `compare` for the arguments."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         all_processes = {
@@ -127,7 +128,7 @@ def run(
 
 
 def _difference(made: Run, case: Case, precision: str) -> Difference:
-    """The difference of the output that comes closest to its tolerance."""
+    """Returns the difference of the output that is closest to its tolerance, or furthest above."""
     share = TOLERANCES.get(precision, EXACT)
     skipped = case.ties if share > EXACT else ()
     compared = (
@@ -138,7 +139,7 @@ def _difference(made: Run, case: Case, precision: str) -> Difference:
     results = [
         Difference(
             name,
-            float(np.max([row[name] for row in rows])),  # NaN, if any is.
+            float(np.max([row[name] for row in rows])),  # NaN if any of them is.
             share * max(1.0, magnitude(case.expected, name)),
             made.milliseconds,
             made.megabytes,
@@ -151,18 +152,18 @@ def _difference(made: Run, case: Case, precision: str) -> Difference:
 def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
     """Returns the largest absolute difference of each float output of one row.
 
-    Integers and strings must be equal, but for the positions of beams: near ties may change their
-    order, so that each log probability is compared by its rank and by its position.
+    Integers and strings must be equal, except for the positions in a beam. Near ties may change
+    their order, so log probabilities are compared by rank and by position.
 
     Args:
-        actual, expected: outputs without the batch's axis.
-        pieces: the row's number of pieces; outputs of padding after them are ignored.
+        actual, expected: outputs without the batch axis.
+        pieces: number of tokens in the row; outputs for padding after them are ignored.
     Raises:
-        ParityError: names or shapes differ, or an integer or a string does.
+        ParityError: if names, shapes, integers, or strings differ.
     """
     if actual.keys() != expected.keys():
         raise ParityError(
-            f"The export's outputs must be {', '.join(sorted(expected))}. "
+            f"The export must return {', '.join(sorted(expected))}. "
             f"Received: {', '.join(sorted(actual)) or 'none'}."
         )
     actual = dict(actual)
@@ -171,55 +172,57 @@ def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, fl
         actual[name] = value = value[:pieces] if is_padded else value
         if value.shape != expected[name].shape:
             raise ParityError(
-                f"The export's {name} must have the shape {expected[name].shape} for a row of "
-                f"{pieces} pieces. Received: {value.shape}."
+                f"The export must return {name} with the shape {expected[name].shape} for a row of "
+                f"{pieces} tokens. Received: {value.shape}."
             )
     measured = {}
     if BEAMS.keys() <= expected.keys():
-        measured = _of_beams(actual, expected)
+        measured = _beam_differences(actual, expected)
     for name, value in expected.items():
         if value.dtype.kind == "f" and name not in BEAMS:
             measured[name] = float(np.abs(actual[name] - value).max(initial=0))
         elif value.dtype.kind != "f" and name not in BEAMS.values():
             if name in BEST_CLASS and "logits" in actual:
-                # By the export's logits: a low precision may turn a near tie.
+                # Expect the class of the export's own logits, because of near ties.
                 value = actual["classes"][actual["logits"].argmax(axis=-1)]
             if not np.array_equal(actual[name], value):
                 raise ParityError(
-                    f"The export's {name} must be {value.tolist()}. "
+                    f"The export must return {value.tolist()} as {name}. "
                     f"Received: {actual[name].tolist()}."
                 )
     return measured
 
 
 def magnitude(rows: Sequence[Outputs], name: str) -> float:
-    """Returns an output's largest magnitude in any row, without impossible positions."""
+    """Returns the largest magnitude of an output over all rows, except impossible positions."""
     values = np.concatenate([row[name].ravel() for row in rows])
     return float(np.abs(values[values > POSSIBLE]).max(initial=0))
 
 
-def _of_beams(actual: Outputs, expected: Outputs) -> dict[str, float]:
-    """Differences of the starts, and of the ends of those starts that both beams have."""
+def _beam_differences(actual: Outputs, expected: Outputs) -> dict[str, float]:
+    """Returns the differences of the starts, and of the ends whose start is in both beams."""
     (starts, start_positions), (ends, end_positions) = BEAMS.items()
 
     def ends_of(beam: Outputs) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Returns the log probabilities and the positions of ends, by the start's position."""
+        """Returns the log probabilities and positions of ends, keyed by the start position."""
         rows = (beam[name].reshape(len(beam[starts]), -1) for name in (ends, end_positions))
         return dict(zip(beam[start_positions].tolist(), zip(*rows, strict=True), strict=True))
 
     ours, theirs = ends_of(actual), ends_of(expected)
     possible = expected[start_positions][expected[starts] > POSSIBLE].tolist()
-    of_ends = [_ranked(ours[start], theirs[start]) for start in possible if start in ours]
-    of_starts = _ranked(*((beam[starts], beam[start_positions]) for beam in (actual, expected)))
+    of_ends = [_rank_difference(ours[start], theirs[start]) for start in possible if start in ours]
+    of_starts = _rank_difference(
+        *((beam[starts], beam[start_positions]) for beam in (actual, expected))
+    )
     return {starts: of_starts, ends: float(np.max(of_ends, initial=0.0))}
 
 
-def _ranked(
+def _rank_difference(
     actual: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]
 ) -> float:
-    """Difference of the best log probabilities, by rank and by position.
+    """Returns the largest difference of the log probabilities, by rank and by position.
 
-    A missing position counts as the lowest log probability of the beam, which it has at most.
+    A position that isn't in the beam counts as the beam's lowest log probability, its upper bound.
     """
     (values, positions), (wanted, wanted_positions) = actual, expected
     score_of = dict(zip(positions.tolist(), values.tolist(), strict=True))

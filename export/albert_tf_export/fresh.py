@@ -1,4 +1,4 @@
-"""A fresh process, in which an export runs as it will run elsewhere: without this package."""
+"""Runs an export in a fresh process, without this package, just as it runs elsewhere."""
 
 import contextlib
 import json
@@ -12,14 +12,15 @@ from typing import Any, Final
 from albert_tf import runtimes
 from albert_tf_export.report import ParityError
 
-# Imports packages and a file, and calls its `main` with each line of arguments, up to an empty one.
+# Imports the packages and the file, and calls the file's `main` with each line of arguments, until
+# an empty line.
 _PROGRAM: Final = """
 import importlib.util, json, os, queue, sys, threading
 
 def read():
     for line in open(0, "rb", buffering=0):
         lines.put(json.loads(line))
-    os._exit(1)  # The system closes the other end, even after `kill -9`.
+    os._exit(1)  # stdin closes when the parent process ends, even after `kill -9`.
 
 lines = queue.SimpleQueue()
 threading.Thread(target=read, daemon=True).start()
@@ -36,10 +37,10 @@ while arguments := lines.get():
 
 
 class FreshProcess:
-    """Calls the `main` of a file in a new process, which ends with this one.
+    """Calls the `main` function of a file in a new process, which ends when this process ends.
 
-    It imports packages at once, which takes TensorFlow seconds, and then waits for `run`: what it
-    will run can be written meanwhile.
+    The process starts to import its packages immediately, which takes seconds for TensorFlow, and
+    then waits for `run`. The export can be written in the meantime.
     """
 
     def __init__(self, *packages: str, file: str = runtimes.__file__):
@@ -58,24 +59,24 @@ class FreshProcess:
 
     def __exit__(self, *_: object) -> None:
         with self.errors, contextlib.suppress(OSError), self.process:
-            self.process.kill()  # Ctrl-C ends it at once.
+            self.process.kill()  # Don't wait for it, for example after Ctrl-C.
 
     def run(self, *arguments: Any) -> None:
-        """Lets the process call `main` once more, with these arguments."""
+        """Makes the process call `main` with these arguments."""
         self._send(arguments)
 
     def wait(self) -> None:
-        """Waits until everything has run.
+        """Waits until all calls have returned.
 
         Raises:
-            ParityError: a call failed.
+            ParityError: if a call failed.
         """
         self._send(())
         if status := self.process.wait():
             self.errors.seek(0)
             reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
-            raise ParityError(f"The export must run without this package. Received: {reason}")
+            raise ParityError(f"The export failed to run in a fresh process: {reason}")
 
     def _send(self, arguments: Sequence[Any]) -> None:
-        with contextlib.suppress(OSError):  # It has ended already: `wait` reports that.
+        with contextlib.suppress(OSError):  # If the process has ended already, `wait` reports it.
             print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)

@@ -1,4 +1,4 @@
-"""Writes signatures as a SavedModel, and converts that to a .tflite file."""
+"""Writes signatures as a SavedModel, and converts them to a .tflite file."""
 
 import contextlib
 import copy
@@ -18,19 +18,19 @@ from tensorflow.core.protobuf import fingerprint_pb2
 from albert_tf.files import tensorflow_errors
 from albert_tf.layers.embedding import lookup, rows_at, word_lookup
 from albert_tf.quiet import hidden_stderr
-from albert_tf_export.metadata import packed
+from albert_tf_export.metadata import pack
 from albert_tf_export.options import Quantize
 from albert_tf_export.signatures import Signature
 
 
 def write(signatures: Sequence[Signature], folder: Path) -> None:
-    """Writes a SavedModel; the first signature is also `serving_default`.
+    """Writes a SavedModel, in which the first signature is also `serving_default`.
 
-    In a fresh process the same model gives the same bytes; `keras.export.ExportArchive` numbers the
-    variables by their place in memory.
+    In a fresh process, the same model results in the same bytes. `keras.export.ExportArchive`
+    doesn't guarantee that, because it orders the variables by their memory addresses.
 
     Raises:
-        OSError: it can't be written.
+        OSError: if the SavedModel can't be written.
     """
     graphs = {
         signature.name: tf.function(
@@ -38,7 +38,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
         ).get_concrete_function()
         for signature in signatures
     }
-    root = tf.Module()  # without the functions: to save them, TensorFlow would trace them again
+    root = tf.Module()  # doesn't hold the functions, which TensorFlow would trace again to save
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name]}
     served |= graphs
@@ -48,7 +48,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
 
 
 def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
-    """Returns the variables of graphs, each once."""
+    """Returns the variables of the graphs, without duplicates."""
     variables: dict[int, tf.Variable] = {}
     for graph in graphs:
         by_handle = {id(variable.handle): variable for variable in graph.variables}
@@ -59,7 +59,7 @@ def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
 
 
 def _make_fingerprint_stable(folder: Path) -> None:
-    """Replaces TensorFlow's random id of an export by one that depends on its content."""
+    """Replaces the random id that TensorFlow assigns to an export by a hash of its content."""
     file = folder / "fingerprint.pb"
     fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
     fingerprint.uuid = ""
@@ -71,7 +71,7 @@ def _make_fingerprint_stable(folder: Path) -> None:
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     """Returns the bytes of a .tflite file with these signatures.
 
-    Converts a SavedModel: from concrete functions, the converter loses variables.
+    Goes through a SavedModel, because the converter loses variables of concrete functions.
     """
     with tempfile.TemporaryDirectory() as folder:
         with words_stored(quantize):
@@ -88,15 +88,15 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
             content = converter.convert()
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content))
     share_graphs(model)
-    return packed(model)
+    return pack(model)
 
 
 @contextlib.contextmanager
 def words_stored(quantize: Quantize) -> Iterator[None]:
-    """Graphs that are traced within this context store word tables for that precision.
+    """Within this context, traced graphs store word embedding matrices in the given precision.
 
-    In 8 bits each row has a scale. Converters give a table one scale: its largest entry decides how
-    coarse all its rows are.
+    In 8 bits, each row has its own scale. Converters use one scale per matrix, so its largest entry
+    would determine the resolution of all rows.
     """
     token = word_lookup.set(_lookup_in_8_bits if quantize == "dynamic" else lookup)
     try:
@@ -106,12 +106,12 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Returns rows as `lookup` does. Scales are integers, because converters would round floats."""
+    """Looks up rows like `lookup`. Scales are integers, because converters would round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
     largest[largest == 0] = 1
-    # The converter rounds the matrix that scores masked words the same way: the two become one.
+    # The converter rounds the matrix of the masked-LM head the same way, so both are stored once.
     scaled = values / (largest / 127)
     rows = rows_at(tf.constant(np.trunc(scaled + np.copysign(0.5, scaled)), tf.int8), ids)
     unit = float(largest.max()) / 2**24
@@ -120,11 +120,11 @@ def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
 
 
 def share_graphs(model: schema.ModelT) -> None:
-    """Lets equal graphs be one, such as a file's loops, and equal constants.
+    """Merges equal graphs, such as the loops of several signatures, and equal constants.
 
-    The converter writes the same layers once for each signature that has them. Their weights are
-    stored once, but the runtime packs them in memory for every loop body, called or not: with two
-    bodies, base size in 8 bits takes 35 MB of memory, with one 28.
+    The converter writes the layers once per signature that uses them. Their weights are stored
+    once, but the runtime packs them in memory for every loop body, even if it is never called. With
+    two loop bodies, the 8-bit base model takes 35 MB of memory; with one, 28 MB.
     """
     buffers = _first_of_each(
         [
@@ -135,8 +135,8 @@ def share_graphs(model: schema.ModelT) -> None:
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
         tensor.buffer = buffers[tensor.buffer]
     changed = True
-    while changed:  # Graphs that call equal graphs become equal.
-        first = _first_of_each([_described(graph) for graph in model.subgraphs])
+    while changed:  # Merging graphs can make their callers equal.
+        first = _first_of_each([_canonical_text(graph) for graph in model.subgraphs])
         changed = False
         for options, name in (call for graph in model.subgraphs for call in _calls(graph)):
             called = getattr(options, name)
@@ -146,9 +146,9 @@ def share_graphs(model: schema.ModelT) -> None:
 
 
 def _drop_unused(model: schema.ModelT) -> None:
-    """Removes graphs without a caller, and their buffers."""
+    """Removes graphs that aren't called, and their buffers."""
     used = [signature.subgraphIndex for signature in model.signatureDefs]
-    for index in used:  # which grows
+    for index in used:  # The loop extends this list.
         called = [getattr(*call) for call in _calls(model.subgraphs[index])]
         used += dict.fromkeys(graph for graph in called if graph not in used)
     numbers = {old: new for new, old in enumerate(sorted(used))}
@@ -166,7 +166,7 @@ def _drop_unused(model: schema.ModelT) -> None:
 
 
 def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
-    """Returns the fields of a graph's operators that are numbers of graphs."""
+    """Returns the fields in a graph's operators that are indices of other graphs."""
     return [
         (operator.builtinOptions, name)
         for operator in graph.operators or ()
@@ -177,16 +177,16 @@ def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
 
 
 def _first_of_each(values: list[Any]) -> list[int]:
-    """For each value, the index of the first equal one."""
+    """Returns the index of the first equal value for each value."""
     firsts: dict[Any, int] = {}
     return [firsts.setdefault(value, index) for index, value in enumerate(values)]
 
 
-def _described(graph: schema.SubGraphT) -> str:
-    """A graph without names, as text: equal for equal graphs.
+def _canonical_text(graph: schema.SubGraphT) -> str:
+    """Returns a graph without names as text, which is the same for equal graphs.
 
-    Tensors are numbered by their first use. The converter's own order also depends on the constants
-    that the rest of the model has.
+    Tensors are numbered by their first use, because the converter's order also depends on constants
+    in the rest of the model.
     """
     copied = copy.deepcopy(graph)
     users = [copied, *(copied.operators or ())]

@@ -1,8 +1,8 @@
-"""Adds names of classes and tensors, and a tokenizer, to a TFLite file in the official format.
+"""Adds label names, tensor names, and a tokenizer to a TFLite file as official TFLite metadata.
 
-`metadata_schema.fbs` of TensorFlow Lite Support describes it: a table in the file, and a ZIP
-archive behind it, so that `unzip -p model.tflite labels.txt` prints the classes. The packages that
-write it don't install on every Python version of this one.
+`metadata_schema.fbs` from TensorFlow Lite Support defines the format: a table in the file, and a
+ZIP archive appended to it, so that `unzip -p model.tflite labels.txt` prints the labels. The
+packages that write it can't be installed on every Python version that this package supports.
 """
 
 import io
@@ -18,7 +18,7 @@ from albert_tf.errors import UserError
 
 LABELS: Final = "labels.txt"
 VOCABULARY: Final = "spiece.model"
-# Outputs of which the last axis counts classes.
+# Outputs whose last axis is the class axis.
 BY_CLASS: Final = ("logits", "probabilities")
 NAME: Final = "TFLITE_METADATA"
 # Field numbers in the tables of metadata_schema.fbs.
@@ -28,10 +28,10 @@ GRAPH_NAME, GRAPH_INPUTS, GRAPH_OUTPUTS, GRAPH_INPUT_UNITS = 0, 2, 3, 5
 MODEL_NAME, MODEL_GRAPHS, MODEL_PARSER = 0, 3, 7
 UNIT_TYPE, UNIT_OPTIONS = 0, 1
 TOKENIZER_FILES = 0
-# Values of its enums.
+# Enum values in metadata_schema.fbs.
 TENSOR_AXIS_LABELS, VOCABULARY_FILE = 2, 5
 SENTENCEPIECE: Final = 5
-ALIGNMENT: Final = 16  # bytes; schema.fbs demands it of buffers
+ALIGNMENT: Final = 16  # bytes; required for buffers by schema.fbs
 
 
 def with_metadata(
@@ -41,39 +41,39 @@ def with_metadata(
     vocabulary: bytes | None = None,
     names: Mapping[str, str] | None = None,
 ) -> tuple[bytes, dict[str, bytes]]:
-    """Returns a .tflite file with the names of its signatures' tensors, and files to put behind it.
+    """Adds the tensor names of its signatures to a .tflite file; returns it and files to append.
 
     Args:
-        name: the model's name.
-        labels: names of the classes; none for models without classes.
-        vocabulary: a SentencePiece model, for hosts that read the tokenizer from the file.
-        names: other names of inputs, for the same hosts.
+        name: name of the model.
+        labels: label names; empty for models without classes.
+        vocabulary: SentencePiece model, for hosts that read the tokenizer from the file.
+        names: names to use for inputs, for the same hosts.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())
     unpacked.buffers[-1].data = np.frombuffer(
-        _described(unpacked, name, bool(labels), vocabulary is not None, names or {}), "u1"
+        _metadata_table(unpacked, name, bool(labels), vocabulary is not None, names or {}), "u1"
     )
     unpacked.metadata.append(schema.MetadataT())
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
     files = {LABELS: label_lines(labels).encode()} if labels else {}
     files |= {VOCABULARY: vocabulary} if vocabulary else {}
-    return packed(unpacked), files
+    return pack(unpacked), files
 
 
 def with_files(content: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Returns a file with a ZIP archive behind it.
+    """Returns a file with a ZIP archive appended to it.
 
-    They aren't compressed: MediaPipe refuses others.
+    The archive isn't compressed, because MediaPipe rejects compressed ones.
     """
-    made = io.BytesIO(content)
-    with zipfile.ZipFile(made, "a") as archive:
+    buffer = io.BytesIO(content)
+    with zipfile.ZipFile(buffer, "a") as archive:
         for name, data in files.items():
-            archive.writestr(zipfile.ZipInfo(name), data)  # ZipInfo's default date is fixed.
-    return made.getvalue()
+            archive.writestr(zipfile.ZipInfo(name), data)  # ZipInfo's default date is constant.
+    return buffer.getvalue()
 
 
-def packed(model: schema.ModelT) -> bytes:
+def pack(model: schema.ModelT) -> bytes:
     """Returns the bytes of a .tflite file."""
     builder = _Aligned(2**20)
     builder.Finish(model.Pack(builder), b"TFL3")
@@ -81,22 +81,22 @@ def packed(model: schema.ModelT) -> bytes:
 
 
 def label_lines(labels: Sequence[str]) -> str:
-    """Returns the content of `labels.txt`: a class a line.
+    """Returns the content of `labels.txt`, with one label per line.
 
     Raises:
-        UserError: a name has a line break.
+        UserError: if a label contains a line break.
     """
     for label in labels:
         if {"\n", "\r"} & set(label):
             raise UserError(
-                f"A label of an exported model must be one line. Received: {label!r}. "
+                f"Labels of an exported model can't contain line breaks. Received: {label!r}. "
                 "Rename it in the model's config.json."
             )
     return "".join(f"{label}\n" for label in labels)
 
 
 class _Aligned(flatbuffers.Builder):
-    """Aligns the bytes of weights, as the converter does."""
+    """A builder that aligns the weights like the TFLite converter."""
 
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:
@@ -107,10 +107,10 @@ class _Aligned(flatbuffers.Builder):
         return self.EndVector()
 
 
-def _described(
+def _metadata_table(
     model: Any, name: str, has_labels: bool, has_vocabulary: bool, others: Mapping[str, str]
 ) -> bytes:
-    """Returns the bytes of a ModelMetadata table; `others` are other names of tensors."""
+    """Returns the bytes of a ModelMetadata table; `others` maps tensor names to new names."""
     builder = flatbuffers.Builder()
     graphs = []
     signatures = {each.subgraphIndex: each for each in model.signatureDefs}
@@ -149,7 +149,7 @@ def _tensor(builder: flatbuffers.Builder, name: str, has_labels: bool) -> int:
 
 
 def _tokenizer(builder: flatbuffers.Builder) -> int:
-    """Input process units: a SentencePiece tokenizer."""
+    """Returns the input process units, which are one SentencePiece tokenizer."""
     file = _file(builder, VOCABULARY, "SentencePiece model.", VOCABULARY_FILE)
     options = _table(builder, {TOKENIZER_FILES: file})
     unit = _table(builder, {UNIT_OPTIONS: options}, {UNIT_TYPE: SENTENCEPIECE})

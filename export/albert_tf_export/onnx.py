@@ -1,4 +1,4 @@
-"""Exports ONNX files, which take ids, for ONNX Runtime and the many hosts that read ONNX."""
+"""Exports ONNX files, which take ids, for ONNX Runtime and other hosts that read ONNX."""
 
 import copy
 import itertools
@@ -36,9 +36,9 @@ from albert_tf_export.signatures import (
 from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
-ARCHIVE: Final = 2000  # number of a field that ONNX's ModelProto doesn't have
-LARGEST: Final = 254  # of the 8 bits of a row: with both ends rounded, 255 steps may be 256
-BYTES: Final = 2  # wire type of protocol buffers
+ARCHIVE: Final = 2000  # a field number that ONNX's ModelProto doesn't use
+LARGEST: Final = 254  # steps of a row in 8 bits: rounding both ends could turn 255 steps into 256
+BYTES: Final = 2  # protocol buffers' wire type for bytes
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
 
@@ -51,24 +51,26 @@ def export_onnx(
 ) -> Report:
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
-    It takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[batch, length]`, or
-    `[batch, choices, length]` for multiple choice, of any size, and returns numbers alone
-    (`signatures.py` lists them). It carries `config.json` and the tokenizer's files, so that
-    `albert_tf.pipeline` reads it. The names of classes are in `my-model.onnx.labels.txt` beside
-    `my-model.onnx`, and in the file's metadata as `labels`, a class a line; the report is in
-    `my-model.onnx.export.json`. With `predictions` it also takes the positions to score,
+    The model takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[batch, length]`, or
+    `[batch, choices, length]` for multiple choice, of any size. It returns only numbers, which
+    `signatures.py` lists. With `predictions` it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
+    The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load
+    it, and the label names as `labels` in its metadata, one per line. The label names are also
+    written to `my-model.onnx.labels.txt` next to `my-model.onnx`, and the report to
+    `my-model.onnx.export.json`.
+
     Args:
-        model: a task's model, with any dtype policy.
-        tokenizer: the model's tokenizer, for the comparison.
+        model: a model with a task head, with any dtype policy.
+        tokenizer: the model's tokenizer.
         path: file to write.
     Returns:
-        A `Report`: size, SHA-256, differences from Keras, time and memory.
+        A `Report` with the size, the SHA-256, differences from Keras, time, and memory.
     Raises:
-        UserError: the arguments don't fit together, a package is missing, or `path` exists.
-        ParityError: the outputs differ from those of Keras; the file is removed.
-        OSError: it can't be written.
+        UserError: if options can't be combined, a package is missing, or `path` exists.
+        ParityError: if the outputs differ from Keras's; the file is removed.
+        OSError: if the file can't be written.
     """
     path = user_path(path)
     predictions = options.predictions
@@ -109,36 +111,36 @@ def convert(
     """Writes an ONNX file, with the same bytes for the same model and packages.
 
     Args:
-        signature: its function.
-        axes: names of the first axes of inputs and outputs that have no fixed size.
-        metadata: names and values that the file gets beside the graph.
+        signature: function to convert.
+        axes: names for the leading axes of inputs and outputs, where their size isn't fixed.
+        metadata: names and values to store in the file's metadata.
         path: file to write.
     """
     import onnx
     import tf2onnx
 
     inputs = list(signature.inputs)
-    function = tf.function(_refusing_negative(signature), input_signature=inputs, autograph=False)
+    function = tf.function(_reject_negative(signature), input_signature=inputs, autograph=False)
     with words_stored(quantize):
-        made, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
-    _keep_weights_outside(made.graph)
+        model, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
+    _keep_weights_outside(model.graph)
     if quantize == "none":
-        _share_embedding(made.graph)
+        _share_embedding(model.graph)
     else:
-        _multiply_in_8_bits(made.graph)
-    _sort(made.graph, {}, [each.name for each in (*made.graph.input, *made.graph.output)])
-    for each in (*made.graph.input, *made.graph.output):
+        _multiply_in_8_bits(model.graph)
+    _sort(model.graph, {}, [each.name for each in (*model.graph.input, *model.graph.output)])
+    for each in (*model.graph.input, *model.graph.output):
         for name, size in zip(axes, each.type.tensor_type.shape.dim, strict=False):
             if not size.HasField("dim_value"):
                 size.dim_param = name
-    onnx.helper.set_model_props(made, dict(metadata))
-    path.write_bytes(made.SerializeToString(deterministic=True))
+    onnx.helper.set_model_props(model, dict(metadata))
+    path.write_bytes(model.SerializeToString(deterministic=True))
 
 
 def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Returns an ONNX file that is also a ZIP archive of files: its last field is their archive.
+    """Returns an ONNX file that is also a ZIP archive, because its last field contains the archive.
 
-    Its number is none of ONNX's, and readers of protocol buffers skip fields that they don't know.
+    ONNX doesn't use the number of that field, and protocol buffer readers skip unknown fields.
     """
     size = len(with_files(b"", with_checksum(content, files)))
     graph = content + _varint(ARCHIVE << 3 | BYTES) + _varint(size)
@@ -146,13 +148,16 @@ def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Returns a number as protocol buffers write it: 7 bits a byte, the lowest first."""
+    """Encodes a number as a protocol buffers varint: 7 bits per byte, the lowest first."""
     high, low = divmod(number, 128)
     return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
-def _refusing_negative(signature: Signature) -> Any:
-    """Turns negative ids into ones that no table has: ONNX counts them from a table's end."""
+def _reject_negative(signature: Signature) -> Any:
+    """Maps negative ids past the end of every embedding matrix, so that ONNX Runtime fails.
+
+    Otherwise it would index the matrix from the end.
+    """
 
     def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         largest = [tf.where(value < 0, value.dtype.max, value) for value in values]
@@ -162,33 +167,33 @@ def _refusing_negative(signature: Signature) -> Any:
 
 
 def _keep_weights_outside(graph: Any) -> None:
-    """Lets the loops of a graph read what they don't change from the graph around them.
+    """Moves loop-invariant weights out of loops, so that the body reads them from the outer graph.
 
-    tf2onnx passes a loop's weights from step to step. ONNX Runtime copies them in each, and neither
-    folds nor quantizes their products.
+    tf2onnx passes a loop's weights from step to step. ONNX Runtime would copy them in every step,
+    and would neither fold nor quantize their matmuls.
     """
     for loop in (node for node in graph.node if node.op_type == "Loop"):
         (body,) = (each.g for each in loop.attribute if each.name == "body")
-        # A body takes a counter and a condition first, and returns a condition first.
-        unchanged = [
-            place
-            for place in range(len(loop.output))
-            if body.output[place + 1].name == body.input[place + 2].name
+        # A body's first inputs are a counter and a condition; its first output is a condition.
+        invariant = [
+            index
+            for index in range(len(loop.output))
+            if body.output[index + 1].name == body.input[index + 2].name
         ]
-        outside = {body.input[place + 2].name: loop.input[place + 2] for place in unchanged}
-        after = {loop.output[place]: loop.input[place + 2] for place in unchanged}
+        outside = {body.input[index + 2].name: loop.input[index + 2] for index in invariant}
+        after = {loop.output[index]: loop.input[index + 2] for index in invariant}
         _rename(body.node, outside)
         _rename(graph.node, after)
-        for place in reversed(unchanged):
-            del body.input[place + 2], body.output[place + 1]
-            del loop.input[place + 2], loop.output[place]
+        for index in reversed(invariant):
+            del body.input[index + 2], body.output[index + 1]
+            del loop.input[index + 2], loop.output[index]
 
 
 def _share_embedding(graph: Any) -> None:
-    """Stores the embedding of words once where masked words are scored with its transpose.
+    """Stores the word embedding matrix once, although the masked-LM head uses its transpose.
 
-    tf2onnx transposes constants. ONNX Runtime does it again when it loads the file; it quantizes
-    constants alone, so files in 8 bits have both.
+    tf2onnx stores the transpose as a second constant. A Transpose node does the same when ONNX
+    Runtime loads the file. ONNX Runtime quantizes only constants, so 8-bit files contain both.
     """
     import onnx
 
@@ -206,12 +211,13 @@ def _share_embedding(graph: Any) -> None:
 
 
 def _multiply_in_8_bits(graph: Any) -> None:
-    """Replaces the products with constant matrices by products of 8 by 8 bits.
+    """Replaces matmuls with constant matrices by 8-bit matmuls.
 
-    Each column of a matrix has a scale, and each row of what it multiplies one of its own, so that
-    other rows of a batch don't change an answer. (`DynamicQuantizeLinear` has one for all rows.) 0
-    stays 0: most outputs of gelu are near it, and would all be off to the same side.
-    CPUs without VNNI add two neighbouring products in 16 bits: weights are as large as allows that.
+    Each column of a matrix has its own scale, and so does each row of the values it multiplies, so
+    that an output doesn't depend on the other rows of a batch. (`DynamicQuantizeLinear` uses one
+    scale for all rows.) 0 stays exactly 0, because most outputs of gelu are close to 0 and would
+    otherwise all be off in the same direction. CPUs without VNNI add two adjacent products in
+    16 bits, so weights use only as many steps as that sum allows without overflow.
     """
     import onnx
 
@@ -239,7 +245,7 @@ def _multiply_in_8_bits(graph: Any) -> None:
             return output
 
         def in_8_bits(values: str) -> tuple[str, str, str]:
-            """Adds `values = (whole + lowest) * step`, the last two of each row."""
+            """Adds `values = (whole + lowest) * step`; `lowest` and `step` are per row."""
             axis, none = "8_bits/axis", "8_bits/none"
             low = add("Min", add("ReduceMin", values, axis, keepdims=1), none)
             high = add("Max", add("ReduceMax", values, axis, keepdims=1), none)
@@ -280,11 +286,12 @@ def _multiply_in_8_bits(graph: Any) -> None:
 def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns a matrix in int8 `[K, N]`, and the scale of each column, float32 `[N]`.
 
-    Two products of neighbouring weights of one sign, with at most `LARGEST`, fit into 16 bits.
+    The sum of two adjacent weights with the same sign, each times at most `LARGEST`, fits into
+    16 bits.
     """
     pairs = np.pad(matrix, [(0, len(matrix) % 2), (0, 0)]).reshape(-1, 2, matrix.shape[1])
     sums = [np.maximum(sign * pairs, 0).sum(axis=1).max(axis=0) for sign in (1, -1)]
-    most = (2**15 - 1) // LARGEST - 1  # Rounding adds one half to each.
+    most = (2**15 - 1) // LARGEST - 1  # Rounding may add one half to each weight.
     largest = np.max([np.abs(matrix).max(axis=0) / 127, *(each / most for each in sums)], axis=0)
     scale = np.maximum(largest, 1e-30).astype(np.float32)
     return np.round(matrix / scale).astype(np.int8), scale
@@ -292,8 +299,8 @@ def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _rename(nodes: Any, names: Mapping[str, str]) -> None:
     for node in nodes:
-        for place, name in enumerate(node.input):
-            node.input[place] = names.get(name, name)
+        for index, name in enumerate(node.input):
+            node.input[index] = names.get(name, name)
 
 
 def _sort(
@@ -302,12 +309,12 @@ def _sort(
     lasting: Collection[str] = (),
     visit_outside: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Sorts and names nodes and constants by their use: tf2onnx's order changes from run to run.
+    """Sorts and renames nodes and constants by use, because tf2onnx's order changes between runs.
 
     Args:
-        names: new names by old ones; gets those of the graph's values.
+        names: maps old names to new ones; the graph's names are added.
         lasting: names that don't change.
-        visit_outside: names a value that isn't of this graph.
+        visit_outside: function that names a value from outside this graph.
     """
     makers = {name: node for node in graph.node for name in node.output}
     constants = {each.name: each for each in graph.initializer}
@@ -334,7 +341,7 @@ def _sort(
 
     def rename(*values: str) -> None:
         for value in values:
-            if value:  # an output that isn't needed has no name
+            if value:  # Unused outputs have no name.
                 names[value] = value if value in lasting else f"v{len(names)}"
 
     rename(*(each.name for each in graph.input))
@@ -349,7 +356,7 @@ def _sort(
         each.name = names[each.name]
     for each in (*graph.input, *graph.output):
         for size in each.type.tensor_type.shape.dim:
-            size.ClearField("dim_param")  # a number of tf2onnx
+            size.ClearField("dim_param")  # numbered by tf2onnx
     for field, values in ((graph.node, nodes), (graph.initializer, used)):
         copies = [copy.deepcopy(each) for each in values]
         del field[:]

@@ -1,6 +1,6 @@
-"""The options of each format, declared once for its function and its command; what models allow.
+"""Declares each format's options for both its function and its command, and checks the model.
 
-Needs no TensorFlow, as the command line demands.
+Doesn't import TensorFlow, so that the command line starts quickly.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class ExportOptions(Checked):
 
     force: bool = option(False, help="replace an existing output")
     check: bool = option(
-        True, help="compare the export with Keras, in a fresh process (--no-check: skip)"
+        True, help="compare the export with Keras in a fresh process (--no-check: skip it)"
     )
 
 
@@ -37,18 +37,18 @@ class TextExportOptions(ExportOptions):
 
     max_length: int | None = option(
         None,
-        help="number of tokens that a text is truncated to; default: the most that the tokenizer "
-        "and the model allow",
+        help="number of tokens that texts are truncated to; default: the maximum of the tokenizer "
+        "and the model",
         range=COUNT,
         excludes=("ids_only",),
     )
     pairs: bool | None = option(
         None,
-        help="take strings in pairs; questions and choices always come in pairs",
+        help="take text pairs; question answering and multiple choice always take pairs",
         excludes=("ids_only",),
     )
     ids_only: bool = option(
-        False, help="leave the signature `text` out, which needs tensorflow-text's operators"
+        False, help="omit the signature `text`, which needs tensorflow-text's operators"
     )
 
 
@@ -58,7 +58,8 @@ class FileOptions(ExportOptions):
 
     predictions: int | None = option(
         None,
-        help="number of positions to score, for masked-LM models; they become an input",
+        help="number of positions to score per example, for masked-LM models; the positions become "
+        "an input",
         range=COUNT,
     )
 
@@ -69,33 +70,33 @@ class SavedModelOptions(TextExportOptions):
 
     max_bytes: int | None = option(
         None,
-        help="number of bytes of a text that `text` reads, a limit against huge ones; at least 16 "
-        "for each token of max_length; default: all",
+        help="maximum number of bytes that `text` reads of a text, to limit memory; at least 16 "
+        "per token of max_length; default: all",
         range=Range(minimum=1024),
         excludes=("ids_only",),
     )
     max_batch: int | None = option(
-        None, help="number of examples that a request may have; default: any", range=COUNT
+        None, help="maximum number of examples in a request; default: unlimited", range=COUNT
     )
     warmup: Path | None = option(
         None,
-        help="file of sample requests, one a line, which TensorFlow Serving answers before it uses "
-        "the model; needs albert_tf[serving]",
+        help="file with sample requests, one per line, which TensorFlow Serving runs before it "
+        "serves the model; needs albert_tf[serving]",
         excludes=("ids_only",),
     )
     pooling: Pooling | None = option(
         None,
-        help="vector that `text` returns for a text, from an encoder; default: that of a folder of "
-        "sentence-transformers, else the states of all tokens",
+        help="how `text` pools an encoder's states into one vector per text; default: as defined "
+        "in a sentence-transformers folder, or else no pooling",
         metavar="POOLING",
         excludes=("ids_only",),
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as such a folder says",
+        help="scale these vectors to unit length (L2); default: as defined in such a folder",
         excludes=("ids_only",),
     )
-    precision: Precision = option("float32", help="dtype of the weights and of the computation")
+    precision: Precision = option("float32", help="dtype of the weights and the computation")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,30 +112,30 @@ class TFLiteOptions(TextExportOptions, FileOptions):
 
     layers: Layers = option(
         "loop",
-        help="form of the shared layers: a loop of the graph, or one after the other",
+        help="how to write the shared layers: as a loop in the graph, or one after the other",
         excludes=("host",),
     )
     lengths: tuple[int, ...] = option(
         (),
-        help="signatures ids_16, ids_64, … for 16,64, which share the weights, for hosts that "
-        "can't change the length of their input",
+        help="fixed lengths, each with its own signature (16,64: ids_16 and ids_64) and the same "
+        "weights, for hosts that can't resize their inputs",
         range=COUNT,
         excludes=("max_length",),
     )
     batch: int | None = option(
         1,
-        help="number of examples in a call, or dynamic (in Python None) for any",
+        help="number of examples per call, or dynamic (None in Python) for any number",
         range=COUNT,
         none="dynamic",
     )
     quantize: Quantize = option(
         "none",
-        help="storage of the weights: float32 (none), float16, or 8 bits, which also multiplies in "
-        "8 bits (dynamic)",
+        help="storage of the weights: float32 (none), float16, or 8 bits with 8-bit matmuls "
+        "(dynamic)",
     )
     host: Literal["mediapipe"] | None = option(
         None,
-        help="runtime to write the file for: mediapipe, for its TextClassifier and TextEmbedder",
+        help="runtime to write the file for: mediapipe (its TextClassifier and TextEmbedder)",
         original=("for",),
         excludes=("ids_only",),
     )
@@ -150,7 +151,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         needs="host",
     )
     choices: int | None = option(
-        None, help="number of texts that multiple choice chooses from; default: 4", range=COUNT
+        None, help="number of choices, for multiple choice; default: 4", range=COUNT
     )
 
     def __post_init__(self) -> None:
@@ -158,9 +159,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         if not (self.ids_only or self.host):
             check_tensorflow_text()
         if len(set(self.lengths)) < len(self.lengths):
-            raise UserError(
-                f"lengths must be different whole numbers. Received: {list(self.lengths)}."
-            )
+            raise UserError(f"lengths must not contain duplicates. Received: {list(self.lengths)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,8 +168,7 @@ class OnnxOptions(FileOptions):
 
     quantize: Literal["none", "dynamic"] = option(
         "none",
-        help="storage of the weights: float32 (none), or 8 bits, which also multiplies in 8 bits "
-        "(dynamic)",
+        help="storage of the weights: float32 (none), or 8 bits with 8-bit matmuls (dynamic)",
     )
 
     def __post_init__(self) -> None:
@@ -184,26 +182,25 @@ class WebOptions(ExportOptions):
 
     lengths: tuple[int, ...] = option(
         (),
-        help="numbers of tokens to pad to; default: 16, 64, 128 and 384, or the model's limit",
+        help="lengths in tokens to pad to; default: 16, 64, 128, and 384, or the model's limit",
         range=COUNT,
     )
-    pairs: bool = option(False, help="take pairs of texts, on a classifier's page")
+    pairs: bool = option(False, help="take text pairs, for classifiers")
     quantize: Quantize = option(
         "dynamic", help="storage of the weights: float32 (none), float16, or 8 bits (dynamic)"
     )
     node_modules: Path | None = option(
-        None, help="folder with the packages of the page; default: npm installs them"
+        None, help="folder with the page's npm packages; default: install them with npm"
     )
     name: str = "ALBERT"
 
 
 def refuse_left(tokenizer: "BaseTokenizer", what: str) -> None:
-    """Refuses a tokenizer that drops the beginnings of texts, where a reader cuts their ends."""
+    """Rejects tokenizers that truncate on the left, because the export truncates on the right."""
     if tokenizer.truncation_side == "left":
         raise UserError(
-            f"{what} must have texts that are truncated on the right. Received: a tokenizer with "
-            "truncation_side='left'. Set tokenizer.truncation_side = 'right' (also in "
-            "tokenizer_config.json), or export with ids_only=True."
+            f"{what} doesn't support truncation_side='left'. Set tokenizer.truncation_side = "
+            "'right' (also in tokenizer_config.json), or export with ids_only=True."
         )
 
 
@@ -213,10 +210,10 @@ def check_model(
     max_length: int,
     pairs: bool | None,
 ) -> bool:
-    """Refuses vocabularies and lengths that don't fit, and every backend but TensorFlow.
+    """Rejects vocabularies and lengths that don't fit, and every backend except TensorFlow.
 
     Returns:
-        Whether the model's texts come in pairs: by its task, otherwise by the caller's choice.
+        Whether the model takes text pairs: if its task requires them, or else if `pairs` is true.
     """
     import keras
 
@@ -224,22 +221,20 @@ def check_model(
 
     if keras.backend.backend() != "tensorflow":
         raise UserError(
-            "Exports need Keras on TensorFlow. "
-            f"Received: the backend {keras.backend.backend()!r}. Save the model with "
-            "save_pretrained, and load it with KERAS_BACKEND=tensorflow."
+            f"Exports need the Keras backend tensorflow. Received: {keras.backend.backend()!r}. "
+            "Save the model with save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
     check_fit(tokenizer, model.config, max_length)
     if pairs and model.config.type_vocab_size < 2:
         raise UserError(
-            "A model of pairs must have token types for both texts. Received: pairs=True with "
-            f"type_vocab_size={model.config.type_vocab_size}. Leave pairs out."
+            "A model for text pairs needs type_vocab_size >= 2. Received: "
+            f"{model.config.type_vocab_size}. Drop pairs (--pairs)."
         )
     if not model.task.needs_pairs:
         return bool(pairs)
     if pairs is False:
         raise UserError(
-            f"The texts of {type(model).__name__} must come in pairs. Received: pairs=False. "
-            "Leave pairs out."
+            f"{type(model).__name__} always takes text pairs. Received: pairs=False. Drop pairs."
         )
     return True
 
@@ -247,12 +242,12 @@ def check_model(
 def sentence_embedding(
     model: "PreTrainedModel", pooling: Pooling | None, normalize: bool | None
 ) -> "SentenceEmbedding | None":
-    """Returns the pooling that the options choose; by default, the one in the model's folder.
+    """Returns the pooling that the options select; by default, the one in the model's folder.
 
-    Returns None for an encoder without a pooling, and for models of other tasks.
+    Returns None for an encoder without a pooling, and for models with a task head.
 
     Raises:
-        UserError: the model isn't an encoder and an option is set, `normalize` is set without a
+        UserError: if an option is set but the model isn't an encoder, `normalize` is set without a
             pooling, or the folder's modules aren't supported.
     """
     from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
@@ -270,7 +265,7 @@ def sentence_embedding(
 
 
 def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int | None) -> None:
-    """Refuses counts that don't apply to the model's task."""
+    """Rejects counts that don't apply to the model's task."""
     for name, count, fits, task in (
         ("choices", choices, model.task.has_choices, "AlbertForMultipleChoice"),
         ("predictions", predictions, model.task.takes_positions, "AlbertForMaskedLM"),
@@ -293,9 +288,9 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     copy = type(model).from_config({**model.get_config(), "dtype": policy})
     if len(copy.weights) < len(model.weights):
         raise UserError(
-            f"An export in {precision} of a model in another precision must have ALBERT's weights "
-            "alone. Received: adapters (LoRA), or weights after quantize(). save_pretrained merges "
-            "adapters: export from that folder."
+            f"A model with adapters (LoRA) or quantized weights can't be converted to {precision}. "
+            "Merge adapters with save_pretrained and export from that folder, or export before "
+            "you call quantize()."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._module_folder = model._module_folder

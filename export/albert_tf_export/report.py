@@ -1,4 +1,4 @@
-"""An export's report: its size, its checksum, and how far its answers are from Keras'."""
+"""An export's report: its size, its checksum, and how far its outputs are from Keras's."""
 
 import contextlib
 import hashlib
@@ -16,20 +16,20 @@ PACKAGES: Final = ("keras", "tensorflow", "tensorflow-text", "ai-edge-litert")
 
 
 class ParityError(UserError):
-    """An export doesn't run, or its outputs differ from those of Keras."""
+    """Raised if an export doesn't run, or its outputs differ from Keras's."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one output of a signature is from Keras' float32.
+    """How far one output of a signature is from Keras's in float32.
 
     Attributes:
-        output: its name.
-        value: the largest absolute difference over the sample texts.
-        tolerance: the largest difference that is allowed at the export's precision.
-        milliseconds: median time of a sample text.
-        megabytes: peak memory over an empty interpreter; Linux. Signatures of a SavedModel run in
-            one process, and this peak includes those before it.
+        output: name of the output.
+        value: largest absolute difference over the sample texts.
+        tolerance: largest difference that is allowed at the export's precision.
+        milliseconds: median time per sample text.
+        megabytes: peak memory above that of an empty interpreter, measured only on Linux. The
+            signatures of a SavedModel run in one process, so a peak includes earlier signatures.
     """
 
     output: str
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def share(self) -> float:
-        """The difference as a share of the tolerance; above 1 it is too large."""
+        """The difference divided by the tolerance; above 1, the difference is too large."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
     def __str__(self) -> str:
@@ -57,12 +57,12 @@ class Report:
     """An export, and its differences from Keras in float32.
 
     Attributes:
-        path: the file or folder.
-        size: in bytes.
-        sha256: of its files' names and contents, in hexadecimal; the same for the same model,
-            options and packages.
-        differences: for each signature, the output that came closest to its tolerance; empty
-            without a check.
+        path: path of the file or folder.
+        size: size in bytes.
+        sha256: hexadecimal hash of the names and contents of its files. The same model, options,
+            and packages result in the same hash.
+        differences: for each signature, the difference of the output that is closest to its
+            tolerance; empty if the check was skipped.
     """
 
     path: Path
@@ -90,7 +90,7 @@ class Report:
         return "\n".join(lines)
 
     def write(self, path: Path, packages: Sequence[str] = PACKAGES) -> None:
-        """Writes the report as JSON, with the export's later name and versions of packages."""
+        """Writes the report as JSON, with the export's final name and the package versions."""
         versions = {}
         for name in packages:
             with contextlib.suppress(PackageNotFoundError):  # tensorflow-text on Windows

@@ -1,4 +1,4 @@
-"""Samples for the check of an export: texts made to find differences, with Keras' outputs."""
+"""Samples for the check of an export: texts designed to expose differences, and Keras's outputs."""
 
 import itertools
 import unicodedata
@@ -38,10 +38,10 @@ TEXTS: Final = (
     "A NUL inside\0 and at the end\0",
     "slow",
 )
-# Characters of one to four bytes of UTF-8, few of which any vocabulary has.
+# Characters of one to four bytes in UTF-8, most of which no vocabulary contains.
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
-MOST_ROWS: Final = 4  # of texts that are made from the vocabulary
-CLOSE: Final = 1e-3  # between sums of scores in float32, which are a tie then
+MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
+CLOSE: Final = 1e-3  # float32 sums of scores that differ by less are a tie
 NAMES: Final = ("input_ids", "token_type_ids")
 
 
@@ -57,10 +57,10 @@ def sample(
     """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
 
     Args:
-        model: in float32.
+        model: model in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
-        in_words: answers strings, if the signature for text does so in words.
+        in_words: function of the strings, if the signature `text` returns text (see `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """
@@ -82,7 +82,7 @@ def sample(
             for name, value in features.items()
         }
         inputs = batch
-        if model.config.answerability:  # A beam needs as many positions as it is wide.
+        if model.config.answerability:  # A beam needs at least as many positions as its width.
             inputs = {name: at_least(BEAM, value) for name, value in batch.items()}
         outputs = with_task_outputs(model, model(dict(inputs), training=False))
         expected.append({name: np.asarray(np.asarray(value)[0]) for name, value in outputs.items()})
@@ -92,8 +92,8 @@ def sample(
         TEXT: Case(texts, with_ids if model.task.outputs_by_token else expected, pieces),
     }
     if in_words is not None:
-        cases[TEXT] = _in_words(texts, in_words)
-    if model.task.takes_positions:  # the same rows, of which only some positions are scored
+        cases[TEXT] = _text_case(texts, in_words)
+    if model.task.takes_positions:  # the same rows, with only some positions scored
         positions = [[7 * number % count for number in range(predictions)] for count in pieces]
         cases[MASKED] = Case(
             [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],
@@ -106,14 +106,14 @@ def sample(
     return cases
 
 
-def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
-    """Answers each text with Keras; the words of a tagger count as its pieces."""
+def _text_case(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
+    """Runs `answer` on each row; for token classification, words are compared instead of tokens."""
     rows = []
     for row in texts:
         answers = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
         values = {name: np.asarray(np.asarray(value)[0]) for name, value in answers.items()}
         rows.append(
-            {  # NumPy saves strings without NULs at their ends.
+            {  # NumPy strips trailing NULs from strings when it saves them.
                 name: np.array(value.tolist(), "S").reshape(value.shape)
                 if value.dtype == object
                 else value
@@ -126,7 +126,7 @@ def _in_words(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor
 
 
 def numeric(case: Case, names: Sequence[str] = ()) -> Case:
-    """Returns the case of a signature with these outputs; without names, with all numbers."""
+    """Keeps only the outputs with these names, or all numeric outputs if there are no names."""
     return case._replace(
         expected=[
             {
@@ -140,16 +140,17 @@ def numeric(case: Case, names: Sequence[str] = ()) -> Case:
 
 
 def check_tokens(tokenizer: BaseTokenizer) -> None:
-    """Compares the ids of Python with those of the graph's operator.
+    """Compares the ids from Python with those from the operator in the graph.
 
-    The texts are every token of the vocabulary, alone, in capitals, with decomposed accents and
-    beside the next one; what `vocabulary_texts` has; and `RARE` characters. Two segmentations of
-    the same score count as equal: the order of a float32 sum decides between them.
+    The texts are every token of the vocabulary (unchanged, in capitals, with decomposed accents,
+    and followed by the next token), the probes of `vocabulary_texts`, and `RARE` characters. Two
+    segmentations with the same score count as equal, because the order of additions in float32
+    decides between them.
 
     Raises:
-        ParityError: a text has other ids in the graph.
+        ParityError: if a text has different ids in the graph.
     """
-    if not isinstance(tokenizer, AlbertTokenizer):  # Python calls the graph's operators.
+    if not isinstance(tokenizer, AlbertTokenizer):  # WordPiece uses the same operator in Python.
         return
     tokens = [token.replace(SPACE, " ") for token in tokenizer.get_vocab()]
     texts = [
@@ -173,14 +174,14 @@ def check_tokens(tokenizer: BaseTokenizer) -> None:
         if is_tie and "".join(python) == "".join(graph) and tokenizer.unk_token not in python:
             continue
         raise ParityError(
-            "The graph must read texts as Python does. Received: "
-            f"{text!r}, in Python {' '.join(python)!r}, in the graph {' '.join(graph)!r}. Report "
-            "the vocabulary as a bug; with ids_only=True the export takes ids alone."
+            f"{text!r} has different tokens in Python ({' '.join(python)!r}) and in the graph "
+            f"({' '.join(graph)!r}). Report this vocabulary as a bug, or export with "
+            "ids_only=True."
         )
 
 
 def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
-    """Returns texts of at most `room` tokens, made from the kinds of tokens of a vocabulary."""
+    """Returns texts of at most `room` tokens, made from all kinds of tokens in a vocabulary."""
     rows, left = [""], room
     for probe in _probes(tokenizer):
         size = len(tokenizer.encode_plain([probe])[0])
@@ -193,7 +194,7 @@ def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
 
 
 def _probes(tokenizer: BaseTokenizer) -> list[str]:
-    """Returns a text for each kind of token, of character and of script in a vocabulary."""
+    """Returns a text for each kind of token, character, and script in a vocabulary."""
     tokens = [token for token in tokenizer.get_vocab() if token not in tokenizer.all_special_tokens]
     kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
     plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
@@ -212,7 +213,10 @@ def _probes(tokenizer: BaseTokenizer) -> list[str]:
 
 
 def _kind(token: str) -> tuple[object, ...]:
-    """Returns what makes tokens differ to a runtime: the place in a word, and the characters."""
+    """Returns properties by which runtimes may treat tokens differently.
+
+    These are the position in a word, and the script and category of the first character.
+    """
     text = token.lstrip(SPACE)
     first = text[:1] or SPACE
     script = unicodedata.name(first, "").split(" ")[0] if first.isalpha() else ""

@@ -1,4 +1,4 @@
-"""The signatures of exports: names, dtypes and shapes of their inputs, and each task's outputs."""
+"""The signatures of exports: names, dtypes, and shapes of the inputs, and each task's outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MASKED: Final = "masked"
 TEXT: Final = "text"
 TEXT_PAIR: Final = "text_pair"
 POSITIONS: Final = "masked_lm_positions"
-LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs of the shape of the ids
+LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs with the same shape as the ids
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Signature:
     """A function of an export.
 
     Attributes:
-        name: a host calls it by this name.
-        inputs: declared names, dtypes and shapes, in the order of the function's arguments.
-        function: the graph.
+        name: name by which hosts call the function.
+        inputs: names, dtypes, and shapes, in the order of the function's arguments.
+        function: Python function to trace.
     """
 
     name: str
@@ -47,14 +47,13 @@ def ids_signature(
     choices: int | None = None,
     strings: bool = True,
 ) -> Signature:
-    """Takes `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`.
+    """Takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`.
 
-    For multiple choice they are `[B, C, T]`. `strings=False` leaves string outputs (the names of
-    classes) out.
+    For multiple choice they are `[B, C, T]`. `strings=False` omits string outputs (label names).
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
     specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in INPUTS]
-    return _of_features(name, specs, model, unroll, strings)
+    return _feature_signature(name, specs, model, unroll, strings)
 
 
 def masked_signature(
@@ -66,28 +65,28 @@ def masked_signature(
     length: int | None = None,
     predictions: int | None = None,
 ) -> Signature:
-    """Takes the inputs of `ids` and `masked_lm_positions`, int32 `[B, P]`: logits are `[B, P, V]`.
+    """Takes the inputs of `ids` and `masked_lm_positions`, int32 `[B, P]`; logits are `[B, P, V]`.
 
-    Logits over the vocabulary at every position are large: 15 MB for a row of 128 pieces.
+    Logits at all positions would be large: 15 MB for a row of 128 tokens.
     """
     specs = [tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
-    return _of_features(name, specs, model, unroll)
+    return _feature_signature(name, specs, model, unroll)
 
 
-def _of_features(
+def _feature_signature(
     name: str,
     specs: Sequence[tf.TensorSpec],
     model: PreTrainedModel,
     unroll: Unroll,
     strings: bool = True,
 ) -> Signature:
-    """Takes the model's inputs themselves."""
+    """Takes the model's inputs directly (ids, not text)."""
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
         with tf.control_dependencies(_checks(features, model)):
-            outputs = task_outputs(model, _of_one_shape(features), unroll)
+            outputs = task_outputs(model, _require_one_shape(features), unroll)
         return {
             name: value for name, value in outputs.items() if strings or value.dtype != tf.string
         }
@@ -96,10 +95,10 @@ def _of_features(
 
 
 def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
-    """Refuses inputs of another shape than the ids, which would be broadcast, and wrong lengths.
+    """Rejects wrong lengths, and inputs whose shape differs from the ids, which would broadcast.
 
-    Rows must have an id, and no more ids than the model has positions. Fixed shapes need no check.
-    Ids outside their tables are refused by the lookup itself.
+    Rows must contain at least one id, and at most as many as the model has positions. Fixed shapes
+    need no check. Out-of-range ids are rejected by the lookup itself.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
@@ -116,10 +115,10 @@ def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
     return [*shapes, tf.debugging.Assert(fits, [rule, length])]
 
 
-def _of_one_shape(features: Tensors) -> Tensors:
-    """Returns the inputs after an operation that fails where their shapes differ.
+def _require_one_shape(features: Tensors) -> Tensors:
+    """Passes the inputs through an operation that fails if their shapes differ.
 
-    The files for TFLite and ONNX have no assertions.
+    TFLite and ONNX files contain no assertions.
     """
     if features["input_ids"].shape.is_fully_defined():
         return features
@@ -139,16 +138,16 @@ def text_signature(
     max_bytes: int | None = None,
     in_words: Callable[..., Tensors] | None = None,
 ) -> Signature:
-    """Takes `text`, and with `pairs` `text_pair`, string `[B]`; for multiple choice `[B, C]`.
+    """Takes `text`, and with `pairs` also `text_pair`, string `[B]` (`[B, C]` for multiple choice).
 
-    A single text is a batch of one. TensorFlow removes checks of the rank from the graph, so that a
+    To run a single text, pass a batch of one. TensorFlow removes rank checks from the graph, so a
     scalar fails with "slice index 0 of dimension 0 out of bounds".
 
-    Reads at most `max_bytes` of a text; a character that is cut in two is an unknown one.
+    Reads at most `max_bytes` of a text. A character that is cut in two becomes an unknown one.
 
-    A special token that is written out in a text is plain text. Where outputs belong to pieces,
-    the pieces are outputs too: `input_ids`, `attention_mask`, `token_type_ids`, int32 `[B, T]`.
-    `in_words` replaces all of it by answers to strings `[B]`.
+    Special tokens that occur in a text are treated as plain text. If the model has one output per
+    token, the signature also returns `input_ids`, `attention_mask`, and `token_type_ids`, int32
+    `[B, T]`. `in_words`, a function of strings `[B]`, replaces all outputs.
     """
     leading = [batch, choices] if model.task.has_choices else [batch]
 
@@ -170,12 +169,12 @@ def text_signature(
 def _features(
     preprocessor: AlbertPreprocessor, texts: Sequence[tf.Tensor], leading: Sequence[int | None]
 ) -> Tensors:
-    """Int32 `[B, T]` or `[B, C, T]`."""
+    """Returns the model's inputs, int32 `[B, T]` or `[B, C, T]`."""
     rows = preprocessor(tuple(tf.reshape(text, [-1]) for text in texts))
     sizes, length = tf.shape(texts[0]), tf.shape(rows["input_ids"])[1]
     if preprocessor.padding == "max_length":
         length = preprocessor.max_length
-    # Strings have no length, so the TFLite converter can't see the rows' shape.
+    # The TFLite converter can't infer the shape of rows that come from strings.
     shape = [sizes[axis] if size is None else size for axis, size in enumerate(leading)]
     return {name: tf.reshape(value, [*shape, length]) for name, value in rows.items()}
 
@@ -185,13 +184,13 @@ def task_outputs(
 ) -> Tensors:
     """Returns the outputs of an exported model.
 
-    Every float is float32. Padding has outputs too, which mean nothing.
+    Floats are always float32. Ignore the outputs at padding positions.
 
     Args:
-        model: a task's model.
-        features: `input_ids`, `attention_mask` and `token_type_ids`, int32 `[B, T]`, or
-            `[B, C, T]` for multiple choice; the model's other inputs by name.
-        unroll: False runs the layers as a loop of the graph; see `AlbertEncoder`.
+        model: a model with a task head, or an encoder.
+        features: `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`, or
+            `[B, C, T]` for multiple choice, and the model's other inputs, keyed by name.
+        unroll: False runs the layers as a loop in the graph; see `AlbertEncoder`.
     """
     if isinstance(model, AlbertForQuestionAnswering) and model.config.answerability:
         features = {name: at_least(BEAM, value) for name, value in features.items()}
@@ -206,21 +205,21 @@ def task_outputs(
 
 
 def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
-    """Returns a model's outputs in float32, and those that an export adds to them:
+    """Adds the outputs of an export to a model's float32 outputs.
 
-    Probabilities, as the model's facts say: `probabilities` of `logits` `[B, C]` or `[B, T, C]`,
-    `sop_probabilities` of `sop_logits` (the texts are in order, they are swapped). For regression
-    `value` instead, the same as `logits`. With classes also `classes`, string `[B, C]`, their
-    names, and the highest-scoring one, also for multi-label models: `label`, string `[B]`, or of
-    each token `labels`, string `[B, T]`.
+    These are the probabilities listed for the model's task: `probabilities` from `logits`, `[B, C]`
+    or `[B, T, C]`, and `sop_probabilities` from `sop_logits` (in order, swapped). Regression adds
+    `value` instead, which equals `logits`. Models with classes add `classes`, the label names,
+    string `[B, C]`, and the best label, even for multi-label models: `label`, string `[B]`, or
+    `labels`, one per token, string `[B, T]`.
 
-    The original's head for SQuAD 2.0 (`layers.AnswerSpans`) gives a position where no answer may be
-    a log probability near -1e30, or -65504 where weights are stored in float16.
+    The original head for SQuAD 2.0 (`layers.AnswerSpans`) assigns a log probability near -1e30 to
+    positions where no answer is allowed, or -65504 if weights are stored in float16.
     """
     if getattr(model, "task", None) not in TASKS.values():
         names = ", ".join(task.model for task in TASKS.values())
         raise TypeError(
-            f"An exported model must be one of {names}. Received: {type(model).__name__}."
+            f"Only these models can be exported: {names}. Received: {type(model).__name__}."
         )
     task = model.task
     if task.has_classes and not classes(model):
@@ -237,7 +236,7 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
 
 
 def classes(model: PreTrainedModel) -> Sequence[str]:
-    """Returns the names of the classes on the last axis of `logits`; none for other models."""
+    """Returns the label names of the last axis of `logits`; empty for models without classes."""
     is_regression = getattr(model, "problem_type", None) == "regression"
     return model.config.labels if model.task.has_classes and not is_regression else ()
 
@@ -248,13 +247,13 @@ def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
 
 
 def _classes(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
-    """The names of all classes, for each row of logits `[B, C]`."""
+    """Returns all label names for each row of logits `[B, C]`."""
     every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
     return tf.gather(tf.constant(model.config.labels), every)
 
 
 def at_least(length: int, values: tf.Tensor) -> tf.Tensor:
-    """Pads `[B, T]` to T ≥ length: a beam needs as many positions as it is wide."""
+    """Pads `[B, T]` to T ≥ length, because a beam needs at least as many positions as its width."""
     if values.shape[1] is not None and values.shape[1] >= length:
         return values
     return tf.pad(values, [[0, 0], [0, tf.maximum(length - tf.shape(values)[1], 0)]])

@@ -1,4 +1,4 @@
-"""Exports TensorFlow Lite (LiteRT) files, which take strings, or ids alone."""
+"""Exports TensorFlow Lite (LiteRT) files, which take strings and ids, or only ids."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
 # MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc).
 NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
-# The output of a file for MediaPipe: of a classifier, of an encoder.
+# The output of a MediaPipe file for a classifier, and for an encoder.
 PROBABILITIES: Final = "probabilities"
 EMBEDDING: Final = "embedding"
 
@@ -67,32 +67,32 @@ def export_tflite(
 ) -> Report:
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
-    Its signatures (`signatures.py` lists their inputs and outputs):
-        `ids`: takes `[1, T]` ids, T up to `max_position_embeddings`, and returns numbers. Every
-            interpreter runs it.
-        `ids_16`, …: replace `ids` where `lengths` are given; each takes that many ids, padded.
+    The file's signatures (`signatures.py` lists their inputs and outputs):
+        `ids`: takes ids `[1, T]`, T up to `max_position_embeddings`, and returns only numbers. It
+            runs in every interpreter.
+        `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, padded.
         `text`: takes strings. The interpreter needs tensorflow-text's operators.
-        `masked`: replaces `ids` where `predictions` is given; the positions to score are an input.
+        `masked`: replaces `ids` if `predictions` is set. Also takes the positions to score.
 
-    Unrolled layers take several times the memory of a loop. With `host="mediapipe"` the file has
-    the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns only
-    `probabilities`, or the `embedding` `[1, H]` of an encoder that has a pooling.
+    Unrolled layers take several times as much memory as a loop. With `host="mediapipe"`, the file
+    has the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns
+    only `probabilities`, or `embedding`, `[1, H]`, for an encoder with a pooling.
 
-    Behind the graph the file carries `config.json`, the tokenizer's files and the names of classes
-    (`unzip -p my-model.tflite labels.txt`), so that `albert_tf.pipeline` reads it; the names are
-    also beside `my-model.tflite` in `my-model.tflite.labels.txt`, and the report in
-    `my-model.tflite.export.json`.
+    `config.json`, the tokenizer's files, and the label names are appended to the file, so that
+    `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
+    label names are also written to `my-model.tflite.labels.txt` next to `my-model.tflite`, and the
+    report to `my-model.tflite.export.json`.
 
     Args:
-        model: a task's model, with any dtype policy.
+        model: a model with a task head, or an encoder, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: file to write.
     Returns:
-        A `Report`: size, SHA-256, differences from Keras, time and memory.
+        A `Report` with the size, the SHA-256, differences from Keras, time, and memory.
     Raises:
-        UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the outputs differ from those of Keras; the file is removed.
-        OSError: it can't be written.
+        UserError: if options can't be combined, or `path` exists.
+        ParityError: if the outputs differ from Keras's; the file is removed.
+        OSError: if the file can't be written.
 
     Example:
         >>> from albert_tf import AlbertModel, AlbertTokenizer, export_tflite
@@ -113,7 +113,7 @@ def export_tflite(
         processes = {}
         if options.check and plan.has_text:
             check_tokens(tokenizer)
-            # It imports TensorFlow while this process converts.
+            # The new process imports TensorFlow while this one converts the model.
             process = stack.enter_context(FreshProcess("tensorflow_text"))
             processes = {TEXT: process}
         model = in_precision(model, "float32")
@@ -133,11 +133,11 @@ class _TFLitePlan(NamedTuple):
     """The inputs of a .tflite file.
 
     Attributes:
-        max_length: the most tokens of a text.
-        pairs: whether texts come in pairs.
-        choices: number of texts that multiple choice chooses from.
-        embedding: how an encoder's vector of a text is computed for MediaPipe.
-        lengths: each signature of ids, and its number of tokens; None for any.
+        max_length: maximum number of tokens per text.
+        pairs: whether the model takes text pairs.
+        choices: number of choices, for multiple choice.
+        embedding: how an encoder pools one vector per text for MediaPipe.
+        lengths: number of tokens of each signature that takes ids; None for any number.
         has_text: whether there is a signature for strings.
     """
 
@@ -150,7 +150,7 @@ class _TFLitePlan(NamedTuple):
 
 
 def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
-    """Refuses arguments that don't fit together."""
+    """Checks the options together, and resolves their defaults."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = None
     if options.host:
@@ -164,9 +164,8 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     check_counts(model, options.choices, options.predictions)
     if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
         raise UserError(
-            "A model for a .tflite file must have floating-point weights. Received: "
-            f"{', '.join(sorted(integers))}, as quantize() leaves them. Export the model before "
-            "that, with quantize='dynamic' (--quantize dynamic) for 8 bits."
+            f"The model is quantized: it has weights in {', '.join(sorted(integers))}. Export it "
+            "before you call quantize(), with quantize='dynamic' (--quantize dynamic) for 8 bits."
         )
     label_lines(classes(model))
     name = MASKED if options.predictions else IDS
@@ -203,7 +202,7 @@ def _signatures(
         if options.predictions
         else partial(ids_signature, choices=plan.choices, strings=False)
     )
-    # Hosts that don't know signatures run the graph of the first name in the alphabet.
+    # Hosts without support for signatures run the graph whose name comes first alphabetically.
     signatures = [
         make(model, unroll=unroll, name=name, batch=options.batch, length=length)
         for name, length in plan.lengths.items()
@@ -228,13 +227,13 @@ def _signatures(
 def _samples(
     model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> dict[str, Case]:
-    """Returns the case of each signature."""
+    """Returns the samples of each signature."""
     cases = {
         length: sample(model, tokenizer, length, plan.pairs, plan.choices, options.predictions or 1)
         for length in {plan.max_length, *options.lengths}
     }
     if options.host:
-        return {IDS: _of_mediapipe(cases[plan.max_length][IDS], plan.embedding)}
+        return {IDS: _mediapipe_case(cases[plan.max_length][IDS], plan.embedding)}
     name = MASKED if options.predictions else IDS
     samples = {
         key: numeric(cases[length or plan.max_length][name]) for key, length in plan.lengths.items()
@@ -242,8 +241,8 @@ def _samples(
     return samples | ({TEXT: cases[plan.max_length][TEXT]} if plan.has_text else {})
 
 
-def _of_mediapipe(case: Case, embedding: SentenceEmbedding | None) -> Case:
-    """Returns the case with the only output of a file for MediaPipe."""
+def _mediapipe_case(case: Case, embedding: SentenceEmbedding | None) -> Case:
+    """Keeps only the output of a MediaPipe file."""
     if embedding is None:
         return numeric(case, (PROBABILITIES,))
     states = [row["last_hidden_state"] for row in case.expected]
@@ -252,7 +251,7 @@ def _of_mediapipe(case: Case, embedding: SentenceEmbedding | None) -> Case:
 
 
 def beside(path: Path, name: str) -> Path:
-    """Returns the path of a file that belongs to an export, after whose whole name it is named."""
+    """Returns the path of a companion file, for example `model.tflite.labels.txt`."""
     return path.with_name(f"{path.name}.{name}")
 
 
@@ -260,9 +259,9 @@ def beside(path: Path, name: str) -> Path:
 def written_with_companions(
     path: Path, force: bool, labels: Sequence[str]
 ) -> Iterator[tuple[Path, Path]]:
-    """Writes the labels; yields temporary paths of the file and of the report.
+    """Writes the labels, and yields temporary paths for the file and the report.
 
-    What belongs to the file gets its name before the file.
+    The companions are renamed to their final names before the file is.
     """
     with (
         written_atomically(path, force=force, nowait=True) as file,
@@ -273,7 +272,7 @@ def written_with_companions(
             lines = stack.enter_context(written_atomically(beside(path, LABELS), force=force))
             lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
         yield file, report
-        if force and not labels:  # of the file that is replaced
+        if force and not labels:  # the labels of the file that is replaced
             beside(path, LABELS).unlink(missing_ok=True)
 
 
@@ -286,30 +285,30 @@ def check_mediapipe(
     """Rejects models and options that MediaPipe's TextClassifier and TextEmbedder don't support.
 
     MediaPipe requires a single graph, so the layers can't be a loop, and reads the tokenizer and
-    the names of the tensors from the metadata. It lower-cases ASCII letters, splits the text into
-    tokens with SentencePiece, and adds `[CLS]` and `[SEP]`.
+    the tensor names from the metadata. It lower-cases ASCII letters, splits the text into tokens
+    with SentencePiece, and adds `[CLS]` and `[SEP]`.
     """
     is_classifier = isinstance(model, AlbertForSequenceClassification)
     is_regression = is_classifier and model.problem_type == "regression"
     if is_regression or not (is_classifier or isinstance(model, AlbertModel)):
         raise UserError(
-            "A model for MediaPipe must be a text classifier or an encoder. Received: "
-            f"{'regression' if is_regression else type(model).__name__}. Leave host (--for) out."
+            "MediaPipe supports only text classifiers and encoders. Received: "
+            f"{'regression' if is_regression else type(model).__name__}. Drop host (--for)."
         )
     if not is_classifier and embedding is None:
         raise UserError(
-            "An encoder for MediaPipe must return one vector per text. Received: no pooling. Pass "
+            "MediaPipe needs one vector per text, but this encoder has no pooling. Pass "
             "pooling='mean' or 'cls' (--pooling)."
         )
     if not isinstance(tokenizer, AlbertTokenizer) or not tokenizer.do_lower_case:
         raise UserError(
-            "A vocabulary for MediaPipe must be SentencePiece's and lower-case its texts, as "
-            f"MediaPipe does before it. Received: {tokenizer!r}."
+            "MediaPipe needs a SentencePiece vocabulary with do_lower_case=True, because it "
+            f"lower-cases texts. Received: {tokenizer!r}."
         )
     if tokenizer.baked.turkish_i:
         raise UserError(
-            "A vocabulary for MediaPipe must lower-case I to i, as MediaPipe does before it. "
-            "Received: one that was made with turkish_i."
+            "MediaPipe doesn't support vocabularies made with turkish_i, because it lower-cases "
+            "I to i."
         )
     refuse_left(tokenizer, "MediaPipe")
     given = {
@@ -320,26 +319,25 @@ def check_mediapipe(
     wrong = [name for name, value in given.items() if value]
     if wrong:
         raise UserError(
-            "A file for MediaPipe must take one text at a time, of any length. "
-            f"Received: {', '.join(wrong)}. Leave {'it' if len(wrong) == 1 else 'them'} out."
+            f"A file for MediaPipe takes one text of any length at a time. Drop {', '.join(wrong)}."
         )
 
 
 def for_mediapipe(
     signature: Signature, max_length: int, embedding: SentenceEmbedding | None
 ) -> Signature:
-    """Returns the signature with one output, and with longer sequences truncated.
+    """Returns the signature with only one output, and with truncation to `max_length`.
 
-    MediaPipe doesn't truncate, and every call after a sequence that is too long fails.
+    MediaPipe doesn't truncate, and after a sequence that is too long, all later calls fail.
 
     Args:
-        embedding: how an encoder's vector is computed; None for classifiers.
+        embedding: how an encoder pools one vector per text; None for classifiers.
     """
 
     def function(*values: tf.Tensor) -> Tensors:
         length = tf.shape(values[0])[1]
         kept = tf.range(tf.minimum(length, max_length))
-        kept = tf.where(kept == max_length - 1, length - 1, kept)  # The last one is [SEP].
+        kept = tf.where(kept == max_length - 1, length - 1, kept)  # Keep [SEP].
         ids, mask, types = (tf.gather(value, kept, axis=1) for value in values)
         outputs = signature.function(ids, mask, types)
         if embedding is None:

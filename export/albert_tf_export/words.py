@@ -1,6 +1,6 @@
-"""Answers in words: the outputs of a SavedModel's signature `text` for answers, tags and vectors.
+"""Answers, tagged words, and sentence vectors as outputs of a SavedModel's signature `text`.
 
-`albert_tf.pipelines` and `albert_tf.text` do the same in Python.
+`albert_tf.pipelines` and `albert_tf.text` compute the same in Python.
 """
 
 import functools
@@ -33,19 +33,19 @@ from albert_tf.text.windows import special_count
 from albert_tf_export.options import refuse_left, sentence_embedding
 from albert_tf_export.signatures import Tensors, task_outputs
 
-DROPPED: Final = "CMSZ"  # Unicode's categories of characters that a vocabulary may leave out
-LONGEST: Final = 15  # pieces of an answer
-CANDIDATES: Final = 12  # spans whose scores are added if they have the same text
+DROPPED: Final = "CMSZ"  # Unicode categories of characters that a vocabulary may drop
+LONGEST: Final = 15  # maximum number of tokens in an answer
+CANDIDATES: Final = 12  # number of spans, whose scores are added if they have the same text
 
 
 @dataclass(frozen=True)
 class TextFunction:
-    """Answers strings `[B]`, one or two of them, with a task's outputs in words.
+    """Takes one or two string tensors `[B]`, and returns the task's outputs as text or vectors.
 
     Attributes:
-        preprocessor: makes the rows.
+        preprocessor: layer that turns texts into the model's inputs.
         unroll: see `task_outputs`.
-        embedding: how an encoder's vector of a text is made.
+        embedding: how an encoder pools one vector per text.
     """
 
     model: PreTrainedModel
@@ -78,10 +78,10 @@ def text_function(
     pooling: Pooling | None = None,
     normalize: bool | None = None,
 ) -> TextFunction | None:
-    """Returns the function from texts to answers in words; None if a task or vocabulary has none.
+    """Returns the `TextFunction` of a model, or None if its task or vocabulary has none.
 
-    A WordPiece vocabulary has no offsets in the graph. An encoder answers with vectors alone, a
-    tagger single texts.
+    WordPiece vocabularies have no offsets in the graph. Encoders need a pooling, and token
+    classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
         embedding = sentence_embedding(model, pooling, normalize)
@@ -89,10 +89,10 @@ def text_function(
             return None
         return TextFunction(model, tokenizer, preprocessor, unroll, embedding)
     is_tagger = isinstance(model, AlbertForTokenClassification) and not pairs
-    has_places = is_tagger or isinstance(model, AlbertForQuestionAnswering)
-    if not has_places or not isinstance(tokenizer, AlbertTokenizer):
+    has_offsets = is_tagger or isinstance(model, AlbertForQuestionAnswering)
+    if not has_offsets or not isinstance(tokenizer, AlbertTokenizer):
         return None
-    refuse_left(tokenizer, "An answer with places in a text")
+    refuse_left(tokenizer, "An export that returns offsets into the text")
     return TextFunction(model, tokenizer, preprocessor, unroll)
 
 
@@ -101,15 +101,14 @@ def tags(
 ) -> Tensors:
     """Returns `words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
 
-    All are `[B, W]`, "" and 0 after a row's last word. A word's label and score are those of its
-    first piece.
+    All are `[B, W]`, padded with "" and 0. A word's label and score are those of its first token.
     """
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
     inside = number < length - special_count(False)
     is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
     begins = pieces.begin_words | (number == 0) | (pieces.ids == tokenizer.unk_token_id)
-    begins &= ~is_same_character  # as in "½": a pipeline's entities share no character
+    begins &= ~is_same_character  # Tokens that share a character ("½") are one word.
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
     lasts = tf.ragged.boolean_mask(number, inside & ~is_next_same)
@@ -129,11 +128,11 @@ def tags(
 
 
 class Spans(NamedTuple):
-    """The best spans of each row, best first, `[B, 12]`.
+    """The best spans of each row in descending order, `[B, 12]`.
 
     Attributes:
-        starts, ends: first and last piece of the context, int32.
-        scores: probabilities; 0 where there is no span.
+        starts, ends: index of the first and last token in the context, int32.
+        scores: probabilities; 0 if there is no span.
     """
 
     starts: tf.Tensor
@@ -146,12 +145,13 @@ def answers(
 ) -> Tensors:
     """Returns `answer` (string), `start`, `end`, `start_byte`, `end_byte` (int32), `score`: `[B]`.
 
-    `no_answer_score` `[B]` is the probability that there is no answer. `answer` is "" where the
-    threshold of a fine-tuned model (`config.thresholds`) says so, or nothing was found.
+    `no_answer_score`, `[B]`, is the probability that there is no answer. `answer` is "" if no span
+    was found, or the score of no answer exceeds a fine-tuned model's threshold
+    (`config.thresholds`).
 
     Args:
-        pieces: P pieces of each context.
-        features, outputs: the rows `[B, T]`, and the model's outputs.
+        pieces: P tokens of each context.
+        features, outputs: the model's inputs `[B, T]`, and its outputs.
     """
     length, after_question = (
         tf.reduce_sum(features[name], axis=1, keepdims=True)
@@ -160,16 +160,16 @@ def answers(
     first, number = length - after_question, tf.range(tf.shape(pieces.starts)[1])[None]
     inside = number < after_question - 1  # without [SEP]
     if "cls_logits" in outputs:
-        spans, none = _of_beam(outputs, first, inside), tf.sigmoid(outputs["cls_logits"])
+        spans, none = _beam_spans(outputs, first, inside), tf.sigmoid(outputs["cls_logits"])
         null_score = outputs["cls_logits"]
     else:
         positions = tf.minimum(first + number, tf.shape(outputs["start_logits"])[1] - 1)
-        spans, none, null_score = _of_logits(outputs, positions, inside)
+        spans, none, null_score = _logit_spans(outputs, positions, inside)
 
     starts, ends = _whole_words(spans, pieces, inside)
     found = pieces.characters.read(at(pieces.starts, starts), at(pieces.ends, ends))
     is_answer = (spans.scores > 0) & (found["text"] != "")
-    scores = _merged(found["text"], tf.where(is_answer, spans.scores, 0.0))
+    scores = _merge_scores(found["text"], tf.where(is_answer, spans.scores, 0.0))
     best = tf.argmax(scores, axis=1, output_type=tf.int32)[:, None]
     is_none = ~tf.reduce_any(is_answer, axis=1)
     score = tf.where(is_none, 0.0, at(scores, best)[:, 0])
@@ -183,10 +183,10 @@ def answers(
     return {"answer": answer.pop("text"), **answer, "score": score, "no_answer_score": none}
 
 
-def _of_logits(
+def _logit_spans(
     outputs: Tensors, positions: tf.Tensor, inside: tf.Tensor
 ) -> tuple[Spans, tf.Tensor, tf.Tensor]:
-    """Returns the best spans, the probability of no answer, and its score minus the best span's."""
+    """Returns the best spans, the probability of no answer, and its margin over the best span."""
     logits = [outputs[name] for name in ("start_logits", "end_logits")]
     none_logits = [each[:, CLS : CLS + 1] for each in logits]
     inner = [tf.where(inside, at(each, positions), NOWHERE) for each in logits]
@@ -209,8 +209,8 @@ def _of_logits(
     return spans, none, tf.add_n(none_logits)[:, 0] - best
 
 
-def _of_beam(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
-    """Returns the best spans of the SQuAD 2.0 head's beam."""
+def _beam_spans(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
+    """Returns the best spans from the beam of the SQuAD 2.0 head."""
     starts, ends = outputs["start_top_index"] - first, outputs["end_top_index"] - first
     beam = starts.shape[1]
     log_probs = tf.repeat(outputs["start_top_log_probs"], beam, axis=1)
@@ -225,20 +225,20 @@ def _of_beam(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
 
 
 def _whole_words(spans: Spans, pieces: "Pieces", inside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Extends spans to whole words, without the punctuation around them."""
+    """Extends spans to whole words, and drops the punctuation around them."""
     word = tf.cumsum(tf.cast(pieces.begin_words, tf.int32), axis=1)
     word = tf.where(inside, word, tf.shape(word)[1] + 1)
     low = tf.searchsorted(word, at(word, spans.starts))
     high = tf.searchsorted(word, at(word, spans.ends), side="right") - 1
-    seen = tf.cumsum(tf.cast(~pieces.are_marks(), tf.int32), axis=1)  # pieces but punctuation
+    seen = tf.cumsum(tf.cast(~pieces.are_marks(), tf.int32), axis=1)  # without punctuation
     before = at(tf.pad(seen, [[0, 0], [1, 0]]), low)
     low = tf.minimum(tf.searchsorted(seen, before + 1), spans.starts)
     return low, tf.maximum(tf.searchsorted(seen, at(seen, high)), spans.ends)
 
 
-def _merged(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Adds the scores of equal texts to the first of them, and gives the others 0."""
-    # The operator for lower case ends at NUL.
+def _merge_scores(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Adds the scores of equal texts to the first one's, and sets the others to 0."""
+    # tf.strings.lower stops at NUL.
     lower = tf.strings.lower(tf.strings.regex_replace(texts, r"\x00", "\x01"), encoding="utf-8")
     same = (lower[:, :, None] == lower[:, None, :]) & (scores[:, None, :] > 0)
     total = tf.reduce_sum(tf.where(same, scores[:, None, :], 0.0), axis=2)
@@ -248,43 +248,44 @@ def _merged(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
 
 
 class Characters:
-    """Characters of strings `[B]`.
+    """The characters of strings `[B]`.
 
     Attributes:
         texts: the strings.
-        points: code points, int32 `[B, C]`; 0 after the end of a text.
-        first_bytes: int32 `[B, C]`; after the end of a text its number of bytes.
+        points: code points, int32 `[B, C]`, padded with 0.
+        first_bytes: index of each character's first byte, int32 `[B, C]`, padded with the number of
+            bytes in the text.
     """
 
     def __init__(self, texts: tf.Tensor):
         points, first_bytes = tf.strings.unicode_decode_with_offsets(texts, "UTF-8")
         self.texts = texts
-        self.points = tf.pad(points.to_tensor(), [[0, 0], [0, 1]])  # The end of a text is one too.
+        self.points = tf.pad(points.to_tensor(), [[0, 0], [0, 1]])  # one more for the end
         inside = tf.sequence_mask(points.row_lengths(), tf.shape(self.points)[1])
         known = tf.pad(tf.cast(first_bytes.to_tensor(), tf.int32), [[0, 0], [0, 1]])
         self.first_bytes = tf.where(inside, known, tf.strings.length(texts)[:, None])
 
     def at_bytes(self, byte: tf.Tensor) -> tf.Tensor:
-        """Returns the characters that begin at bytes `[B, N]`."""
+        """Returns the indices of the characters that begin at bytes `[B, N]`."""
         return tf.searchsorted(self.first_bytes, byte)
 
     def are(self, members: Sequence[int]) -> tf.Tensor:
-        """Returns whether each character is among sorted code points, bool `[B, C]`."""
+        """Returns whether each character is one of these sorted code points, bool `[B, C]`."""
         known = tf.constant(members)
         flat = tf.reshape(self.points, [-1])
-        place = tf.minimum(tf.searchsorted(known, flat), len(members) - 1)
-        return tf.reshape(tf.gather(known, place) == flat, tf.shape(self.points))
+        index = tf.minimum(tf.searchsorted(known, flat), len(members) - 1)
+        return tf.reshape(tf.gather(known, index) == flat, tf.shape(self.points))
 
     def read(self, starts: tf.Tensor, ends: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns parts of the texts without invisible characters at both ends.
+        """Returns parts of the texts, without invisible characters at either end.
 
         Args:
-            starts, ends: characters, int32 `[B, N]`.
+            starts, ends: indices of characters, int32 `[B, N]`.
         Returns:
-            `text`, string, and int32 `start`, `end`, `start_byte` and `end_byte`, all `[B, N]`.
+            `text`, string, and int32 `start`, `end`, `start_byte`, and `end_byte`, all `[B, N]`.
         """
         are_visible = ~self.are(of_categories(INVISIBLE))
-        start = tf.minimum(_next(are_visible, starts), ends)
+        start = tf.minimum(_next_true(are_visible, starts), ends)
         end = _end_of_last(are_visible, ends)
         end = tf.maximum(tf.minimum(end, ends), start)
         first, last = at(self.first_bytes, start), at(self.first_bytes, end)
@@ -293,13 +294,13 @@ class Characters:
 
 
 class Pieces(NamedTuple):
-    """Characters of the pieces of texts.
+    """The tokens of texts, and the characters that they cover.
 
     Attributes:
-        characters: of the texts, up to the last piece.
+        characters: characters of the texts, up to the last token.
         ids: int32 `[B, P]`.
-        starts, ends: int32 `[B, P]`.
-        begin_words: whether pieces begin a word, bool `[B, P]`.
+        starts, ends: indices of the characters of each token, int32 `[B, P]`.
+        begin_words: whether a token begins a word, bool `[B, P]`.
     """
 
     characters: Characters
@@ -309,23 +310,23 @@ class Pieces(NamedTuple):
     begin_words: tf.Tensor
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether pieces have only brackets, quotation marks, stops, or no visible mark."""
+        """Returns whether tokens consist only of punctuation around answers (see `marks`)."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)
 
 
 def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
-    """Returns the characters of pieces; `albert_tf.text.tokenizer` is the same in Python.
+    """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
     Args:
         texts: string `[B]`.
-        ids: their first pieces, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`, whose
-            operator has no offsets. The one that has them may cut a word at other places where two
-            ways to cut it are equally likely; then a piece has the characters of the piece of the
-            same number in its word.
+        ids: first tokens of the texts, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`,
+            whose operator returns no offsets. The operator that does may split a word differently
+            if two segmentations are equally likely. A token then gets the characters of the
+            other operator's token at the same position in the word.
     """
-    # Made in the graph, where the operator owns the vocabulary, which nothing else has to save.
+    # Created in the graph, so that the operator stores the vocabulary.
     operator = import_tensorflow_text().SentencepieceTokenizer(tokenizer.model_bytes)
     most = tf.shape(ids)[1]
     others, starts, ends = (
@@ -339,10 +340,10 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     source = _same_places(tf.gather(begin, ids), tf.gather(begin, others))
     first, last = (characters.at_bytes(at(each, source)) for each in (starts, ends))
     begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
-    letter = tf.minimum(_next(~characters.are(blank(tokenizer)), first), last)
+    letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
     first = tf.where(begin_words & ~is_space, letter, first)
-    # A character that normalizes to several (a ligature) belongs to each piece that has one of
-    # them. A lone "▁" before the text has no character.
+    # A character that normalizes to several (a ligature) belongs to every token that contains one
+    # of them. A "▁" that was added before the text has no character.
     is_added = is_space & (tf.range(most) == 0)
     widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
     last = tf.where(is_added, first, tf.maximum(last, widened))
@@ -350,7 +351,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns for each piece the other piece with the same number in the same word."""
+    """Returns the index of the other token at the same position in the same word for each token."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")
@@ -362,28 +363,28 @@ def at(values: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     return tf.gather(values, index, batch_dims=1)
 
 
-def _next(are: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-    """Returns the first true index from each start on, or the number of indices."""
+def _next_true(are: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+    """Returns the index of the first True at or after each start, or the length if none follows."""
     seen = tf.cumsum(tf.cast(are, tf.int32), axis=1)
     return tf.searchsorted(seen, at(tf.pad(seen, [[0, 0], [1, 0]]), starts) + 1)
 
 
 def _end_of_last(are: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-    """Returns the index after the last true one before each end, or 1."""
+    """Returns the index just after the last True before each end, or 1 if there is none."""
     seen = tf.cumsum(tf.cast(are, tf.int32), axis=1)
     return tf.searchsorted(seen, at(tf.pad(seen, [[0, 0], [1, 0]]), ends)) + 1
 
 
 @functools.cache
 def of_categories(names: Sequence[str]) -> Sequence[int]:
-    """Returns the code points of Unicode's categories."""
+    """Returns the code points in these Unicode categories."""
     points = range(sys.maxunicode + 1)
     return [point for point in points if unicodedata.category(chr(point)) in names]
 
 
 @functools.cache
 def marks() -> Sequence[int]:
-    """Returns the punctuation around an answer, and invisible characters."""
+    """Returns brackets, quotation marks, stops, and invisible characters as code points."""
     return sorted({*of_categories((*BRACKETS, *INVISIBLE)), *map(ord, MARKS)})
 
 

@@ -197,10 +197,10 @@ def test_nothing_to_read_there(remote, files, names, message):
 @pytest.mark.parametrize(
     ("name", "way_out"),
     [
-        ("RepositoryNotFoundError", "give a token= if it is private or gated"),
-        ("GatedRepoError", "give a token= if it is private or gated"),
+        ("RepositoryNotFoundError", "token= if it is private or gated"),
+        ("GatedRepoError", "token= if it is private or gated"),
         ("RevisionNotFoundError", "Check revision="),
-        ("HfHubHTTPError", "Download it where there is a network"),
+        ("HfHubHTTPError", "or pass a directory"),
     ],
 )
 def test_errors_of_the_hub(monkeypatch, name, way_out):
@@ -219,7 +219,7 @@ def test_errors_of_the_hubs_http_client(monkeypatch):
         raise RuntimeError("407 Proxy Authentication Required")
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-    with pytest.raises(UserError, match=r"\(RuntimeError\).*Download it where there is a network"):
+    with pytest.raises(UserError, match=r"\(RuntimeError\).*or pass a directory"):
         find("someone/model")
 
 

@@ -94,7 +94,9 @@ def test_a_variable_that_is_unknown_keeps_its_name(preset, tensors):
 
 def test_weights_of_another_shape_are_listed_when_loaded(preset):
     change(preset / "config.json", hidden_dim=40)
-    with pytest.raises(UserError, match="pooler.weight is .20, 20. in the checkpoint, .40, 40."):
+    with pytest.raises(
+        UserError, match="pooler.weight is .20, 20. in the checkpoint, but .40, 40."
+    ):
         AlbertModel.from_pretrained(preset)
 
 
@@ -105,17 +107,17 @@ def test_a_preset_gives_no_content_of_other_files(preset, file):
         group = weights["layers/dense/vars"]
         del group["1"]
         group.create_dataset("1", (20,), "float32", external=[(str(preset / "private.txt"), 0, 80)])
-    with pytest.raises(UserError, match="whose layers/dense/vars/1 is in another file. Nothing"):
+    with pytest.raises(UserError, match="layers/dense/vars/1 is in another file. Nothing"):
         find(preset).read()
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.weights.h5"])
 def test_a_missing_file(preset, file):
     (preset / file).unlink()
-    with pytest.raises(UserError, match=f"must hold {file}. Received .*, without it"):
+    with pytest.raises(UserError, match=f"{preset} has no {file}"):
         find(preset).read()
     (preset / "model.weights.json").write_text("{}")
-    with pytest.raises(UserError, match="Presets in shards are not read"):
+    with pytest.raises(UserError, match="Sharded presets"):
         find(preset).read()
 
 
@@ -138,7 +140,7 @@ def test_a_classifiers_settings(preset, activation, problem_type):
 @pytest.mark.parametrize(
     ("file", "settings", "message"),
     [
-        ("config.json", {"colour": 3}, "with colour unknown and nothing missing"),
+        ("config.json", {"colour": 3}, "Unknown: colour. Missing: none"),
         ("config.json", {"num_heads": 3}, "a whole checkpoint.*num_attention_heads=3.*Copy it"),
         ("config.json", {"max_sequence_length": None}, "max_position_embeddings=None.*Copy it"),
         ("task.json", {"activation": "relu"}, "linear, softmax, sigmoid. Received: 'relu'"),
@@ -155,8 +157,8 @@ def test_settings_that_are_refused(preset, file, settings, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("AlbertBackbone", "BertBackbone", "of AlbertBackbone. Received: .*, of BertBackbone"),
-        ('"num_heads"', '"name"', "with nothing unknown and num_heads missing"),
+        ("AlbertBackbone", "BertBackbone", "an AlbertBackbone. Received: BertBackbone"),
+        ('"num_heads"', '"name"', "Unknown: none. Missing: num_heads"),
         ('"config": ', '"config": 3, "of another format": ', "must hold a whole.*'int'.*Copy it"),
     ],
 )

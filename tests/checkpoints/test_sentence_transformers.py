@@ -132,7 +132,11 @@ def edit(path, **changes):
 @pytest.mark.parametrize(
     ("file", "changes", "message"),
     [
-        (POOLING, {"pooling_mode": "lasttoken"}, r"pooling of mean, .* Received: \['lasttoken'\]"),
+        (
+            POOLING,
+            {"pooling_mode": "lasttoken"},
+            r"pooling from mean, .* Received: \['lasttoken'\]",
+        ),
         (POOLING, {"pooling_mode": ["mean", "max"]}, r"Received: \['mean', 'max'\]"),
         (POOLING, {"pooling_mode": [{}]}, r"Received: \[{}\]"),
         (POOLING, {"pooling_mode_cls_token": True}, r"Received: \['cls', 'mean'\]"),
@@ -142,7 +146,7 @@ def edit(path, **changes):
         (
             PROMPTS,
             {"similarity_fn_name": "maxsim"},
-            "fn_name of cosine, dot, .* Received: 'maxsim'",
+            "fn_name from cosine, dot, .* Received: 'maxsim'",
         ),
         (PROMPTS, {"similarity_fn_name": ["dot"]}, r"similarity_fn_name .* Received: \['dot'\]"),
         (PROMPTS, {"truncate_dim": 128}, "no truncate_dim. Received: 128"),
@@ -192,7 +196,7 @@ def test_other_similarities(plain, name, normalize, is_cosine):
     if is_cosine:
         AlbertForSimilarity.from_pretrained(plain)
     else:
-        with pytest.raises(UserError, match=f"cosines here. Received: .*'{again}' in .*{plain}"):
+        with pytest.raises(UserError, match=f"similarity_fn_name '{again}' in .*{plain}"):
             AlbertForSimilarity.from_pretrained(plain)
 
 
@@ -201,8 +205,8 @@ def test_other_similarities(plain, name, normalize, is_cosine):
     [
         ("sentence_transformers.models.Dense", "2_Dense", "Received: Transformer, Pooling, Dense"),
         ("custom.Normalize", "2_Normalize", "Received: Transformer, Pooling, custom.Normalize"),
-        ("sentence_transformers.models.Dense", "../other", "beside it. Received: '../other'"),
-        ("sentence_transformers.models.Dense", "a/b", "beside it. Received: 'a/b'"),
+        ("sentence_transformers.models.Dense", "../other", "next to it. Received: '../other'"),
+        ("sentence_transformers.models.Dense", "a/b", "next to it. Received: 'a/b'"),
     ],
 )
 def test_modules_that_are_refused(folder, kind, path, message):
@@ -219,7 +223,7 @@ def test_modules_that_are_refused(folder, kind, path, message):
 @pytest.mark.parametrize("content", ["[", "{}", "[]", '[{"type": 1}]'])
 def test_damaged_modules(folder, content):
     (folder / "modules.json").write_text(content)
-    with pytest.raises(UserError, match=r"modules.json must have .* Received: "):
+    with pytest.raises(UserError, match=r"modules.json must contain .* Received: "):
         sentence_transformers.read(folder)
 
 
@@ -231,5 +235,5 @@ def test_chosen():
     assert chosen(lambda: own, "max", True) == SentenceEmbedding("max", normalize=True)
     assert chosen(lambda: own, None, None) is None
     assert chosen(lambda: None, "folder", False) is None
-    with pytest.raises(UserError, match="normalize needs a pooling. Received: none"):
+    with pytest.raises(UserError, match="normalize requires a pooling"):
         chosen(lambda: None, "folder", True)

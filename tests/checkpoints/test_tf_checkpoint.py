@@ -77,14 +77,14 @@ def test_paths_of_any_characters(folder, tmp_path):
 
 def test_missing_files(prefix):
     shard(prefix).rename(shard(prefix, 1, 3))
-    missing = "without model.ckpt.data-00000-of-00003, model.ckpt.data-00002-of-00003. Copy them"
+    missing = "there too: model.ckpt.data-00000-of-00003, model.ckpt.data-00002-of-00003.$"
     with pytest.raises(UserError, match=missing):
         read_variables(prefix)
     shard(prefix, 1, 3).unlink()
-    with pytest.raises(UserError, match=r"without model.ckpt.data-00000-of-00001"):
+    with pytest.raises(UserError, match=r"there too: model.ckpt.data-00000-of-00001.$"):
         read_variables(prefix)
     prefix.with_name("model.ckpt.index").unlink()
-    with pytest.raises(UserError, match=r"needs its .index file. .* no model.ckpt.index. Copy it"):
+    with pytest.raises(UserError, match=f"{prefix} has no model.ckpt.index. Copy"):
         read_variables(prefix)
 
 
@@ -123,7 +123,7 @@ def test_damaged_files(prefix, ending, damage):
         (NAME, {"offset": -1}, "24 bytes at -1"),
         (NAME, {"size": -24}, "-24 bytes at"),
         (NAME, {"offset": 4}, "CRC of layer_7/kernel"),
-        (NAME, {"offset": 0, "size": 960}, "Received 960 bytes that claim to be 1,896"),
+        (NAME, {"offset": 0, "size": 960}, ": 960 bytes claim to be 1,896"),
         (b"", {"endianness": 1}, "it is big-endian"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_directory_whose_latest_is_named(folder, latest):
 
 def test_a_directory_of_several_of_one_and_of_none(folder):
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
-    several = "a file 'checkpoint' that names one .* with model.ckpt-3, model.ckpt-best. Give one"
+    several = r"several checkpoints \(model.ckpt-3, model.ckpt-best\) but no file 'checkpoint'"
     with pytest.raises(UserError, match=several):
         find_prefix(folder)
     for path in folder.glob("model.ckpt-3*"):

@@ -27,7 +27,7 @@ VALUES = np.arange(6, dtype="float32").reshape(2, 3)
 )
 def test_without_its_package(monkeypatch, tmp_path, package, read, way_out):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=f"read with {package}, .*pip install {way_out}"):
+    with pytest.raises(UserError, match=f"requires {package}, .*pip install {way_out}"):
         read(tmp_path / "weights")
 
 
@@ -72,7 +72,7 @@ def test_a_flax_array_in_pieces(flax):
     [
         (packed({"a": 3}), "a is int, not an array"),
         (packed([VALUES]), "the file is list, not an array"),
-        (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, where arrays have 1"),
+        (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, but arrays use 1"),
         (packed({"a": np.array(["text"])}), "an array of str"),
         (packed({"a": VALUES}) + b"\x00", "extra data"),
         (
@@ -132,7 +132,7 @@ def test_code_is_refused_and_not_run(torch, kind, tmp_path):
 @pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}], ids=repr)
 def test_a_file_without_a_state_dict(torch, content, tmp_path):
     torch.save(content, tmp_path / "x.bin")
-    with pytest.raises(UserError, match="must be a model's state dict"):
+    with pytest.raises(UserError, match="x.bin must contain a model's state dict"):
         weight_files.read_pytorch(tmp_path / "x.bin")
 
 
@@ -176,11 +176,11 @@ def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data/0": lambda content: content[:-4]}, "other sizes than its tensors"),
-        ({"data/1": lambda content: content + b"more"}, "other sizes than its tensors"),
+        ({"data/0": lambda content: content[:-4]}, "sizes of its storages differ"),
+        ({"data/1": lambda content: content + b"more"}, "sizes of its storages differ"),
         (
             {"data/0": lambda content: content[:-4], "data/1": lambda content: content + b"more"},
-            "other sizes than its tensors",
+            "sizes of its storages differ",
         ),
         ({"data/0": zipfile.ZIP_DEFLATED}, "data/0 is compressed"),
         ({}, None),
@@ -211,7 +211,7 @@ def test_types_of_safetensors_that_hold_no_weights(tmp_path):
     header = {"x": {"dtype": "F8_E4M3", "shape": [4], "data_offsets": [0, 4]}}
     text = json.dumps(header).encode()
     (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"\1" * 4)
-    with pytest.raises(UserError, match="floating-point numbers of 16 bits or more.*x as F8_E4M3"):
+    with pytest.raises(UserError, match="Received: x as F8_E4M3 in .*x.safetensors"):
         weight_files.read_tensors(tmp_path / "x.safetensors")
 
 
@@ -239,11 +239,11 @@ def test_datasets_of_hdf5_except_the_optimizers(hdf5):
 def test_datasets_of_hdf5_that_hold_no_weights(hdf5):
     with h5py.File(hdf5, "a") as file:
         file["layer/int8"] = VALUES.astype("int8")
-    with pytest.raises(UserError, match="floating-point numbers .*Received /layer/int8 as int8"):
+    with pytest.raises(UserError, match="Received: /layer/int8 as int8 in .*x.h5"):
         weight_files.read_hdf5(hdf5)
     with h5py.File(hdf5, "a") as file:
         file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
-    with pytest.raises(UserError, match="whole and uncompressed. Received .* claim to be 4,000"):
+    with pytest.raises(UserError, match="truncated or compressed: .* bytes claim to be 4,000"):
         weight_files.read_hdf5(hdf5)
 
 
@@ -251,7 +251,7 @@ def test_datasets_of_hdf5_that_lack_bytes(hdf5):
     """HDF5 reads bytes that were never written as 0."""
     with h5py.File(hdf5, "a") as file:
         file.create_dataset("layer/nothing", (5,), "float32")
-    with pytest.raises(UserError, match="Received fewer bytes than layer/nothing claims"):
+    with pytest.raises(UserError, match="fewer bytes than layer/nothing claims"):
         weight_files.read_hdf5(hdf5)
 
 
@@ -272,5 +272,5 @@ def test_an_hdf5_file_gives_no_content_of_others(hdf5, kind):
             group["x"] = h5py.ExternalLink(other, "/kernel")
         else:
             group["x"] = h5py.SoftLink("/layer")
-    with pytest.raises(UserError, match="hold all its weights itself.*layer/deep/deeper/x is"):
+    with pytest.raises(UserError, match="x.h5 may refer to data .*layer/deep/deeper/x is"):
         weight_files.read_hdf5(hdf5)

@@ -43,7 +43,7 @@ def test_backbone_of_a_task_model_and_back(saved, tmp_path, small_features, capl
     task = AlbertForSequenceClassification.from_pretrained(saved)
     with caplog.at_level("INFO"):
         backbone = AlbertModel.from_pretrained(saved)
-    assert "no part of this model: classifier" in caplog.text
+    assert "this model has no such part: classifier" in caplog.text
     np.testing.assert_array_equal(
         backbone(small_features).pooler_output, task.albert(small_features).pooler_output
     )
@@ -51,7 +51,7 @@ def test_backbone_of_a_task_model_and_back(saved, tmp_path, small_features, capl
     caplog.clear()
     again = AlbertForSequenceClassification.from_pretrained(tmp_path / "backbone")
     assert again.newly_initialized == ["classifier"]
-    assert "newly initialized: classifier" in caplog.text
+    assert "newly initialized" in caplog.text and "lacks them: classifier" in caplog.text
 
 
 def test_overrides(saved):
@@ -81,7 +81,7 @@ def zeros(*shape):
         (
             "albert.pooler.weight",
             zeros(4, 20),
-            r"pooler.weight is \(4, 20\) in the checkpoint, \(20, 20\) by the configuration",
+            r"pooler.weight is \(4, 20\) in the checkpoint, but \(20, 20\) according to",
         ),
         ("albert.pooler.bias", np.nan * zeros(20), "not finite: pooler.bias"),
     ],
@@ -104,8 +104,8 @@ def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
     with pytest.raises(UserError) as raised:
         AlbertForSequenceClassification.from_pretrained(saved)
     assert (
-        "word_embeddings.weight is (31, 6) in the checkpoint, (10000000, 6) by the configuration "
-        "(vocab_size)" in str(raised.value)
+        "word_embeddings.weight is (31, 6) in the checkpoint, but (10000000, 6) according to the "
+        "configuration (vocab_size)" in str(raised.value)
     )
     assert "missing from the checkpoint: encoder.albert_layer_groups.1" in str(raised.value)
 
@@ -118,9 +118,7 @@ def test_weights_beyond_float32(value):
 
 def test_large_weights_are_named_in_a_warning(caplog):
     assert weights.bad_values({"x": np.array([0.5, -2e6])}, "here") == []
-    assert (
-        "here: weights larger than 1e+06, which training does not produce: x (2e+06)" in caplog.text
-    )
+    assert "here: weights above 1e+06" in caplog.text and ": x (2e+06)" in caplog.text
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "bool", "int8"])
@@ -131,7 +129,9 @@ def test_weights_that_are_no_floats(dtype):
 
 def test_a_head_of_another_size_names_the_way_out(saved):
     load = AlbertForSequenceClassification.from_pretrained
-    with pytest.raises(UserError, match="ignore_mismatched_sizes=True to initialize classifier"):
+    with pytest.raises(
+        UserError, match="ignore_mismatched_sizes=True to newly initialize classifier"
+    ):
         load(saved, num_labels=5)
     model = load(saved, num_labels=5, ignore_mismatched_sizes=True)
     assert model.newly_initialized == ["classifier"]

@@ -234,7 +234,7 @@ def test_masks(open_task, tokenizer):
             assert sequences == [each["sequence"] for each in expected[0]]
     page.fill("[name=text]", "No mask.")
     page.click("[type=submit]")
-    assert "must have [MASK]" in page.wait_for_selector("#result .error").inner_text()
+    assert "must contain [MASK]" in page.wait_for_selector("#result .error").inner_text()
 
 
 @pytest.mark.parametrize("headers", [ISOLATION, {}], ids=["isolated", "plain"])

@@ -74,6 +74,6 @@ def test_labels_of_someone_else_stay(classifier, tokenizer, tmp_path):
 
 def test_a_label_of_two_lines(make_classifier, tokenizer, tmp_path):
     model = make_classifier(id2label={0: "good\nbad", 1: "b"})
-    with pytest.raises(UserError, match="must be one line. Received: 'good.nbad'"):
+    with pytest.raises(UserError, match="Received: 'good.nbad'"):
         export_tflite(model, tokenizer, tmp_path / "a.tflite")
     assert not list(tmp_path.iterdir())

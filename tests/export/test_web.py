@@ -112,11 +112,11 @@ def test_a_file_that_is_not_the_exported_one_is_named(tmp_path):
     """.replace("ANSWERS", json.dumps(answers))
     assert run_script(tmp_path, "files", code) == [
         "14 null",
-        "the server answers v with status 404.",
-        "v must have 14 bytes. Received: 6.",
+        "the server responded to v with status 404.",
+        "v has 6 bytes instead of 14.",
         "v is damaged: its checksum differs.",
         "v can't be fetched (offline).",
-        "model/settings.json must be JSON. Received: <html>",
+        "model/settings.json isn't valid JSON: <html>",
     ]
 
 
@@ -192,18 +192,18 @@ def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classi
     by_dot = make_model("encoder")
     by_dot.sentence_embedding = functools.partial(SentenceEmbedding, "mean", similarity="dot")
     for model, vocabulary, message in (
-        (make_model("token-classification"), tokenizer, "one of AlbertModel, .*TokenClassificati"),
+        (make_model("token-classification"), tokenizer, "only AlbertModel, .*TokenClassification"),
         (AlbertForSimilarity(encoder.config), tokenizer, "Received: AlbertForSimilarity"),
-        (by_maximum, tokenizer, "one of mean, cls. Received: max"),
-        (by_dot, tokenizer, "cosines here. Received: similarity_fn_name 'dot'"),
-        (classifier, object(), "reads SentencePiece vocabularies. Received: object"),
+        (by_maximum, tokenizer, "poolings mean, cls. Received: max"),
+        (by_dot, tokenizer, "Received: similarity_fn_name 'dot'"),
+        (classifier, object(), "SentencePiece vocabularies. Received: object"),
     ):
         with pytest.raises(UserError, match=message):
             web.export_web(model, vocabulary, tmp_path / "site")
     (tmp_path / "site").write_text("mine")
     with pytest.raises(UserError, match="must be a folder. Received: .*site, a file"):
         web.export_web(classifier, tokenizer, tmp_path / "site")
-    with pytest.raises(UserError, match="pairs=True with AlbertForMaskedLM. Leave pairs out"):
+    with pytest.raises(UserError, match="pairs=True with AlbertForMaskedLM. Drop pairs"):
         web.export_web(make_model("masked-lm"), tokenizer, tmp_path / "site", pairs=True)
 
 
@@ -219,12 +219,12 @@ def test_packages_of_other_versions(classifier, tokenizer, node_modules, tmp_pat
 def test_npm_is_missing_or_fails(monkeypatch, classifier, tokenizer, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(UserError, match="no npm on PATH. Install Node.js, or `pip install node"):
+    with pytest.raises(UserError, match="not found on PATH. Install Node.js"):
         web.export_web(classifier, tokenizer, tmp_path / "site")
     npm = tmp_path / "npm"
     npm.write_text("#!/bin/sh\necho npm error network down >&2\nexit 1\n")
     npm.chmod(0o755)
-    with pytest.raises(UserError, match="Received: npm error network down. Check the network"):
+    with pytest.raises(UserError, match="packages: npm error network down. Check the network"):
         web.export_web(classifier, tokenizer, tmp_path / "site")
 
 

@@ -122,7 +122,7 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(shallow_config, tmp_pat
     model.quantize("int8")
     kernels = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Dense)]
     assert {layer.quantization_mode for layer in kernels} == {"int8"}
-    with pytest.raises(UserError, match="holds floating-point weights. Received: .* int8"):
+    with pytest.raises(UserError, match="quantized: .* is int8"):
         model.save_pretrained(tmp_path)
 
 
@@ -436,7 +436,7 @@ def test_damaged_weights_of_keras(model, tmp_path):
     model.save_weights(path)
     for name in ("model.weights.h5", "model.keras"):
         (tmp_path / name).write_bytes(path.read_bytes()[:-9])
-        with pytest.raises(UserError, match=f"{name} must be whole.* damaged"):
+        with pytest.raises(UserError, match=f"{name} is damaged"):
             model.load_weights(tmp_path / name)
 
 

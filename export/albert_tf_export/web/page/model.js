@@ -1,11 +1,11 @@
-// A .tflite file with signatures of fixed lengths: rows of ids to outputs, by LiteRT.js.
+// Runs a .tflite file that has signatures with fixed lengths in LiteRT.js.
 import { loadAndCompile, loadLiteRt, Tensor } from "@litertjs/core";
 
 const WASM = "vendor/litert/wasm/";
 const POSITIONS = "masked_lm_positions";
 
 export class Model {
-  // Loads LiteRT.js, with threads where the browser isolates the page, and a model.
+  // Loads LiteRT.js (with threads if the browser isolates the page) and a model.
   static async load(content) {
     const threads = globalThis.crossOriginIsolated && (await withThreads());
     if (!threads) await loadLiteRt(WASM);
@@ -23,12 +23,12 @@ export class Model {
         return { name, shapes, length: shapes.input_ids.at(-1) };
       })
       .sort((one, other) => one.length - other.length);
-    this.length = this.signatures.at(-1).length; // the longest row
-    this.masks = this.signatures[0].shapes[POSITIONS]?.at(-1) ?? null; // positions in a call
+    this.length = this.signatures.at(-1).length; // maximum row length
+    this.masks = this.signatures[0].shapes[POSITIONS]?.at(-1) ?? null; // positions per call
   }
 
-  // Runs a row with the shortest signature that takes it.
-  // Returns each output's values and shape by name; the signature's name; and milliseconds.
+  // Runs a row with the shortest signature that it fits into.
+  // Returns each output's values and shape, keyed by name, the signature's name, and milliseconds.
   async run(ids, types, positions = []) {
     const signature = this.signatures.find((each) => ids.length <= each.length);
     const rows = {
@@ -55,7 +55,7 @@ export class Model {
   }
 }
 
-// Whether the threaded build loads: it needs relaxed SIMD too.
+// Returns whether the threaded build loads, which also needs relaxed SIMD.
 async function withThreads() {
   try {
     await loadLiteRt(WASM, { threads: true });

@@ -1,15 +1,15 @@
-// Texts to answers, with the same rules as albert_tf's pipelines.
+// Computes answers from texts, with the same rules as albert_tf's pipelines.
 
-const TOP = 5; // answers to show
-const LONGEST_ANSWER = 15; // pieces
-const LONGEST_WINDOW = 384; // pieces; the defaults of the pipeline question-answering
+const TOP = 5; // number of answers to show
+const LONGEST_ANSWER = 15; // tokens
+const LONGEST_WINDOW = 384; // tokens; the defaults of the question-answering pipeline
 const LONGEST_QUESTION = 64;
 const SHARED = 128;
 const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Z}\p{Cc}\p{Cf}"'.,;:!?…、。，；：！？▁]*$/u;
 const SPACE = "▁"; // SentencePiece's space
 
 // The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first;
-// `runs`: the signature and time of each call of the model; and `cut`: what was truncated, if any.
+// `runs`, the signature and time of each call; and `cut`, what was truncated, if anything.
 
 export async function classify(page, text, second) {
   const { settings, tokenizer, model } = page;
@@ -25,7 +25,7 @@ export async function classify(page, text, second) {
     }
   }
   const run = await model.run(...row(settings, first, pair));
-  // A regressor's logits are its value, and one tensor has one name.
+  // A regression model's `logits` and `value` are the same tensor, which has only one name.
   const logits = Array.from((run.outputs.logits ?? run.outputs.value).values);
   const apply = { softmax, sigmoid: (values) => values.map(sigmoid), none: (values) => values };
   const scores = apply[settings.scores](logits);
@@ -34,13 +34,13 @@ export async function classify(page, text, second) {
   return { answers: best(answers), runs: [run], cut: cut(what, room, pieces) };
 }
 
-// Returns answers for each mask; a text that is longer than the model's rows has a window for each.
+// Returns answers for each mask. If a text is longer than a row, each mask gets its own window.
 export async function fillMask(page, text) {
   const { settings, tokenizer, model } = page;
   const { special } = settings;
   const ids = withMasks(tokenizer, special, text);
   const masks = ids.flatMap((id, at) => (id === special.mask ? [at] : []));
-  if (!masks.length) throw new Error("The text must have [MASK] where a word is missing.");
+  if (!masks.length) throw new Error("The text must contain [MASK] where a word is missing.");
   const room = model.length - 2;
   const windows = [];
   if (ids.length <= room) {
@@ -61,8 +61,8 @@ export async function fillMask(page, text) {
     const { values, shape } = run.outputs.logits ?? run.outputs.prediction_logits;
     const size = shape.at(-1);
     at.forEach((mask, index) => {
-      const place = model.masks ? index : positions[index];
-      const scores = softmax(Array.from(values.subarray(place * size, (place + 1) * size)));
+      const position = model.masks ? index : positions[index];
+      const scores = softmax(Array.from(values.subarray(position * size, (position + 1) * size)));
       const found = scores.map((score, id) => ({ id, score }));
       answers.push(best(found).map(({ id, score }) => {
         const filled = [...ids.slice(0, mask), id, ...ids.slice(mask + 1)];
@@ -76,7 +76,7 @@ export async function fillMask(page, text) {
   return { answers, runs, ids };
 }
 
-// Returns answers as spans of the context's characters (code points), and whether there is none.
+// Returns answers as spans of characters (code points) in the context, and whether there is none.
 export async function answer(page, question, context) {
   const { settings, tokenizer, model } = page;
   const length = Math.min(model.length, LONGEST_WINDOW);
@@ -91,7 +91,7 @@ export async function answer(page, question, context) {
     const part = given.ids.slice(start, start + room);
     const run = await model.run(...row(settings, asked, part));
     const window = spans(run.outputs, asked.length + 2, part.length);
-    found.push(...merged(window.spans, given, [start, start + part.length], context));
+    found.push(...merge(window.spans, given, [start, start + part.length], context));
     nulls.push(window.none);
     tops.push(window.top);
     runs.push(run);
@@ -109,7 +109,8 @@ export async function answer(page, question, context) {
   return { answers: best([...byText.values()]), runs, none, cut: isCut };
 }
 
-// Returns the texts of `lines`, one a line, that are closest to a query: cosines of their vectors.
+// Returns the texts in `lines` (one per line) whose vectors have the highest cosine similarity to
+// the query's.
 export async function search(page, query, lines) {
   const runs = [];
   const wanted = await vector(page, query, runs);
@@ -126,7 +127,7 @@ export async function search(page, query, lines) {
   return { answers: best(answers), runs, cut: cuts.find(Boolean) };
 }
 
-// Returns a text's vector, of length 1, and whether the text was cut.
+// Returns a text's unit vector, and how much of the text was cut, if any.
 async function vector({ settings, tokenizer, model }, text, runs) {
   const room = Math.min(model.length, settings.longest ?? model.length) - 2;
   const all = tokenizer.ids(text);
@@ -156,7 +157,7 @@ function withMasks(tokenizer, special, text) {
   const ids = text.split("[MASK]").flatMap((part, at) => {
     const found = tokenizer.ids(part);
     if (at === 0) return found;
-    // In pretraining no lone "▁" came between a mask and the mark after it.
+    // In pretraining, no lone "▁" occurs between a mask and a punctuation mark after it.
     const [space, mark] = tokenizer.pieces(part);
     const isLone = space === SPACE && special.marks.includes(mark);
     return [special.mask, ...found.slice(isLone ? 1 : 0)];
@@ -164,10 +165,10 @@ function withMasks(tokenizer, special, text) {
   return ids;
 }
 
-// Returns a window's spans [first, last, score], positions counted in its part of the context;
-// the score of no answer, and that of the best span, as the official scripts compare them.
+// Returns a window's spans [first, last, score], with positions relative to the window's context,
+// and the scores of no answer and of the best span, which the official scripts compare.
 function spans(outputs, before, count) {
-  const wanted = 2 * TOP + 10; // several may be one answer
+  const wanted = 2 * TOP + 10; // Several spans may have the same text.
   if ("cls_logits" in outputs) {
     const [starts, ends] = [outputs.start_top_index.values, outputs.end_top_index.values];
     const beam = starts.length;
@@ -180,7 +181,7 @@ function spans(outputs, before, count) {
     return { spans: sorted(found).slice(0, wanted), none: outputs.cls_logits.values[0], top: 0 };
   }
   const [starts, ends] = ["start_logits", "end_logits"].map((name) => outputs[name].values);
-  // The distributions cover [CLS], which is "no answer", and the context.
+  // The distributions cover [CLS] ("no answer") and the context.
   const [startScores, endScores] = [starts, ends].map((values) =>
     softmax([values[0], ...values.subarray(before, before + count)]).slice(1));
   const found = [];
@@ -194,9 +195,9 @@ function spans(outputs, before, count) {
   return { spans: ranked, none: starts[0] + ends[0], top };
 }
 
-// Extends spans to the window's whole words without the punctuation around them, and adds up the
-// scores of those with the same text.
-function merged(found, { pieces, isWord, span }, [offset, after], context) {
+// Extends spans to whole words of the window, drops the punctuation around them, and adds up the
+// scores of spans with the same text.
+function merge(found, { pieces, isWord, span }, [offset, after], context) {
   const letters = Array.from(context);
   const byText = new Map();
   for (const [first, last, score] of found) {

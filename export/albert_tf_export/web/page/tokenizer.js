@@ -1,8 +1,8 @@
-// Raw text to the ids of a SentencePiece vocabulary, with the same result as albert_tf's tokenizer.
+// Encodes raw text with a SentencePiece vocabulary, with the same ids as albert_tf's tokenizer.
 import { open } from "./vendor/sentencepiece.js";
 
 const SPACE = "▁"; // SentencePiece's space, which begins a word
-// Characters that no answer starts or ends with, as INVISIBLE in albert_tf/text/answers.py.
+// Characters that no answer starts or ends with: INVISIBLE in albert_tf/text/answers.py.
 const INVISIBLE = /^[\p{Z}\p{Cc}\p{Cf}]$/u;
 const LONE_SURROGATES = /[\ud800-\udfff]/gu;
 const NO_CHARACTER = "\u{10ffff}"; // unknown to every vocabulary
@@ -28,10 +28,10 @@ export class Tokenizer {
     return pieces.map((piece) => (scores.has(piece) ? ids.get(piece) : unknown));
   }
 
-  // The package's SentencePiece is an old one, which decides otherwise between segmentations whose
-  // scores are equal or nearly so ("ee" "e", "e" "ee"). So it normalizes, and this divides.
+  // The package contains an old SentencePiece, which chooses differently between segmentations with
+  // (nearly) equal scores, such as "ee" "e" and "e" "ee". It is only used to normalize.
   pieces(text) {
-    return divided(this.#normalized(text), this.vocabulary);
+    return divide(this.#normalized(text), this.vocabulary);
   }
 
   #normalized(text) {
@@ -42,8 +42,8 @@ export class Tokenizer {
     return this.processor.decodeIds(ids).replace(/^ /, "");
   }
 
-  // Returns ids; for each, its piece and whether it begins a word; and `span(first, last)`, which
-  // returns the characters that make the pieces `first` to `last`, invisible ones trimmed.
+  // Returns the ids, the piece of each id, whether it begins a word, and `span(first, last)`, which
+  // returns the characters of the pieces `first` to `last`, without invisible ones at either end.
   details(text) {
     const pieces = this.pieces(text);
     const after = []; // normalized characters up to the end of each piece
@@ -54,11 +54,11 @@ export class Tokenizer {
     const span = (first, last) => {
       const isWordStart = pieces[first].startsWith(SPACE) && pieces[first] !== SPACE;
       const begin = (after[first - 1] ?? 0) + (isWordStart ? 1 : 0);
-      // A space alone is counted with the letter after it, which isn't the last piece's.
+      // A lone space is counted with the letter after it, which isn't part of the last piece.
       const finish = after[last] - (pieces[last] === SPACE ? 1 : 0);
       let start = Math.max(0, counts.findIndex((count) => count > begin) - 1);
-      // A character that becomes several (a ligature) belongs to each piece that has one of them;
-      // one that becomes none (an accent) belongs to the character before it.
+      // A character that normalizes to several (a ligature) belongs to every piece that contains
+      // one of them. One that normalizes to none (an accent) belongs to the character before it.
       let end = Math.max(
         counts.findIndex((count) => count >= finish),
         counts.findLastIndex((count) => count <= finish),
@@ -70,14 +70,14 @@ export class Tokenizer {
     return { ids: this.#idsOf(pieces), pieces, isWord, span };
   }
 
-  // The number of normalized characters that the first 0, 1, 2, … characters of a text make.
-  // A word's normalized length is that of its pieces; words don't depend on each other.
+  // Returns the number of normalized characters for the first 0, 1, 2, … characters of a text.
+  // Words are normalized independently, so each one is measured separately.
   #counts(text) {
     const counts = [0];
     let before = 0;
     for (const word of text.match(/\s*\S{1,48}|\s+/gu) ?? []) {
       const letters = characters(word);
-      const goesOn = before > 0 && letters[0].trim() ? 1 : 0; // has no space before it
+      const goesOn = before > 0 && letters[0].trim() ? 1 : 0; // no space before it
       for (let size = 1; size <= letters.length; size += 1) {
         const length = this.#normalized(letters.slice(0, size).join("")).length;
         counts.push(Math.max(counts.at(-1), before + Math.max(0, length - goesOn)));
@@ -88,9 +88,10 @@ export class Tokenizer {
   }
 }
 
-// Returns the pieces of a text with the highest sum of scores, in float32 as SentencePiece adds
-// them; of equal sums the one whose last piece begins first. Characters without a piece become one.
-function divided(letters, { scores, longest, least }) {
+// Returns the segmentation with the highest sum of scores, which is computed in float32 as in
+// SentencePiece. Of equal sums, the one whose last piece begins first wins. Adjacent characters
+// without a piece are merged.
+function divide(letters, { scores, longest, least }) {
   const best = [{ score: 0 }, ...letters.map(() => ({ score: -Infinity }))];
   const offer = (end, score, start, isUnknown) => {
     const sum = Math.fround(score);
@@ -120,7 +121,7 @@ function divided(letters, { scores, longest, least }) {
 const [NORMAL, UNKNOWN, USER_DEFINED] = [1, 2, 4]; // kinds of pieces
 const UNKNOWN_PENALTY = 10;
 
-// Reads the pieces of a SentencePiece model: field 1 of a protocol buffer, with text, score, kind.
+// Reads the pieces of a SentencePiece model: field 1 of a protocol buffer, with text, score, type.
 function vocabulary(content) {
   const [ids, scores, userDefined] = [new Map(), new Map(), new Map()];
   const utf8 = new TextDecoder();
@@ -141,7 +142,7 @@ function vocabulary(content) {
   return { ids, scores, unknown, longest, least: Math.fround(least - UNKNOWN_PENALTY) };
 }
 
-// Yields the number and the value of each field of a protocol buffer.
+// Yields the number and value of each field in a protocol buffer.
 function* fields(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
