@@ -1,7 +1,7 @@
 """Options, declared once: a dataclass field carries its default, help, range, and flags.
 
 The dataclass converts and checks its values. It also defines the signature of a public function,
-the parser of a command, and the keys of its `--config` file (`albert_tf.commands.parsing`).
+the parser of a command, and the keys of its `--config` file (`albert_tf.cli.parsing`).
 """
 
 import dataclasses

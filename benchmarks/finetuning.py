@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from albert_tf.commands.parsing import add_options, parsed_options
+from albert_tf.cli.parsing import add_options, parsed_options
 from albert_tf.training.options import FinetuningOptions
 from benchmarks import harness
 

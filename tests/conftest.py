@@ -51,7 +51,7 @@ WORDS = (
 )
 
 # Tests that may put text into a graph.
-GRAPHS = ("tests/commands/test_export.py", "tests/export/", "tests/fuzz/", "tests/text/")
+GRAPHS = ("tests/cli/test_export.py", "tests/export/", "tests/fuzz/", "tests/text/")
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # Without them Chromium asks hosts of its maker at every start.

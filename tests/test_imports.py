@@ -25,9 +25,7 @@ UNDRAWN = {
     "quiet": {"errors"},
     "registration": {"tasks"},
     "tasks": set(),
-    "runtimes": set(),
 }
-UNDRAWN["exported"] = {"checkpoints", "config", "text", *UNDRAWN}
 # The same for the folders of albert_tf.data.
 DATA = {
     "corpus": set(),

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from albert_tf import progress
-from albert_tf.commands import embed, pretrain
+from albert_tf.cli import embed, pretrain
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.progress import Progress, in_words
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from albert_tf.checkpoints.finder import find, split_hub_options
 from albert_tf.errors import UserError
-from albert_tf.exported import ExportedModel
 from albert_tf.files import is_exported
 from albert_tf.pipelines.base import Pipeline
 from albert_tf.pipelines.feature_extraction import FeatureExtractionPipeline
@@ -19,6 +18,7 @@ from albert_tf.pipelines.text_classification import (
 from albert_tf.pipelines.token_classification import TokenClassificationPipeline
 from albert_tf.pipelines.zero_shot_classification import ZeroShotClassificationPipeline
 from albert_tf.quiet import hidden_stderr
+from albert_tf.runtimes.exported import ExportedModel
 from albert_tf.tasks import BY_PIPELINE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.exported import POSITIONS as POSITIONS
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
+from albert_tf.runtimes.exported import POSITIONS as POSITIONS
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
 from albert_tf.text.padding import pad, padded_length

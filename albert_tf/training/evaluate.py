@@ -23,11 +23,11 @@ from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
-from albert_tf.exported import ExportedModel, ExportedSimilarity
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.progress import Progress
+from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes

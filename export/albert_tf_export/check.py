@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf import runtimes
+from albert_tf.runtimes import run as runtimes
 from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.report import Difference, ParityError
 

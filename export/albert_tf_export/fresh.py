@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any, Final
 
-from albert_tf import runtimes
+from albert_tf.runtimes import run as runtimes
 from albert_tf_export.report import ParityError
 
 # Imports the packages and the file, and calls the file's `main` with each line of arguments, until

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.exported import model_files, with_checksum
 from albert_tf.files import user_path
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.runtimes.exported import model_files, with_checksum
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
 from albert_tf_export.graphs import words_stored

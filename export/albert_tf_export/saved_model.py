@@ -16,7 +16,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.outputs import SAVED_MODEL
-from albert_tf.runtimes import BATCH
+from albert_tf.runtimes.run import BATCH
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.texts import as_text

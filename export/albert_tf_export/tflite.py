@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
-from albert_tf.exported import model_files, with_checksum
 from albert_tf.files import user_path, written_atomically
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
+from albert_tf.runtimes.exported import model_files, with_checksum
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit

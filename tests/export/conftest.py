@@ -99,7 +99,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
     """
     from albert_tf_export import check, samples, saved_model, tflite
 
-    from albert_tf import runtimes
+    from albert_tf.runtimes import run as runtimes
 
     class ThisProcess(contextlib.nullcontext):
         def __init__(self, *packages):

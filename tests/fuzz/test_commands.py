@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf import cli
-from albert_tf.commands import export
+from albert_tf.cli import export
 from albert_tf.options import declared
 
 # Valid but for the paths, which lie in the current folder.

@@ -8,13 +8,13 @@ import sys
 import pytest
 from albert_tf_export.metadata import with_files
 
-from albert_tf import exported
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
-from albert_tf.exported import with_checksum
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
+from albert_tf.runtimes import exported
+from albert_tf.runtimes.exported import with_checksum
 from tests.export.conftest import archive_start
 
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]

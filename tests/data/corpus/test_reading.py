@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from albert_tf.commands.text_options import lines
+from albert_tf.cli.text_options import lines
 from albert_tf.data.conll import sentences
 from albert_tf.data.corpus import reading
 from albert_tf.data.corpus.reading import ByteWindow, bounded_lines, cut, passages

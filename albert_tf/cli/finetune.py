@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from albert_tf.commands.text_options import check_model
+from albert_tf.cli.text_options import check_model
 from albert_tf.errors import escaped
 from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf import runtimes
-from albert_tf.runtimes import RuntimeSignature
+from albert_tf.runtimes import run as runtimes
+from albert_tf.runtimes.run import RuntimeSignature
 
 
 def test_the_reason_of_an_error():

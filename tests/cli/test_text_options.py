@@ -5,8 +5,8 @@ import json
 import pytest
 
 from albert_tf import models
-from albert_tf.commands import predict
-from albert_tf.commands.text_options import load
+from albert_tf.cli import predict
+from albert_tf.cli.text_options import load
 from albert_tf.config import AlbertConfig
 from albert_tf.pipelines.base import SORTED
 from albert_tf.text.tokenizer import AlbertTokenizer

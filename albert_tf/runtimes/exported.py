@@ -20,7 +20,6 @@ from typing import Final
 
 import numpy as np
 
-from albert_tf import runtimes
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
@@ -36,7 +35,8 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, user_path
 from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
-from albert_tf.runtimes import Arrays, RuntimeSignature
+from albert_tf.runtimes import run as runtimes
+from albert_tf.runtimes.run import Arrays, RuntimeSignature
 from albert_tf.tasks import QUESTION_ANSWERING, TASKS, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer

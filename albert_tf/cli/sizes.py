@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from albert_tf.commands.text_options import aligned
+from albert_tf.cli.text_options import aligned
 from albert_tf.config import SIZES, AlbertConfig, applied_parameters, parameters
 from albert_tf.options import Checked, option
 

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
-from albert_tf.commands.text_options import aligned
+from albert_tf.cli.text_options import aligned
 from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SWAPPED
 from albert_tf.errors import UserError, escaped
 from albert_tf.options import NOT_NEGATIVE, Checked, option

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.text_options import check_model
+from albert_tf.cli.text_options import check_model
 from albert_tf.config import SIZES
 from albert_tf.errors import UserError
 from albert_tf.training.options import PretrainingOptions, check_output

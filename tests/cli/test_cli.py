@@ -260,7 +260,7 @@ def test_an_output_that_is_closed_or_full(line, status, message):
 
 def test_what_the_output_lacks_is_escaped(monkeypatch):
     """Lines of text get backslashes, JSON its own escapes: it means the same."""
-    from albert_tf.commands.text_options import print_json, print_row
+    from albert_tf.cli.text_options import print_json, print_row
 
     for encoding in ("ascii", "latin-1", "utf-8"):
         out = io.TextIOWrapper(io.BytesIO(), encoding)

@@ -13,7 +13,7 @@ from albert_tf_export.options import (
 )
 
 from albert_tf import bfloat16
-from albert_tf.commands.text_options import check_model
+from albert_tf.cli.text_options import check_model
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, check_free, fault
 from albert_tf.options import Checked, option, part

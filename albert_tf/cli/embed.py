@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints import Pooling
-from albert_tf.commands.text_options import (
+from albert_tf.cli.text_options import (
     TextInputOptions,
     check_texts,
     load,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final, NoReturn
 
 import albert_tf
-from albert_tf.commands import (
+from albert_tf.cli import (
     answer,
     build_data,
     build_vocab,
@@ -29,7 +29,7 @@ from albert_tf.commands import (
     sizes,
     tag,
 )
-from albert_tf.commands.parsing import Help, add_options, parsed_options
+from albert_tf.cli.parsing import Help, add_options, parsed_options
 from albert_tf.errors import Interrupted, UserError, one_line
 from albert_tf.options import declared, flag
 from albert_tf.progress import heartbeat
@@ -263,7 +263,3 @@ class _OneLine(logging.Formatter):
 
 def _warning(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
     return f"{category.__name__}: {one_line(str(message))}\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -264,7 +264,7 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
     from albert_tf.config import AlbertConfig
 
     if is_exported(name):
-        from albert_tf.exported import read_facts
+        from albert_tf.runtimes.exported import read_facts
 
         task, config = read_facts(name)
         other = ENCODER if wanted == SIMILARITY.model else BY_MODEL[wanted]

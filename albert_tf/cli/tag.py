@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from albert_tf.commands.text_options import (
+from albert_tf.cli.text_options import (
     Block,
     TextInputOptions,
     check_texts,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.commands.text_options import aligned, check_folder, check_model
+from albert_tf.cli.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 

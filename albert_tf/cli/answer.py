@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from albert_tf.commands.text_options import (
+from albert_tf.cli.text_options import (
     AnswerOptions,
     Block,
     check_input,

@@ -13,10 +13,10 @@ from ai_edge_litert.interpreter import Interpreter
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from albert_tf import cli
-from albert_tf.commands import export
+from albert_tf.cli import export
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.exported import CHECKSUM
 from albert_tf.options import declared
+from albert_tf.runtimes.exported import CHECKSUM
 from tests.conftest import SENTENCES
 
 LONG = "She, née Rome, sells bread near the lights. " * 9

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.commands import pretrain as command
+from albert_tf.cli import pretrain as command
 from albert_tf.errors import Interrupted
 from albert_tf.training import pretrain as training
 from albert_tf.training.options import PretrainingOptions

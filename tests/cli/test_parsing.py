@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from albert_tf import cli
-from albert_tf.commands import export
-from albert_tf.commands.parsing import add_options, parsed_options
+from albert_tf.cli import export
+from albert_tf.cli.parsing import add_options, parsed_options
 from albert_tf.errors import UserError
 from albert_tf.options import FILE, check_options, declared, option, save_options
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from albert_tf.commands.text_options import (
+from albert_tf.cli.text_options import (
     Block,
     TextInputOptions,
     can_be_read_again,
@@ -145,7 +145,7 @@ def run(options: OPTIONS) -> int:
 def _model_class(model: str) -> str:
     """Returns the model class to predict with: the encoder class for sentence embedding models."""
     if is_exported(model):
-        from albert_tf.exported import read_facts
+        from albert_tf.runtimes.exported import read_facts
 
         name = read_facts(model)[0].model
         return name if name in (_TAGGER, _ENCODER) else _CLASSIFIER

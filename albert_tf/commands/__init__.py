@@ -1,1 +1,0 @@
-"""The commands of `albert-tf`. Each defines SUMMARY, EXAMPLES, OPTIONS (a dataclass), and `run`."""

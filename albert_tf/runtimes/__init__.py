@@ -1,0 +1,1 @@
+"""Running exported files, without TensorFlow where the format allows it."""
