@@ -34,7 +34,7 @@ REASONS = {
     "_trainable_variables": "a layer's own variables, without those of its layers",
 }
 # Names of our own that Keras happens to use as well.
-OURS = {"_from_logits", "_lock", "_model", "_path", "_split", "_variables"}
+OURS = {"_from_logits", "_lock", "_metrics", "_model", "_path", "_split", "_variables"}
 
 
 def private(names):

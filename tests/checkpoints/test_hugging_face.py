@@ -225,7 +225,7 @@ def test_an_index_must_be_true(folder, tensors):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "must be a JSON object"),
+        ("[]", "a JSON object"),
         ("{}", 'must have a "weight_map"'),
         ('{"weight_map": 3}', 'must have a "weight_map"'),
         ('{"weight_map": {"a": "../x.safetensors"}}', "files beside it. Received: '../x"),

@@ -96,7 +96,7 @@ def test_a_file_without_labels(tmp_path):
     path = write(tmp_path / "test.jsonl", {name: ROW[name] for name in ("question", "choices")})
     (example,) = task(path).read(path, labelled=False)
     assert example.label is None and example.context == ""
-    with pytest.raises(UserError, match="must have 'label'. Received: .*test.jsonl, line 1"):
+    with pytest.raises(UserError, match="'label'. Received: .*test.jsonl, line 1"):
         task(path).read(path)
 
 

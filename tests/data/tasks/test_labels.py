@@ -61,7 +61,7 @@ def test_lists_and_separators(tmp_path, name, rows, separator):
     [
         ("a.jsonl", '{"text": "a", "label": [1]}', "list of texts.*Received: .1., .*line 1"),
         ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of texts"),
-        ("a.jsonl", '{"text": "a"}', "must have 'label'"),
+        ("a.jsonl", '{"text": "a"}', "'label'. Received: "),
         ("a.csv", "text,label\na,['x' 'y']\n", r"list of texts.*Received: \"\['x' 'y'\]"),
         ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of texts.*Received: \"{'x', 'y'}"),
         ("a.csv", 'text,label\na,"x,,y"\n', "with ',' between labels.*Received: 'x,,y'.*line 2"),

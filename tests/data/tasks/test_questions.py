@@ -180,5 +180,5 @@ def test_bad_flat_rows(tmp_path, caplog, row, message):
 @pytest.mark.parametrize("name", ["qa.csv", "qa.tsv.gz", "qa.xlsx"])
 def test_tables_are_rejected_by_name(tmp_path, name):
     (tmp_path / name).write_text("question,context,answers\n")
-    with pytest.raises(UserError, match=f"must end in .json, .jsonl or .parquet, .*{name}"):
+    with pytest.raises(UserError, match=f"must end in .json, .*{name}"):
         read_questions(tmp_path / name, labelled=True)
