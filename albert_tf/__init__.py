@@ -1,7 +1,7 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
-The names below are imported when they are first used: `import albert_tf` alone loads neither
-Keras nor TensorFlow. After `import keras` it registers the models with Keras.
+The names below are imported on first use, so `import albert_tf` loads neither Keras nor TensorFlow.
+If Keras is already imported, `import albert_tf` registers the models with it.
 """
 
 import importlib
