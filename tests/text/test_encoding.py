@@ -79,7 +79,7 @@ def test_copies_have_only_the_features(tokenizer):
     ):
         assert other == encoding
         assert other.input_ids == encoding.input_ids
-        with pytest.raises(ValueError, match="known only for the tokenizer's own result"):
+        with pytest.raises(ValueError, match="on the tokenizer's own result"):
             other.word_ids()
 
 
