@@ -162,7 +162,7 @@ def _accept_foreign_arguments(cls: Config) -> Config:
     def init(self: Any, *args: Any, **arguments: Any) -> None:
         construct(self, *args, **_select_fields(arguments, len(_UNNAMED)))
 
-    def refuse(self: Any, name: str, value: Any) -> None:
+    def reject(self: Any, name: str, value: Any) -> None:
         without_foreign({name: value}, FOREIGN)
         raise dataclasses.FrozenInstanceError(
             f"AlbertConfig is immutable. Received: {name}={short_repr(value)}. Pass the value to "
@@ -170,7 +170,7 @@ def _accept_foreign_arguments(cls: Config) -> Config:
             "with model.config = model.config.replace(id2label=…)."
         )
 
-    cls.__init__, cls.__setattr__ = init, refuse  # type: ignore[misc, assignment]
+    cls.__init__, cls.__setattr__ = init, reject  # type: ignore[misc, assignment]
     return cls
 
 
@@ -345,7 +345,7 @@ class AlbertConfig:
             raise UserError(
                 f"A model with {layers} and share={self.share!r} can't have num_hidden_layers="
                 f"{num_hidden_layers}, which doesn't divide into equal groups. Choose a depth at "
-                "which a group ends; only a model with one group of shared layers can have any."
+                "which a group ends; only one group of shared layers allows any depth."
             )
         changed = {"num_hidden_groups": groups} if self.share == "all" else {}
         return self.replace(num_hidden_layers=num_hidden_layers, **changed)

@@ -124,8 +124,8 @@ def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bo
         return
     if is_read:
         raise UserError(
-            f"The checkpoint lacks {', '.join(fresh)}, so the results of {task!r} would be random. "
-            "Fine-tune it first, or use a different checkpoint."
+            f"The checkpoint has no weights for {', '.join(fresh)}, so the results of {task!r} "
+            "would be random. Fine-tune it first, or use a different checkpoint."
         )
     warnings.warn(
         f"The results of {task!r} are random, because these parts of the model are untrained: "

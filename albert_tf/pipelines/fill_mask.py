@@ -93,7 +93,7 @@ class FillMaskPipeline(Pipeline):
         if self.tokenizer.mask_token_id not in ids:
             cut = " after truncation" if options.truncation else ""
             raise UserError(
-                f"The text must contain the mask token {self.tokenizer.mask_token}. "
+                f"A text must have the mask token, {self.tokenizer.mask_token}. "
                 f"Received: {text[:60]!r}, which has none{cut}."
             )
         return self._without_space_after_mask(ids)
@@ -118,7 +118,7 @@ class FillMaskPipeline(Pipeline):
         return results if len(results) > 1 else results[0]
 
     def _windows(self, ids: list[int], length: int) -> list[Window]:
-        """Returns one window with all masks if `ids` fit, otherwise one for each mask."""
+        """Returns one window with all masks if `ids` fit, or one window per mask."""
         masks = [at for at, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
         if len(ids) <= length:
             return [_window(ids, masks, 0)]
@@ -214,7 +214,7 @@ class FillMaskPipeline(Pipeline):
                 tokenizer.convert_ids_to_tokens(token),
             )
         elif tokenizer.convert_tokens_to_ids(start) != tokenizer.unk_token_id:
-            logger.warning("The target %r continues a word; pass %r for the word.", target, start)
+            logger.warning("The target %r continues a word; %r starts one.", target, start)
         return token
 
 

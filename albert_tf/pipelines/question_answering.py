@@ -135,7 +135,7 @@ class QuestionAnsweringPipeline(Pipeline):
                 raise UserError(f"The {name} is missing. Pass both question=… and context=….")
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
-                raise UserError(f"The {name} must not be empty. Received: {short_repr(parts[-1])}.")
+                raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
         return QuestionInContext(*parts)
 
     def encode(

@@ -195,8 +195,8 @@ class TokenClassificationPipeline(Pipeline):
         length = checked_length(chosen.max_length, self.max_length)
         if chosen.stride is not None and chosen.stride >= length - SPECIAL:
             raise UserError(
-                f"stride must be smaller than a window, which has {length - SPECIAL} tokens. "
-                f"Received: stride={chosen.stride}."
+                f"stride must be less than {length - SPECIAL}, the number of text tokens in a "
+                f"window. Received: stride={chosen.stride}."
             )
         return chosen
 

@@ -26,7 +26,7 @@ from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
 from albert_tf.text.texts import Text, as_text, as_texts, as_words
 from albert_tf.text.tokenizer_files import (
     read_tokenizer,
-    refuse_other_kinds,
+    reject_other_kinds,
     stored_settings,
     write_tokenizer,
 )
@@ -430,7 +430,7 @@ class BaseTokenizer(IdMethods):
         hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
-        refuse_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
+        reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
         settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
         tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
         check_special(tokenizer, {**stored.special, **options})

@@ -279,8 +279,7 @@ class BatchEncoding(dict[str, Any]):
         sequences = self._require_sequences()
         if not 0 <= index < len(sequences):
             raise IndexError(
-                f"There is no sequence {index} in a batch of {len(sequences)}. Pass an index from "
-                "0."
+                f"The index of a sequence must be in [0, {len(sequences)}). Received: {index}."
             )
         return sequences[index]
 

@@ -113,7 +113,7 @@ def read_file(source: Source, usual_name: str) -> tuple[bytes, str]:
         usual_name: the usual name of such a file, for the message.
     """
     if isinstance(source, bytes):
-        return source, "the bytes given"
+        return source, "<bytes>"
     path = user_path(source)
     if not path.is_file():
         raise UserError(
@@ -148,7 +148,7 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
         )
     if problem := _find_incompatibility(proto):
         raise UserError(
-            "The vocabulary would return different ids in Python and in exported models. "
+            "The vocabulary would work differently in Python and in exported models. "
             f"Received: {origin}, {problem}. Train a vocabulary with train_vocabulary."
         )
     return proto

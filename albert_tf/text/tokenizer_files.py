@@ -75,7 +75,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     return Stored(vocabulary, files, texts)
 
 
-def refuse_other_kinds(config: Mapping[str, Any]) -> None:
+def reject_other_kinds(config: Mapping[str, Any]) -> None:
     """Rejects a `tokenizer_config.json` with other splitting rules, such as BertJapanese's."""
     for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
         if config.get(name, own) != own:

@@ -130,8 +130,8 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(
-            f"stride must be at least 0 and smaller than a window, which has {size} tokens. "
-            f"Received: stride={stride}."
+            f"stride must be at least 0 and less than {size}, the number of text tokens in a "
+            f"window. Received: stride={stride}."
         )
     start = 0
     while start + size < length:

@@ -53,7 +53,7 @@ CHINESE: Final = (
     range(0x2B920, 0x2CEB0),
     range(0x2F800, 0x2FA20),
 )
-# All characters that Unicode assigns.
+# Ranges that contain all characters assigned by Unicode so far.
 ASSIGNED: Final = (
     range(1, 0xD800),
     range(0xE000, 0x33480),
@@ -155,10 +155,10 @@ class Vocabulary:
             )
         ids = {token: index for index, token in enumerate(tokens)}
         names = tuple({**SPECIAL_NAMES, **special}.values())
-        missing = [name or "an empty name" for name in names if not name or name not in ids]
+        missing = [name or "''" for name in names if not name or name not in ids]
         if missing:
             raise UserError(
-                f"The vocabulary {origin} ({len(tokens)} tokens) lacks the special tokens "
+                f"{origin} ({len(tokens)} tokens) lacks the special tokens "
                 f"{', '.join(missing)}. Use the vocab.txt of the checkpoint, or pass the names of "
                 "its special tokens (unk_token=…)."
             )

@@ -123,8 +123,8 @@ def test_a_dataset_streams(pipe):
 @pytest.mark.parametrize(
     ("made_with", "called_with", "received"),
     [
-        ({"colour": "red"}, {}, "top_k.*: colour"),
-        ({}, {"colour": "red", "shape": "round"}, "batch_size. Received: colour, shape"),
+        ({"colour": "red"}, {}, "option colour. .*top_k"),
+        ({}, {"colour": "red", "shape": "round"}, "option colour, shape. .*batch_size"),
         ({"batch_size": 0}, {}, "batch_size .*1 or more.* 0"),
         ({}, {"batch_size": -1}, "batch_size .*1 or more.* -1"),
         ({"truncation": "longest"}, {}, "truncation must be one of None, .* Received: 'longest'"),
@@ -142,7 +142,7 @@ def test_a_call_does_not_change_the_options(pipe):
 
 
 def test_model_and_tokenizer_must_fit(model, config, tokenizer):
-    message = "'text-classification' must be AlbertForSequenceClassification. Received: AlbertModel"
+    message = "'text-classification' .* AlbertForSequenceClassification. Received: AlbertModel"
     with pytest.raises(UserError, match=message):
         TextClassificationPipeline(model("feature-extraction"), tokenizer)
     larger = AlbertModel(config.replace(vocab_size=config.vocab_size + 1))
@@ -226,7 +226,7 @@ def test_windows_of_a_pair(tokenizer):
         (LONG, {"max_length": 9}, "between 3 and 8, .* Received: 9"),
         (LONG, {"truncation": False}, "truncation=False, .* 8 tokens. Received: 'the"),
         (LONG, {"stride": -1}, "0 or more. Received: -1"),
-        (LONG, {"stride": 6}, "smaller than a window, .* 6 tokens. Received: stride=6"),
+        (LONG, {"stride": 6}, "less than 6, .* Received: stride=6"),
         (PAIR, {"stride": 3}, "has 2 tokens, .* stride=3 and 8 tokens per window"),
         (LONG_FIRST, {"stride": 0}, "has 7 tokens, .* stride=0 and 8 tokens per window"),
         (PAIR, {"stride": 0, "truncation": "only_first"}, "truncation='only_first' .* tokens fit"),

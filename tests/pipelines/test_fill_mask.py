@@ -54,10 +54,10 @@ def test_targets(pipe, tokenizer, caplog):
 def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
-    assert "'dogs' isn't a token of the vocabulary; '▁dog' replaces it" in caplog.text
+    assert "'dogs' isn't a token of the vocabulary and is replaced with '▁dog'" in caplog.text
     caplog.clear()
     fill("a [MASK]", targets="a")
-    assert "The target 'a' continues a word; '▁a' is the word" in caplog.text
+    assert "The target 'a' continues a word; '▁a' starts one" in caplog.text
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 3), (4, 3), (4, 0)])

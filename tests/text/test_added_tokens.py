@@ -126,7 +126,7 @@ def test_special_tokens(tokenizer):
     ids = larger.encode("[E1] a [/E1]")
     assert larger.decode(ids, skip_special_tokens=True).strip() == "a"
     assert "[e1] a [/e1]" in larger.decode(ids)
-    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.', for '<pad>'"):
+    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.' instead of '<pad>'"):
         larger.add_special_tokens({"pad_token": "[PAD]"})
 
 
@@ -190,5 +190,5 @@ def test_tensors_of_torch(tokenizer):
 
 def test_without_torch(tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UserError, match="'pt' needs torch. .*Install torch, or use 'np'"):
+    with pytest.raises(UserError, match="'pt' requires torch.*Install torch, or use 'np'"):
         tokenizer("a", return_tensors="pt")

@@ -45,7 +45,7 @@ def test_offsets_of_words_count_from_each_word(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["the hill"], "must be a list of words. Received: 'the hill'. Split it"),
+        (["the hill"], "must be a list of words. Received: 'the hill'. Split"),
         ([[["the"], "hill"]], "must be a list of words. Received: 'hill'"),
         ([[["the"]], ["a"]], "must be a list of words. Received: 'a'"),
     ],

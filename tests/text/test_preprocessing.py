@@ -205,7 +205,7 @@ def test_wrong_arguments(plain, unbaked, vocabulary, options, message):
         (tf.constant("a text"), "Batch single texts first"),
         (tf.constant([1, 2]), "Received: dtype int32"),
         (([], [], []), "two batches of texts. Received: 3"),
-        (["a", 5], "must be a str, or bytes in UTF-8. Received: 5"),
+        (["a", 5], "must be a str .*Received: 5"),
     ],
 )
 def test_wrong_texts(plain, texts, message):

@@ -21,7 +21,7 @@ def test_one_text(tokenizer):
         "attention_mask": [1] * (len(ids) + 2),
     }
     assert encoding.input_ids is encoding["input_ids"]
-    with pytest.raises(AttributeError, match="no feature 'pixel_values'. Received: input_ids,"):
+    with pytest.raises(AttributeError, match="no feature 'pixel_values'. .* input_ids,"):
         _ = encoding.pixel_values
 
 
@@ -224,7 +224,7 @@ def test_pad(tokenizer):
     assert longer["input_ids"] == [[7, 8, 9], [5, PAD]]
     arrays = tokenizer.pad({"input_ids": np.array([[7, 8]])}, pad_to_multiple_of=3)
     assert arrays["input_ids"] == [[7, 8, PAD]]
-    with pytest.raises(ValueError, match="must have input_ids to be padded. Received: labels"):
+    with pytest.raises(ValueError, match="with input_ids. Received: labels"):
         tokenizer.pad({"labels": [1]})
     labelled = {"input_ids": [[7], [7, 8]], "labels": [[1], [1, 2]]}
     assert tokenizer.pad(labelled)["labels"] == [[1], [1, 2]]

@@ -59,7 +59,7 @@ def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(unbaked):
 def test_refuses_to_bake_twice(unbaked, tmp_path):
     bake_file(unbaked, tmp_path / "spiece.model")
     digest = hashlib.sha256(unbaked).hexdigest()
-    with pytest.raises(UserError, match=f"only once.*spiece.model.*source model .sha256 {digest}"):
+    with pytest.raises(UserError, match=f"spiece.model is already baked .*model .sha256 {digest}"):
         bake(tmp_path / "spiece.model")
 
 
@@ -74,7 +74,7 @@ def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
 
 
 def test_missing_file_and_folder(tmp_path):
-    with pytest.raises(UserError, match="nowhere.model, which doesn't exist. Give the path"):
+    with pytest.raises(UserError, match="nowhere.model, which doesn't exist. Pass the path"):
         bake(tmp_path / "nowhere.model")
     with pytest.raises(UserError, match="which is a folder"):
         describe(tmp_path)
@@ -153,7 +153,7 @@ def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, changes, problem):
 def test_a_damaged_record(unbaked):
     proto = ModelProto.FromString(bake(unbaked))
     proto.normalizer_spec.name = proto.normalizer_spec.name.replace("=1", "=7")
-    with pytest.raises(UserError, match="must be as `bake` wrote it. Received: 'albert_tf/1;sha"):
+    with pytest.raises(UserError, match="record .* is damaged: 'albert_tf/1;sha"):
         describe(proto.SerializeToString())
 
 
@@ -175,7 +175,7 @@ def test_ensure_baked(unbaked):
     model, baked = ensure_baked(unbaked, lower_case=False, quotes=None)
     assert (baked.lower_case, baked.quotes) == (False, "original")
     assert ensure_baked(model, lower_case=False) == (model, baked)
-    with pytest.raises(UserError, match="baked with lower_case=False, and lower_case=True"):
+    with pytest.raises(UserError, match="baked with lower_case=False, .*Received: lower_case=True"):
         ensure_baked(model, lower_case=True)
 
 

@@ -92,7 +92,7 @@ def test_forms_of_one_tokenizer(written, changes):
         ),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer .* Received: .*'Whitespace'"),
         ({"post_processor": {"type": "RobertaProcessing"}}, "post_processor .* Received: .*Robe"),
-        ({"post_processor": template(("[CLS]", "A"), ("B", "[SEP]"))}, "post_processor .* as BERT"),
+        ({"post_processor": template(("[CLS]", "A"), ("B", "[SEP]"))}, "post_processor .* in BERT"),
         ({"post_processor": 3}, "post_processor .* Received: 3"),
         ({"model": {**MODEL, "unk_token": "a"}}, "model.unk_token .* '.UNK.'. Received: 'a'"),
     ],
