@@ -1,7 +1,7 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
-The names below are imported when they are first used: only `import albert_tf` loads neither Keras
-nor TensorFlow. `keras.models.load_model` finds the classes if both packages have been imported.
+The names below are imported on first use, so `import albert_tf` loads neither Keras nor TensorFlow.
+`keras.models.load_model` finds the classes if both packages have been imported.
 """
 
 import importlib

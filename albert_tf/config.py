@@ -1,4 +1,4 @@
-"""ALBERT's configuration: its fields, which are checked and frozen, and the published sizes."""
+"""The ALBERT configuration, whose fields are checked and immutable, and the published sizes."""
 
 import dataclasses
 import functools
@@ -31,14 +31,14 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
         "multi_label_classification",
     ),
 }
-_LABELS: Final = Range(1, 1_000_000)  # whose names alone take 150 MB
-_LAYERS: Final = Range(1, 1024)  # the deepest published, DeepNet, has 1,000
-_WIDTH: Final = Range(1, 65_536)  # three times that of the largest published models
-_SCALE: Final = Range(above=0, maximum=1)  # above 1 nothing but noise is left
+_LABELS: Final = Range(1, 1_000_000)  # The names of a million labels take 150 MB.
+_LAYERS: Final = Range(1, 1024)  # The deepest published model, DeepNet, has 1,000.
+_WIDTH: Final = Range(1, 65_536)  # Three times the width of the largest published models.
+_SCALE: Final = Range(above=0, maximum=1)  # Larger values leave only noise.
 
 
 def _size(hidden: int, layers: int, heads: int, dropout: float, **more: Any) -> dict[str, Any]:
-    """Returns a published size; the feed-forward width is 4·H (table 1)."""
+    """Returns the fields of a published size; the feed-forward width is 4·H (table 1)."""
     return {
         "hidden_size": hidden,
         "num_hidden_layers": layers,
@@ -60,7 +60,7 @@ _PUBLISHED: Final[Mapping[str, Mapping[str, Any]]] = {
     "xlarge-v2": _size(2048, 24, 16, 0.0),
     "xxlarge-v2": _size(4096, 12, 64, 0.0),
 }
-# Source: google-research/albert's README for both releases; "mini" and "tiny" are this project's.
+# Source: the google-research/albert README for both releases; this project added "mini" and "tiny".
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     **_PUBLISHED,
     **{name.removesuffix("-v2"): size for name, size in _PUBLISHED.items() if name.endswith("-v2")},
@@ -77,8 +77,8 @@ SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
 }
 
-_SAVING: Final = {"push_to_hub": (False, "Call push_to_hub(repo_id) of the model.")}
-# Fields that transformers lacks, and a problem type that it infers: only written if set.
+_SAVING: Final = {"push_to_hub": (False, "Call model.push_to_hub(repo_id).")}
+# Fields that are only written if they are set, because transformers lacks or infers them.
 _OMITTED: Final = {
     "problem_type": None,
     "share": "all",
@@ -88,7 +88,7 @@ _OMITTED: Final = {
 
 
 def _check(name: str, value: Any, allowed: Range, types: Any = int) -> None:
-    """Raises ValueError for a value that isn't a number within a range; True is no number."""
+    """Raises ValueError unless the value is a number in the range; bool doesn't count as one."""
     if not isinstance(value, types) or isinstance(value, bool):
         rule = "a whole number" if types in (int, Integral) else "a number"
     elif not allowed.allows(value):
@@ -99,33 +99,33 @@ def _check(name: str, value: Any, allowed: Range, types: Any = int) -> None:
 
 
 def unnamed_labels(count: int) -> dict[int, str]:
-    """Returns `{0: "LABEL_0", …}`, as transformers names classes without names."""
+    """Returns `{0: "LABEL_0", …}`, the names that transformers uses for unnamed classes."""
     _check("num_labels", count, _LABELS)
     return {index: f"LABEL_{index}" for index in range(count)}
 
 
-_UNNAMED: Final = unnamed_labels(2)  # transformers' default, which it doesn't write either
+_UNNAMED: Final = unnamed_labels(2)  # The default of transformers, which doesn't write it either.
 
 
 def _in_range(default: float, allowed: Range) -> Any:
-    """Declares a field that is a number within a range.
+    """Declares a numeric field with a range.
 
-    Without limits a file of a few bytes could claim a model that no machine allocates.
+    Without limits, a file of a few bytes could describe a model that no machine can allocate.
     """
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
-def _own_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Returns the fields among transformers' arguments.
+def _select_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Returns the fields among the arguments of a transformers configuration.
 
     Merges `num_labels`, `id2label`, and `label2id` into `id2label`.
 
     Args:
         arguments: values by name.
-        count: current number of classes, whose names are kept if `num_labels` is the same.
+        count: current number of classes. Their names are kept if `num_labels` equals it.
     Raises:
-        UserError: an argument has a value that no ALBERT implements.
-        ValueError: the arguments for labels contradict each other.
+        UserError: an argument has a value that ALBERT doesn't support.
+        ValueError: the label arguments contradict each other.
     """
     fields = without_bookkeeping(arguments, _FIELDS)
     num_labels, labels = fields.pop("num_labels", None), fields.pop("id2label", None)
@@ -154,71 +154,73 @@ def _own_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
     return {**fields, "id2label": None} if is_removed else fields
 
 
-def _as_in_transformers(cls: Config) -> Config:
-    """Lets the constructor take transformers' other arguments; says how to change a field."""
+def _accept_foreign_arguments(cls: Config) -> Config:
+    """Makes the constructor accept transformers arguments, and makes fields read-only."""
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
     def init(self: Any, *args: Any, **arguments: Any) -> None:
-        construct(self, *args, **_own_fields(arguments, len(_UNNAMED)))
+        construct(self, *args, **_select_fields(arguments, len(_UNNAMED)))
 
-    def refuse(self: Any, name: str, value: Any) -> None:
+    def reject(self: Any, name: str, value: Any) -> None:
         without_foreign({name: value}, FOREIGN)
         raise dataclasses.FrozenInstanceError(
-            f"A configuration can't be changed. Received: {name}={short_repr(value)}. Give it to "
-            "from_pretrained. Labels' names, problem_type and thresholds may change later: "
-            "model.config = model.config.replace(id2label=…)."
+            f"AlbertConfig is immutable. Received: {name}={short_repr(value)}. Pass the value to "
+            "from_pretrained; label names, problem_type, and thresholds can also be changed later "
+            "with model.config = model.config.replace(id2label=…)."
         )
 
-    cls.__init__, cls.__setattr__ = init, refuse  # type: ignore[misc, assignment]
+    cls.__init__, cls.__setattr__ = init, reject  # type: ignore[misc, assignment]
     return cls
 
 
 @without_methods(
     {
-        "update": "A configuration can't be changed. Write config = config.replace(field=value).",
+        "update": "AlbertConfig is immutable. Write config = config.replace(field=value).",
         "update_from_string": "Write config = config.replace(field=value).",
         "get_config_dict": "Write AlbertConfig.from_pretrained(name).to_dict().",
-        "push_to_hub": "Call push_to_hub(repo_id) of the model.",
+        "push_to_hub": "Call model.push_to_hub(repo_id).",
         "register_for_auto_class": "Import the class from its own module.",
     }
 )
-@_as_in_transformers
+@_accept_foreign_arguments
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
-    """The sizes and settings of an ALBERT; names and defaults are Hugging Face's (xxlarge).
+    """Stores the sizes and settings of an ALBERT model.
 
-    As in transformers, `num_labels` and `label2id` are arguments too. Arguments of transformers
-    that have no effect on an ALBERT, such as `use_cache`, are accepted and not kept.
+    Names and defaults are the same as in Hugging Face transformers, so the default size is
+    xxlarge. The constructor also takes `num_labels` and `label2id`. It accepts and ignores
+    transformers arguments that have no effect on ALBERT, such as `use_cache`.
 
     Attributes:
-        vocab_size: V, rows of the word table.
-        embedding_size: E, width of the embedding tables.
+        vocab_size: V, number of rows of the word embedding matrix.
+        embedding_size: E, width of the embedding matrices.
         hidden_size: H, a multiple of `num_attention_heads`.
         num_hidden_layers: L, number of times that a group of blocks is applied.
-        num_hidden_groups: G ≤ L, number of groups; groups share no weights.
-        share: weights that the layers of a group share (table 4): "all", "attention", "ffn" or
+        num_hidden_groups: G ≤ L, number of groups. Groups don't share weights with each other.
+        share: weights that the layers of a group share (table 4): "all", "attention", "ffn", or
             "none".
         num_attention_heads: A.
         intermediate_size: I, inner width of the feed-forward network.
-        inner_group_num: blocks in a group, applied in turn.
-        hidden_act: one of `ACTIVATIONS`, in Hugging Face's meaning.
-        hidden_dropout_prob, attention_probs_dropout_prob: in [0, 1).
-        classifier_dropout_prob: in [0, 1).
-        max_position_embeddings: longest sequence.
-        type_vocab_size: number of segment types.
-        initializer_range: standard deviation of the truncated normal that draws new weights.
-        layer_norm_eps: 1e-12 in every published model.
-        position_embedding_type: "absolute", the only type.
+        inner_group_num: number of blocks in a group, applied one after the other.
+        hidden_act: one of `ACTIVATIONS`, as defined by Hugging Face.
+        hidden_dropout_prob, attention_probs_dropout_prob: dropout rates in [0, 1).
+        classifier_dropout_prob: dropout rate in [0, 1).
+        max_position_embeddings: maximum sequence length.
+        type_vocab_size: number of token types (segments).
+        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_eps: layer-norm epsilon, 1e-12 in every published model.
+        position_embedding_type: "absolute" is the only type.
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
-        id2label: label names by class index; None means two classes without names.
+        id2label: label names by class id. None means two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
-            None: regression for one label, single-label classification for more.
-        answerability: whether question answering has the original's head for SQuAD 2.0, which also
-            predicts whether there is an answer.
-        thresholds: decision thresholds tuned on dev: one probability per label (multi-label), or
-            one null-score difference above which there is no answer (question answering). None
-            means 0.5, or 0.
+            None, which means regression if there is one label and single-label classification
+            otherwise.
+        answerability: whether question answering uses the original SQuAD 2.0 head, which also
+            predicts whether the question is answerable.
+        thresholds: decision thresholds tuned on the dev set: one probability per label
+            (multi-label), or one null-score difference above which the question has no answer
+            (question answering). None means 0.5 or 0, respectively.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -231,19 +233,19 @@ class AlbertConfig:
         (768, 6)
     """
 
-    vocab_size: int = _in_range(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million
+    vocab_size: int = _in_range(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million.
     embedding_size: int = _in_range(128, _WIDTH)
     hidden_size: int = _in_range(4096, _WIDTH)
     num_hidden_layers: int = _in_range(12, _LAYERS)
     num_hidden_groups: int = _in_range(1, _LAYERS)
-    num_attention_heads: int = _in_range(64, _WIDTH)  # it divides H
-    intermediate_size: int = _in_range(16384, Range(1, 262_144))  # 4·H, as published
+    num_attention_heads: int = _in_range(64, _WIDTH)  # A divisor of H.
+    intermediate_size: int = _in_range(16384, Range(1, 262_144))  # 4·H in published models.
     inner_group_num: int = _in_range(1, _LAYERS)
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = _in_range(0.0, RATE)
     attention_probs_dropout_prob: float = _in_range(0.0, RATE)
-    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # whose scores take terabytes
-    type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS has 256, for columns
+    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # The scores take terabytes.
+    type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS uses 256, for table columns.
     initializer_range: float = _in_range(0.02, _SCALE)
     layer_norm_eps: float = _in_range(1e-12, _SCALE)
     classifier_dropout_prob: float = _in_range(0.1, RATE)
@@ -277,13 +279,13 @@ class AlbertConfig:
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_attention_heads. "
-                f"Received hidden_size={self.hidden_size}, "
+                f"Received: hidden_size={self.hidden_size}, "
                 f"num_attention_heads={self.num_attention_heads}."
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise ValueError(
-                "num_hidden_groups must not exceed num_hidden_layers: every group needs a layer. "
-                f"Received num_hidden_groups={self.num_hidden_groups}, "
+                "num_hidden_groups must not exceed num_hidden_layers. "
+                f"Received: num_hidden_groups={self.num_hidden_groups}, "
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
         blocks = self.num_hidden_layers * self.inner_group_num
@@ -296,11 +298,11 @@ class AlbertConfig:
             for threshold in thresholds:
                 _check("thresholds", threshold, Range(), Real)
             object.__setattr__(self, "thresholds", tuple(map(float, thresholds)))
-        labels = _UNNAMED if self.id2label is None else _checked_labels(self.id2label)
+        labels = _UNNAMED if self.id2label is None else _sort_labels(self.id2label)
         object.__setattr__(self, "id2label", dict(labels))
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a constant of transformers' configurations, such as `model_type`."""
+        """Returns a constant that transformers configurations contain, such as `model_type`."""
         if name in FIXED:
             return FIXED[name]
         if name in FOREIGN:
@@ -317,16 +319,17 @@ class AlbertConfig:
 
     @property
     def label2id(self) -> dict[str, int]:
-        """Class indices by name."""
+        """Class ids by label name."""
         return {name: index for index, name in self.id2label.items()}
 
     def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
-        """Returns the configuration of the same model, truncated to `num_hidden_layers` layers.
+        """Returns the configuration of this model with a different number of layers.
 
-        A single group of shared layers may also be applied more often.
+        The layers are truncated. Only a single group of shared layers can also be applied more
+        often.
 
         Raises:
-            UserError: no configuration describes that model.
+            UserError: no configuration describes the resulting model.
         """
         schedule = group_schedule(self.num_hidden_layers, self.stored_groups)
         if self.stored_groups == 1:
@@ -340,36 +343,36 @@ class AlbertConfig:
         ):
             layers = f"{self.num_hidden_layers} layers in {self.stored_groups} groups"
             raise UserError(
-                f"A model of {layers}, share={self.share!r}, has no depth {num_hidden_layers}: its "
-                "layers can't be divided into equal groups. Received: that depth. Choose one that "
-                "ends with a group; a model with one group of shared layers has any."
+                f"A model with {layers} and share={self.share!r} can't have num_hidden_layers="
+                f"{num_hidden_layers}, which doesn't divide into equal groups. Choose a depth at "
+                "which a group ends; only one group of shared layers allows any depth."
             )
         changed = {"num_hidden_groups": groups} if self.share == "all" else {}
         return self.replace(num_hidden_layers=num_hidden_layers, **changed)
 
     @property
     def stored_groups(self) -> int:
-        """Number of groups in a checkpoint: G if layers share all weights, else L."""
+        """Number of groups in a checkpoint: G if the layers share all weights, L otherwise."""
         return self.num_hidden_groups if self.share == "all" else self.num_hidden_layers
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the classes in order; "LABEL_0", "LABEL_1", … where they have none."""
+        """Class names in order. Unnamed classes are called "LABEL_0", "LABEL_1", …."""
         return tuple(self.id2label.values())
 
     @property
     def label_thresholds(self) -> tuple[float, ...]:
-        """Probability threshold of each label (multi-label): `thresholds`, otherwise 0.5."""
+        """Probability threshold of each label (multi-label): `thresholds`, or 0.5 by default."""
         chosen = self.thresholds or ()
         return chosen if len(chosen) == self.num_labels else (0.5,) * self.num_labels
 
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
-        """Returns the configuration of a named size; "base" is short for "base-v2".
+        """Returns the configuration of a named size.
 
         Args:
-            name: a key of `SIZES`.
-            **overrides: fields with other values.
+            name: a key of `SIZES`. "base" is short for "base-v2".
+            **overrides: values that replace those of the size.
         """
         if name not in SIZES:
             raise UserError(f"The size must be one of {', '.join(SIZES)}. Received: {name!r}.")
@@ -379,32 +382,32 @@ class AlbertConfig:
     def from_dict(cls, config_dict: Mapping[str, Any], **changes: Any) -> "AlbertConfig":
         """Reads the content of Hugging Face's `config.json` or Google's `albert_config.json`.
 
-        The configuration of a BERT becomes that of the ALBERT that computes the same: E = H, and a
-        group for each layer.
+        A BERT configuration is converted to the equivalent ALBERT with E = H and one group per
+        layer.
 
-        `hidden_act` "gelu" means erf in Hugging Face's files and tanh in Google's. A file is
-        Google's if it has no key that only Hugging Face writes.
+        `hidden_act="gelu"` means erf in Hugging Face's files and tanh in Google's. A file with
+        none of the keys that only Hugging Face writes is treated as Google's.
 
         Args:
             config_dict: the content of a file. Unknown keys are ignored with a warning.
-            **changes: override fields, as in `replace`.
+            **changes: values that override fields, as in `replace`.
         Raises:
-            UserError: a misspelled key, another model family, a value that no ALBERT implements,
-                or a value out of range.
+            UserError: a key is misspelled, the file describes a different model family, or a
+                value is out of range or not supported by ALBERT.
         """
         arguments = arguments_of(config_dict, _FIELDS)
         try:
             config = cls(**arguments)
         except ValueError as error:
-            raise UserError(f"The configuration is not valid. {error}") from error
+            raise UserError(f"The configuration is invalid: {error}") from error
         return config.replace(**changes) if changes else config
 
     @classmethod
     def from_json_file(cls, json_file: str | os.PathLike[str]) -> "AlbertConfig":
-        """Reads a JSON file of either origin; see `from_dict`.
+        """Reads a configuration from a JSON file; see `from_dict`.
 
         Raises:
-            UserError: the file isn't a JSON object, or doesn't describe an ALBERT.
+            UserError: the file isn't a JSON object or doesn't describe an ALBERT.
             FileNotFoundError: there is no such file.
         """
         values = read_json(user_path(json_file))
@@ -417,16 +420,16 @@ class AlbertConfig:
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | os.PathLike[str], **options: Any
     ) -> "AlbertConfig":
-        """Returns the configuration of a checkpoint of any format.
+        """Returns the configuration of a checkpoint in any format.
 
         Args:
-            pretrained_model_name_or_path: a directory or a name on the hub, as models take it.
-            **options: `revision`, `token`, `cache_dir`, … for the hub; anything else overrides a
-                field, and `num_labels` or `label2id` the labels.
+            pretrained_model_name_or_path: a directory or a hub name, as for models.
+            **options: hub options (`revision`, `token`, `cache_dir`, …). All other options
+                override fields; `num_labels` and `label2id` override the labels.
         Raises:
-            UserError: there is no such checkpoint, or its configuration isn't an ALBERT's.
+            UserError: there is no such checkpoint, or it isn't an ALBERT.
         """
-        # Checkpoints import this module. tests/test_imports.py allows no other import like this.
+        # `checkpoints` imports this module. tests/test_imports.py allows only this exception.
         from albert_tf.checkpoints import finder
 
         hub_options, fields = finder.split_hub_options(options)
@@ -435,10 +438,10 @@ class AlbertConfig:
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], push_to_hub: bool = False
     ) -> None:
-        """Writes `config.json`, as transformers reads it.
+        """Writes a `config.json` that transformers can read.
 
-        In the folder of an ALBERT the new file keeps "architectures", the name of the model's
-        class.
+        If the folder already contains the configuration of an ALBERT, the new file keeps its
+        "architectures", the name of the model class.
 
         Raises:
             UserError: `push_to_hub` is True. Push the model instead.
@@ -452,24 +455,24 @@ class AlbertConfig:
         write_json(path, values, sort_keys=True, ensure_ascii=False)
 
     def replace(self, **changes: Any) -> "AlbertConfig":
-        """Returns a copy with other values.
+        """Returns a copy with some values replaced.
 
         Args:
-            **changes: fields, and `num_labels` or `label2id` as transformers has them.
+            **changes: new values of fields, or `num_labels` or `label2id`, as in transformers.
         Raises:
             TypeError: there is no such field.
             ValueError: a value is out of range or contradicts another.
         """
-        changes = _own_fields(changes, self.num_labels)
+        changes = _select_fields(changes, self.num_labels)
         if unknown := sorted(changes.keys() - _FIELDS):
             raise TypeError(
-                f"Unknown option {', '.join(unknown)}: neither an option of from_pretrained nor a "
-                "field of AlbertConfig."
+                f"Unknown option {', '.join(unknown)}: it is neither an option of from_pretrained "
+                "nor a field of AlbertConfig."
             )
         return dataclasses.replace(self, **changes)
 
     def to_diff_dict(self) -> dict[str, Any]:
-        """Returns the items of `to_dict` that differ from the defaults, and the model type."""
+        """Returns the model type and the items of `to_dict` that differ from the defaults."""
         defaults = AlbertConfig().to_dict()
         differs = {k: v for k, v in self.to_dict().items() if k not in defaults or defaults[k] != v}
         return {"model_type": self.model_type, **differs}
@@ -480,12 +483,12 @@ class AlbertConfig:
         return as_json(values, sort_keys=True, ensure_ascii=False)
 
     def to_json_file(self, json_file_path: str | os.PathLike[str], use_diff: bool = True) -> None:
-        """Writes the text of `to_json_string` to a file, which `from_json_file` reads."""
+        """Writes the text of `to_json_string` to a file that `from_json_file` can read."""
         values = self.to_diff_dict() if use_diff else self.to_dict()
         write_json(json_file_path, values, sort_keys=True, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the content of Hugging Face's `config.json`; `from_dict` reads it."""
+        """Returns the content of Hugging Face's `config.json`, which `from_dict` can read."""
         values = dataclasses.asdict(self)
         labels = values.pop("id2label")
         if labels != _UNNAMED:
@@ -497,7 +500,7 @@ class AlbertConfig:
             if values[key] == unset:
                 del values[key]
         if self.share != "all":
-            # Lets transformers, which implements "all" alone, find every layer.
+            # transformers only implements "all": it finds every layer if each is a group.
             values |= {
                 "num_hidden_groups": self.stored_groups,
                 "shared_groups": self.num_hidden_groups,
@@ -506,15 +509,16 @@ class AlbertConfig:
 
 
 def is_size(model: str) -> bool:
-    """Whether `model` names random weights: a size or a configuration file."""
+    """Returns whether `model` is a size or a configuration file, so that weights are random."""
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 
-    The formula is transformers', rounding included, because the format on disk is theirs. The
-    original's `int(i / L * G)` gives the same list up to 17 layers and in every published model.
+    The formula, including its rounding, is that of transformers, because the format on disk is
+    theirs. The original code's `int(i / L * G)` returns the same list for up to 17 layers and for
+    every published model.
     """
     return [
         int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)
@@ -524,26 +528,26 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
 _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
 
 
-def _checked_labels(labels: Mapping[int, str]) -> dict[int, str]:
-    """Returns `id2label` in order; every class must have a name, no two the same."""
+def _sort_labels(labels: Mapping[int, str]) -> dict[int, str]:
+    """Returns `id2label` sorted by class id, after checking that all names exist and differ."""
     received = f"Received: {short_repr(labels)}."
     if not isinstance(labels, Mapping) or not all(type(index) is int for index in labels):
         raise ValueError(f"id2label must map class ids to names. {received}")
     ordered = {index: labels[index] for index in sorted(labels)}
     if not ordered or list(ordered) != list(range(len(ordered))):
-        raise ValueError(f"id2label must name the classes 0, 1, 2, … without a gap. {received}")
+        raise ValueError(f"id2label must name the classes 0, 1, 2, … without gaps. {received}")
     for name in ordered.values():
-        # UTF-8 can't express half of a surrogate pair.
+        # UTF-8 can't encode half of a surrogate pair.
         if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
-            raise ValueError(f"id2label must have text as names. {received}")
+            raise ValueError(f"The names in id2label must be valid strings. {received}")
     if len(set(ordered.values())) < len(ordered):
-        raise ValueError(f"id2label must not name two classes alike. {received}")
+        raise ValueError(f"The names in id2label must be unique. {received}")
     _check("num_labels", len(ordered), _LABELS)
     return ordered
 
 
 def parameters(config: AlbertConfig) -> int:
-    """Returns the number of parameters of encoder and pooler, which the paper counts."""
+    """Returns the number of encoder and pooler parameters, which is what the paper counts."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     embedding = rows * e + 2 * e + e * h + h
@@ -554,10 +558,10 @@ def parameters(config: AlbertConfig) -> int:
 
 
 def applied_parameters(config: AlbertConfig) -> int:
-    """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², a measure of the work of a forward pass.
+    """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², which measures the cost of a forward pass.
 
-    Counts each kernel once per application; inner blocks count as layers. Biases, norms
-    and the small tables are left out.
+    Counts each kernel once per application, and inner blocks as layers. Biases, layer norms, and
+    the small embedding matrices don't count.
     """
     e, h = config.embedding_size, config.hidden_size
     blocks = config.num_hidden_layers * config.inner_group_num

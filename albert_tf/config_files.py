@@ -1,4 +1,4 @@
-"""Configuration files of Hugging Face, Google, and BERT, read as arguments of `AlbertConfig`."""
+"""Converts configuration files (Hugging Face, Google, BERT) to arguments of `AlbertConfig`."""
 
 import difflib
 import logging
@@ -10,7 +10,7 @@ from albert_tf.options import without_foreign
 
 logger = logging.getLogger(__name__)
 
-# google-research/albert writes these and never reads them; no model has other values.
+# google-research/albert writes these but never reads them. They are the same in every model.
 GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "down_scale_factor": 1,
     "gap_size": 0,
@@ -18,7 +18,7 @@ GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "net_structure_type": 0,
     "num_memory_blocks": 0,
 }
-# The same, in Chinese models, which inherit them from BERT.
+# The same for Chinese models, which inherit them from BERT.
 _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "directionality": "bidi",
     "ln_type": "postln",
@@ -28,7 +28,7 @@ _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }
-# Values of fields that a BERT's configuration leaves out.
+# Values of the fields that a BERT configuration omits.
 _BERT_DEFAULTS: Final[Mapping[str, Any]] = {
     "vocab_size": 30522,
     "hidden_size": 768,
@@ -41,7 +41,7 @@ _BERT_DEFAULTS: Final[Mapping[str, Any]] = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-# Hugging Face writes these about the run or the library; none changes what an encoder computes.
+# Hugging Face writes these about the run or the library. None affects what an encoder computes.
 _BOOKKEEPING: Final = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
     _num_labels add_cross_attention architectures attn_implementation bad_words_ids
@@ -56,7 +56,7 @@ _BOOKKEEPING: Final = frozenset(
     tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
     transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
 )
-# Keys of which ALBERT implements one value. Only the second is a field.
+# Keys for which ALBERT supports a single value. Only the second is a field.
 FIXED: Final[Mapping[str, Any]] = {
     "model_type": "albert",
     "position_embedding_type": "absolute",
@@ -64,9 +64,10 @@ FIXED: Final[Mapping[str, Any]] = {
 }
 _CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
 _IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
-_PRUNED: Final = "All layers have all heads. Use the checkpoint from before pruning."
+_PRUNED: Final = "Pruned heads aren't supported. Use the checkpoint from before pruning."
 _ENCODER: Final = "Every token attends to all others, as in every ALBERT."
-# Arguments of transformers' constructor that are also attributes: the only value, and the way out.
+# Arguments of the transformers constructor that are also attributes: the supported value, and what
+# to do instead.
 FOREIGN: Final[Mapping[str, tuple[Any, str]]] = {
     "return_dict": (True, "Call outputs.to_tuple(), or read outputs[0]."),
     "output_attentions": (False, _IN_CALLS.format("output_attentions")),
@@ -77,7 +78,7 @@ FOREIGN: Final[Mapping[str, tuple[Any, str]]] = {
     "add_cross_attention": (False, _ENCODER),
     "pruned_heads": ({}, _PRUNED),
 }
-# Fields in Google's files. All other keys are written only by Hugging Face.
+# Fields in Google's files. Only Hugging Face writes other keys.
 GOOGLE_FIELDS: Final = frozenset(
     """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
     initializer_range inner_group_num intermediate_size max_position_embeddings
@@ -85,18 +86,19 @@ GOOGLE_FIELDS: Final = frozenset(
     vocab_size""".split()  # noqa: SIM905
 )
 _GOOGLE: Final = GOOGLE_FIELDS | GOOGLE_CONSTANTS.keys() | _BERT_CONSTANTS.keys()
-# Keys of this project and of transformers besides the fields.
+# Keys that this project and transformers write in addition to the fields.
 _OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
 
 
 def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
-    """Returns the content of a file as arguments of `AlbertConfig`; see `AlbertConfig.from_dict`.
+    """Converts the content of a file to arguments of `AlbertConfig`; see `AlbertConfig.from_dict`.
 
     Args:
         config_dict: the content of the file.
-        fields: names of the configuration's fields.
+        fields: names of the fields of `AlbertConfig`.
     Raises:
-        UserError: a misspelled key, another model family, or a value that no ALBERT implements.
+        UserError: a key is misspelled, the file describes a different model family, or ALBERT
+            doesn't support a value.
     """
     values = dict(config_dict)
     if values.get("model_type") == "bert":
@@ -106,7 +108,7 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
     if values.keys() <= _GOOGLE and arguments.get("hidden_act") == "gelu":
         arguments["hidden_act"] = "gelu_new"
     for key in [key for key in arguments if key.endswith("_dropout_prob")]:
-        if arguments[key] is None:  # older transformers write null for "as published"
+        if arguments[key] is None:  # Older transformers versions write null for "as published".
             del arguments[key]
     if arguments.get("share", "all") != "all":
         arguments["num_hidden_groups"] = values.get("shared_groups", 1)
@@ -116,10 +118,10 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
 
 
 def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
-    """Drops transformers' arguments about a run or a library, which `AlbertConfig` doesn't keep.
+    """Drops the transformers arguments about a run or a library, which `AlbertConfig` ignores.
 
     Raises:
-        UserError: an argument has a value that no ALBERT implements.
+        UserError: an argument has a value that ALBERT doesn't support.
     """
     arguments = without_foreign(arguments, FOREIGN)
     _check_constants(arguments)
@@ -128,18 +130,18 @@ def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[
 
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the configuration of the ALBERT that computes the same as a BERT."""
+    """Converts a BERT configuration to that of an equivalent ALBERT."""
     for key in ("is_decoder", "add_cross_attention"):
         if values.get(key):
             raise UserError(
-                f"{key} must be false in a BERT's configuration, because every token attends to "
+                f"{key} must be false in a BERT configuration, because every token attends to "
                 f"all others here. Received: {short_repr(values[key])}."
             )
     if values.get("type_vocab_size") == 1 and values.get("pad_token_id"):
         raise UserError(
-            "The configuration must be a BERT's. Received: type_vocab_size=1 with pad_token_id="
-            f"{short_repr(values['pad_token_id'])}, as in RoBERTa, whose positions begin after "
-            "pad_token_id. Choose a BERT or an ALBERT."
+            "The configuration looks like RoBERTa's, which isn't supported. Received: "
+            f"type_vocab_size=1 with pad_token_id={short_repr(values['pad_token_id'])}. Choose a "
+            "BERT or ALBERT checkpoint."
         )
     fields = {**_BERT_DEFAULTS, **values, "model_type": "albert"}
     dropout = fields.pop("classifier_dropout", None)
@@ -152,10 +154,10 @@ def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
-    """Warns about keys of other libraries, and rejects those that change a model.
+    """Warns about unknown keys, and rejects those that would change the model.
 
     Raises:
-        UserError: a constant with another value, pruned heads, or a misspelled field.
+        UserError: a constant has a different value, heads are pruned, or a field is misspelled.
     """
     _check_constants(values)
     if values.get("pruned_heads") not in (None, {}, []):
@@ -176,7 +178,7 @@ def _check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
 
 
 def _check_constants(values: Mapping[str, Any]) -> None:
-    """Rejects values that no ALBERT implements."""
+    """Rejects values that ALBERT doesn't support."""
     for key, only in _CONSTANTS.items():
         if key in values and values[key] != only:
             raise UserError(

@@ -81,8 +81,8 @@ def test_replacements_that_contradict():
         ({"thresholds": [float("nan")]}, "thresholds must be finite. Received: thresholds=nan"),
         ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
         ({"problem_type": "ranking"}, "problem_type must be one of"),
-        ({"id2label": {0: "a", 2: "b"}}, "without a gap"),
-        ({"id2label": {0: "a", 1: "a"}}, "two classes alike"),
+        ({"id2label": {0: "a", 2: "b"}}, "without gaps"),
+        ({"id2label": {0: "a", 1: "a"}}, "must be unique"),
     ],
 )
 def test_values_out_of_range(values, message):

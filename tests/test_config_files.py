@@ -43,10 +43,10 @@ def test_labels_in_files():
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
         ({"id2label": {"a": "b"}}, "id2label must map class ids to names"),
         ({"id2label": ["a", "b"]}, "id2label must map class ids to names"),
-        ({"id2label": {"0": ["a"]}}, "id2label must have text as names"),
-        ({"id2label": {"0": "\ud800"}}, "id2label must have text as names"),
+        ({"id2label": {"0": ["a"]}}, "names in id2label must be valid strings"),
+        ({"id2label": {"0": "\ud800"}}, "names in id2label must be valid strings"),
         ({"num_labels": 0}, "num_labels must be between 1 and 1000000"),
-        ({"hidden_size": 21, "model_type": "albert"}, "not valid. hidden_size must be a multiple"),
+        ({"hidden_size": 21, "model_type": "albert"}, "invalid: hidden_size must be a multiple"),
     ],
 )
 def test_configurations_of_other_models(tmp_path, values, message):

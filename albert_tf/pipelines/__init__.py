@@ -1,4 +1,4 @@
-"""Raw text to results in one call: `pipeline(task, model)`, as in transformers."""
+"""From raw text to results in one call with `pipeline(task, model)`, as in transformers."""
 
 import os
 import warnings
@@ -60,7 +60,7 @@ def pipeline(
     batch_size: int = 8,
     **options: Any,
 ) -> Pipeline:
-    """Returns a task from raw text to results, with the calls of Hugging Face's `pipeline`.
+    """Builds a pipeline that takes raw text and returns results, as in Hugging Face transformers.
 
     Example:
 
@@ -71,26 +71,26 @@ def pipeline(
 
     Args:
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
-            ("ner"), "question-answering", "feature-extraction", "sentence-order" or
+            ("ner"), "question-answering", "feature-extraction", "sentence-order", or
             "zero-shot-classification".
-        model: a model; a directory, a name on the hub, or any other name that `from_pretrained`
-            takes; or an exported .tflite or .onnx file, which answers without TensorFlow.
-        tokenizer: a tokenizer or a directory. Default: the model's own, beside its files or in
-            the exported one.
+        model: a model, a directory, a hub name or any other name that `from_pretrained` accepts,
+            or an exported .tflite or .onnx file, which runs without TensorFlow.
+        tokenizer: a tokenizer or a directory. Default: the model's own tokenizer, from the same
+            directory or embedded in the exported file.
         batch_size: number of sequences in a batch.
-        **options: options of the task, see its class in `albert_tf.pipelines`; and `revision`,
-            `token`, `cache_dir`, `local_files_only` for the hub. Old names of transformers'
-            (`return_all_scores`, `grouped_entities`) keep their meaning; `device` and others that
-            have none here are refused.
+        **options: options of the task (see its class in `albert_tf.pipelines`), and `revision`,
+            `token`, `cache_dir`, and `local_files_only` for the hub. Older transformers names
+            (`return_all_scores`, `grouped_entities`) keep their meaning. Unsupported options such
+            as `device` are rejected.
     Raises:
-        UserError: there is no such task or model, the model's files have no head for the task, or
-            the tokenizer isn't the model's.
+        UserError: there is no such task or model, the checkpoint has no head for the task, or the
+            tokenizer doesn't match the model.
         TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)
     if name not in PIPELINES:
         raise UserError(
-            f"A task must be one of {', '.join([*PIPELINES, *ALIASES])}. Received: {task!r}."
+            f"task must be one of {', '.join([*PIPELINES, *ALIASES])}. Received: {task!r}."
         )
     hub_options, options = split_hub_options(options)
     is_read = isinstance(model, str | os.PathLike)
@@ -108,29 +108,28 @@ def pipeline(
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None or model is None:
         raise UserError(
-            "A pipeline needs a model, and a tokenizer where none is beside the model's files. "
+            "A pipeline requires a model, and also a tokenizer if the model has none. "
             f"Received: model={type(model).__name__}, tokenizer={tokenizer!r}."
         )
     if isinstance(tokenizer, str | os.PathLike):
         tokenizer = AlbertTokenizer.from_pretrained(tokenizer, **hub_options)
-    made = PIPELINES[name](model, tokenizer, batch_size, **options)
+    result = PIPELINES[name](model, tokenizer, batch_size, **options)
     _check_head(name, model, is_read)
-    return made
+    return result
 
 
 def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bool) -> None:
-    """Refuses a model whose files lack its head; warns of one that no optimizer has trained."""
+    """Rejects a checkpoint without a trained head, and warns about a model object without one."""
     if task == "feature-extraction" or not (fresh := model.untrained_parts()):
         return
-    rule = f"The model of {task!r} must have been trained for it. Received: "
     if is_read:
         raise UserError(
-            f"{rule}a checkpoint without {', '.join(fresh)}, so its results would be random. "
-            "Fine-tune it first, or use another checkpoint."
+            f"The checkpoint has no weights for {', '.join(fresh)}, so the results of {task!r} "
+            "would be random. Fine-tune it first, or use a different checkpoint."
         )
     warnings.warn(
-        f"{rule}newly initialized {', '.join(fresh)}, and no optimizer that trained them: results "
-        "are random, unless you loaded weights or trained in a loop of your own. "
-        "model.newly_initialized.clear() says that you did.",
+        f"The results of {task!r} are random, because these parts of the model are untrained: "
+        f"{', '.join(fresh)}. If you loaded weights or trained them with your own loop, call "
+        "model.newly_initialized.clear().",
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""The base of all pipelines: texts to windows, batches through the model, outputs to results."""
+"""The base of all pipelines, which encodes texts, runs the model, and converts its outputs."""
 
 import dataclasses
 import sys
@@ -20,13 +20,13 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # Number of batches of a list whose sequences are sorted by length together.
+SORTED: Final = 16  # Number of batches of a list that are sorted by length together.
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
-_ON_DEVICE: Final = "Make and call the pipeline within keras.device('cpu:0'), or another device."
-_OF_MODEL: Final = "Give a model instead of a name: {}."
-# Other arguments of transformers' pipelines: the value that changes nothing, and the way out.
+_ON_DEVICE: Final = "Create and call the pipeline within keras.device('cpu:0') or another device."
+_OF_MODEL: Final = "Pass a model instead of a name: {}."
+# Other arguments of transformers pipelines: the value without effect, and what to do instead.
 _FOREIGN: Final = {
     "device": (None, _ON_DEVICE),
     "device_map": (None, _ON_DEVICE),
@@ -45,11 +45,11 @@ class Texts(NamedTuple):
 
 
 class Window(NamedTuple):
-    """One sequence for the model: a text, a pair, or a part of a long one.
+    """One sequence for the model: a text, a pair, or a part of a long text.
 
     Attributes:
-        features: lists by name, of one length except `masked_lm_positions`.
-        details: data that the task needs to read the model's outputs.
+        features: lists by name, all of the same length except `masked_lm_positions`.
+        details: data that the task needs to interpret the model's outputs.
     """
 
     features: dict[str, Sequence[int]]
@@ -63,14 +63,14 @@ class Window(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WindowOptions:
-    """The options of windows.
+    """The options for windows.
 
     Attributes:
-        stride: number of tokens that the windows of a long text share. Default: depends on the
-            task.
-        max_length: maximum number of tokens in a sequence, special tokens included. Default: the
-            most that the model and the tokenizer support.
-        padding: accepted for compatibility with Hugging Face, and ignored; sequences are padded as
+        stride: number of tokens by which the windows of a long text overlap. The default depends
+            on the task.
+        max_length: maximum number of tokens in a sequence, including special tokens. Default: the
+            maximum that the model and the tokenizer support.
+        padding: ignored; accepted for compatibility with Hugging Face. Sequences are padded as
             needed.
     """
 
@@ -83,7 +83,7 @@ class WindowOptions:
 
 
 def check_numbers(options: Any, **ranges: Range) -> None:
-    """Checks the whole numbers among the fields of options; None passes."""
+    """Checks that option fields are None or whole numbers within their ranges."""
     for name, allowed in ranges.items():
         if getattr(options, name) is not None:
             check_number(name, getattr(options, name), allowed)
@@ -96,13 +96,13 @@ TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_se
 class LongTextOptions(WindowOptions):
     """The options for texts that are longer than the model supports.
 
-    Without `stride` a long text is truncated, with it the text is read in windows. The windows of a
-    pair cut its second text, or the one that `truncation` names.
+    A long text is truncated, or read in windows if `stride` is set. The windows of a pair split its
+    second text, or the one that `truncation` names.
 
     Attributes:
-        truncation: True truncates the longer text of a pair first, as in training; "only_first"
-            and "only_second" name the text. None does the same, but warns. False raises an
-            error for long texts.
+        truncation: True truncates the longer text of a pair first, as in training. "only_first"
+            and "only_second" name the text to truncate. None is the same as True, but warns.
+            False raises an error for long texts.
     """
 
     truncation: bool | str | None = None
@@ -119,36 +119,35 @@ class LongTextOptions(WindowOptions):
 
     @property
     def strategy(self) -> bool | str | None:
-        """The tokenizer's `truncation` for a text that is too long."""
+        """The `truncation` argument of the tokenizer for long texts."""
         return True if self.truncation is None else self.truncation
 
 
 class Pipeline(ABC):
-    """A task from raw text to results.
+    """Runs a task on raw text.
 
-    A list, or another column of examples (a tuple, an array, a pandas Series), returns a list of
-    results in its order; sequences of similar length share a batch, so that little is padded. A
-    single example returns its result. Any other iterable (a generator, a `tf.data.Dataset`) returns
-    an iterator, which reads `ahead` batches before their results. A special token that is written
-    out in a text is plain text, except in "fill-mask".
+    For a single example, a call returns its result. For a list or another column of examples (a
+    tuple, an array, a pandas Series), it returns a list of results in the same order. Sequences of
+    similar length share a batch to reduce padding. For any other iterable (a generator, a
+    `tf.data.Dataset`), it returns an iterator that reads `ahead` batches at a time. Special tokens
+    that occur in a text are treated as plain text, except in "fill-mask".
 
     Args:
-        model: one of `models`, or an `ExportedModel` of one.
+        model: an instance of one of `models`, or an `ExportedModel` of one.
         tokenizer: the tokenizer that the model was trained with.
-        batch_size: number of sequences in a batch; a long text may be several sequences.
-        **options: fields of the class's `Options`; a call may override each.
+        batch_size: number of sequences in a batch. A long text can become several sequences.
+        **options: fields of the class's `Options`, which a call can override.
     Attributes:
-        ahead: 1; with more the sequences of so many batches of an iterable are sorted by length,
-            as a list's are.
+        ahead: number of batches of an iterable to read and sort by length together. Default: 1.
     Raises:
-        UserError: the model is another task's, or the tokenizer isn't the model's.
+        UserError: the model belongs to a different task, or the tokenizer doesn't match the model.
         TypeError: the task has no such option.
     """
 
     task: ClassVar[str]
-    models: ClassVar[tuple[str, ...]]  # names of classes in `albert_tf.models`
-    Options: ClassVar[Any]  # a frozen dataclass
-    takes_pairs: ClassVar[bool] = False  # whether a tuple of two texts is one example
+    models: ClassVar[tuple[str, ...]]  # Names of classes in `albert_tf.models`.
+    Options: ClassVar[Any]  # A frozen dataclass.
+    takes_pairs: ClassVar[bool] = False  # Whether a tuple of two texts is one example.
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -156,7 +155,8 @@ class Pipeline(ABC):
         name = type(model).__name__ if task is None else task.model
         if name not in self.models:
             raise UserError(
-                f"The model of {self.task!r} must be {' or '.join(self.models)}. Received: {name}."
+                f"{self.task!r} requires a model of class {' or '.join(self.models)}. "
+                f"Received: {name}."
             )
         self.model = model
         self.tokenizer = tokenizer
@@ -165,12 +165,12 @@ class Pipeline(ABC):
         check_number("batch_size", batch_size, COUNT)
         self.batch_size = batch_size
         self.options = self.Options()
-        self.options = self._chosen(options)
+        self.options = self._merge_options(options)
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         size = self.batch_size if batch_size is None else batch_size
         check_number("batch_size", size, COUNT)
-        chosen = self._chosen(options)
+        chosen = self._merge_options(options)
         is_text = isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
         if inputs is None or is_text or isinstance(inputs, Mapping) or self._is_pair(inputs):
             return next(self._stream([inputs], chosen, size, size))
@@ -179,23 +179,23 @@ class Pipeline(ABC):
         if isinstance(inputs, Iterable):
             return self._stream(inputs, chosen, size, self.ahead * size)
         raise TypeError(
-            f"{self.task!r} takes an example, a list of them, or an iterable. "
+            f"{self.task!r} takes an example, a list of examples, or an iterable. "
             f"Received: {short_repr(inputs)} of type {type(inputs).__name__}."
         )
 
     @abstractmethod
     def preprocess(self, given: Any, options: Any) -> Any:
-        """Returns a checked example from a caller's input."""
+        """Checks an input from the caller, and returns it as an example."""
 
     def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
-        """Returns the windows of each example; the default takes `Texts` and `LongTextOptions`."""
+        """Returns the windows of each example. By default, examples are `Texts`."""
         return text_windows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
     def postprocess(
         self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Any
     ) -> Any:
-        """Returns the result of an example from the model's outputs for its windows."""
+        """Returns the result of an example, given the model's outputs for its windows."""
 
     def _is_pair(self, inputs: Any) -> bool:
         is_tuple = self.takes_pairs and isinstance(inputs, tuple) and len(inputs) == 2
@@ -204,9 +204,9 @@ class Pipeline(ABC):
     def _stream(
         self, inputs: Iterable[Any], options: Any, batch_size: int, ahead: int
     ) -> Iterator[Any]:
-        """Yields results; encodes `ahead` examples, then computes their windows.
+        """Yields results; encodes `ahead` examples, then runs the model on their windows.
 
-        Where the inputs end in an error, those before it are answered first.
+        If reading the inputs raises an error, yields the results of the earlier inputs first.
         """
         stream, failure = iter(inputs), None
         while failure is None:
@@ -227,9 +227,9 @@ class Pipeline(ABC):
             raise failure
 
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
-        """Returns the model's outputs for each window, from batches of similar lengths."""
+        """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest come first: what doesn't fit into memory fails at once.
+        # The longest windows come first, so that a lack of memory shows immediately.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
@@ -257,9 +257,9 @@ class Pipeline(ABC):
             arrays[POSITIONS] = np.array([pad(each, most, 0) for each in positions], "int32")
         return arrays
 
-    def _chosen(self, options: Mapping[str, Any]) -> Any:
+    def _merge_options(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by those of a call."""
-        keras = sys.modules.get("keras")  # An exported model needs none.
+        keras = sys.modules.get("keras")  # An exported model doesn't import it.
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
         foreign = {
             **_FOREIGN,
@@ -273,22 +273,21 @@ class Pipeline(ABC):
         known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):
             raise TypeError(
-                f"The options of {self.task!r} are {', '.join(known)} and batch_size. "
-                f"Received: {', '.join(sorted(unknown))}."
+                f"Unknown option {', '.join(sorted(unknown))}. The options of {self.task!r} are "
+                f"{', '.join(known)} and batch_size."
             )
         return dataclasses.replace(self.options, **given)
 
 
 def as_column(values: Any) -> list[Any] | None:
-    """Returns a list, tuple, array, tensor, or pandas Series as a list, otherwise None.
+    """Returns a list, tuple, array, tensor, or pandas Series as a list, or None for other inputs.
 
     Raises:
         TypeError: `values` is a set, which has no order, or has several axes.
     """
     if isinstance(values, set | frozenset):
         raise TypeError(
-            "Results are in the order of the examples. Received: a set, which has none. Pass "
-            "sorted(examples)."
+            "A set of examples has no order in which to return the results. Pass sorted(examples)."
         )
     axes = len(getattr(values, "shape", ()))
     if axes > 1:
@@ -301,7 +300,7 @@ def as_column(values: Any) -> list[Any] | None:
 
 
 def as_text(value: Any, name: str = "A text") -> str:
-    """Returns a str from a str, bytes in UTF-8, or a tensor of either.
+    """Converts a str, UTF-8 bytes, or a tensor of either to a str.
 
     Raises:
         TypeError: `value` is none of these.
@@ -319,7 +318,7 @@ def as_text(value: Any, name: str = "A text") -> str:
 
 
 def as_texts(example: Any) -> Texts:
-    """Returns a text, a pair `(text, text_pair)`, or a dict with these keys as `Texts`.
+    """Converts a text, a pair `(text, text_pair)`, or a dict with these keys to `Texts`.
 
     Raises:
         TypeError: `example` is none of these.
@@ -328,13 +327,13 @@ def as_texts(example: Any) -> Texts:
         unknown = set(example) - {"text", "text_pair"}
         if unknown or "text" not in example:
             raise TypeError(
-                "A dict must have the keys text and text_pair. "
-                f"Received: {', '.join(map(repr, example)) or 'an empty one'}."
+                "A dict must have the key text and optionally text_pair. "
+                f"Received: {', '.join(map(repr, example)) or 'an empty dict'}."
             )
         example = (example["text"], example.get("text_pair"))
     if isinstance(example, list) or (isinstance(example, tuple) and len(example) != 2):
         raise TypeError(
-            "A pair of texts must be a tuple of two, or a dict with text and text_pair. "
+            "A text pair must be a tuple of two texts or a dict with text and text_pair. "
             f"Received: {short_repr(example)}."
         )
     if not isinstance(example, tuple):
@@ -350,13 +349,14 @@ def checked_length(
 
     Args:
         length: the requested length. Default: `longest`.
-        longest: the most that the model and the tokenizer support.
+        longest: maximum that the model and the tokenizer support.
         name: name of the option.
+        least: minimum length.
     """
     length = longest if length is None else length
     if not least <= length <= longest:
         raise UserError(
-            f"{name} must be at least {least}, and at most {longest}, which the model and the "
+            f"{name} must be between {least} and {longest}, the maximum that the model and the "
             f"tokenizer support. Received: {length}."
         )
     return length
@@ -365,7 +365,7 @@ def checked_length(
 def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
-    """Yields the windows of each text or pair: one, unless the text is long."""
+    """Yields a list of windows for each text or pair, which has one window unless it is long."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
@@ -386,37 +386,36 @@ def text_windows(
 def _long_layout(
     texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
 ) -> Layout:
-    """Returns how to read a text, or a pair, that is longer than `length`.
+    """Returns how to read a text or a pair that is longer than `length`.
 
     Args:
         lengths: number of tokens in each text.
-        side: the end of a text that truncation takes from; windows begin at the start.
+        side: side on which tokens are removed. Windows always begin at the start.
     """
     stride = options.stride
     if stride is None:
         if options.truncation is False:
             raise UserError(
-                f"With truncation=False a text must have at most {length} tokens. "
-                f"Received: a longer one, {texts[0][:60]!r}…. Truncate it with truncation=True, or "
+                f"With truncation=False, a text can have at most {length} tokens. "
+                f"Received: {texts[0][:60]!r}…. Truncate it with truncation=True, or "
                 "read it in windows with stride=64."
             )
         if options.truncation is None:
             warnings.warn(
-                f"Texts of more than {length} tokens are truncated. truncation=True truncates "
-                "without a warning; stride=64 reads the whole text in windows.",
+                f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
+                "this warning, or stride=64 to read the whole text in windows.",
                 stacklevel=3,
             )
         return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
     is_pair, strategy = len(texts) == 2, options.truncation
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
-    room = length - special_count(True) - stride  # for the first text, if the second has windows
+    room = length - special_count(True) - stride  # For the first text, if the second has windows.
     if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
-            "With stride only the second text of a pair is read in windows; each window must have "
-            "room for the whole first text, and more than stride tokens of the second. Received: "
-            f"{lengths[0]} tokens, stride={stride}, {length} a window. Without stride both texts "
-            "are truncated."
+            f"The first text of a pair has {lengths[0]} tokens, which leaves no room for windows "
+            f"of the second with stride={stride} and {length} tokens per window. Reduce stride, "
+            "or drop it to truncate both texts."
         )
     return Layout(
         truncation=strategy, max_length=length, stride=stride, return_overflowing_tokens=True

@@ -1,4 +1,4 @@
-"""The encoder's states for each token of a text, or one vector for a text."""
+"""Returns the encoder's states for each token of a text, or one vector for a text."""
 
 import dataclasses
 import functools
@@ -26,17 +26,17 @@ from albert_tf.pipelines.base import (
 from albert_tf.tasks import ENCODER
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
-EDGE: Final = 1  # number of special tokens at each end of a row
+EDGE: Final = 1  # Number of special tokens at each end of a row.
 
 
 class FeatureExtractionPipeline(Pipeline):
-    """Returns nested lists `[1, T, H]` for a text, special tokens included; `[H]` with `pooling`.
+    """Returns nested lists `[1, T, H]` per text, including special tokens, or `[H]` with `pooling`.
 
-    Of a folder of sentence-transformers the result is the vector `[H]` that it returns for the
-    text, which is truncated as the folder says.
+    For a sentence-transformers folder, the result is the vector `[H]` that sentence-transformers
+    returns for the text, which is truncated to the folder's maximum length.
 
-    With `stride`, each token's state comes from the window in which it has more context, so that T
-    is the length of the whole text; "cls" is the mean over the windows.
+    With `stride`, T is the length of the whole text, and each token's state comes from the window
+    in which it has more context. With "cls" pooling, the result is the mean over the windows.
 
     Example:
 
@@ -45,8 +45,8 @@ class FeatureExtractionPipeline(Pipeline):
     >>> embed("A quiet delight.").shape
     (384,)
 
-    Args: see `Pipeline`, and `Options` for the options. The pipeline uses the
-        encoder of any task's model.
+    Args: see `Pipeline`, and `Options` for the options. The model can belong to any task, because
+        only its encoder is used.
     """
 
     task = "feature-extraction"
@@ -58,11 +58,12 @@ class FeatureExtractionPipeline(Pipeline):
 
         Attributes:
             return_tensors: return NumPy arrays instead of lists.
-            pooling: None for the states of all positions, "mean" for their mean (special tokens
-                included), "cls" for the state of `[CLS]`, "max" for the largest value of each
-                dimension. Default: all that a folder of sentence-transformers says; None for
+            pooling: None for the states of all positions, "mean" for their mean (including special
+                tokens), "cls" for the state of `[CLS]`, or "max" for the maximum of each
+                dimension. Default: as configured in a sentence-transformers folder, or None for
                 other models.
-            normalize: scale vectors to unit length. Default: as the folder says, or not.
+            normalize: scale vectors to unit length. Default: as configured in the folder, or
+                False.
         """
 
         return_tensors: bool | str = False
@@ -80,10 +81,10 @@ class FeatureExtractionPipeline(Pipeline):
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
         self._read_folder = functools.cache(model.sentence_embedding)
-        self.embedding(self.options)  # refuses a folder that can't be read now
+        self.embedding(self.options)  # Fails immediately if the folder can't be read.
 
     def embedding(self, options: Options) -> SentenceEmbedding | None:
-        """Returns how a text's vector is made; None for the states of its tokens."""
+        """Returns how to compute a text's vector, or None to return the states of its tokens."""
         return chosen(self._read_folder, options.pooling, options.normalize)
 
     def preprocess(self, given: Any, options: Options) -> Texts:
@@ -106,7 +107,7 @@ class FeatureExtractionPipeline(Pipeline):
             each["last_hidden_state"][: window.length].astype("float32")
             for window, each in zip(windows, found, strict=True)
         ]
-        features = _joined(states, options.stride or 0)[None]
+        features = _join_windows(states, options.stride or 0)[None]
         if (embedding := self.embedding(options)) is not None:
             if embedding.pooling == "cls":
                 features = np.mean([each[:1] for each in states], axis=0)[None]
@@ -115,8 +116,8 @@ class FeatureExtractionPipeline(Pipeline):
         return features if options.return_tensors else features.tolist()
 
 
-def _joined(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
-    """Joins the states of windows that share `stride` tokens to a text's states `[T, H]`."""
+def _join_windows(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
+    """Joins the states of windows that overlap by `stride` into the states of a text `[T, H]`."""
     first_half = EDGE + stride // 2
     second_half = EDGE + stride - stride // 2
     last = len(windows) - 1

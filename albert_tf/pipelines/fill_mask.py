@@ -1,4 +1,4 @@
-"""The most likely tokens for `[MASK]`."""
+"""Predicts the most likely tokens for `[MASK]`."""
 
 import dataclasses
 import logging
@@ -31,10 +31,10 @@ logger = logging.getLogger(__name__)
 class FillMaskPipeline(Pipeline):
     """Returns `[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
 
-    Several masks give a list of such lists; each mask is filled independently. A list of one text
-    gives what the text does, as in transformers. A long text is not
-    truncated unless `truncation` is set: each mask is filled from the window around it, and
-    "sequence" is the whole text.
+    For a text with several masks, returns a list of such lists. Each mask is filled independently.
+    As in transformers, the result for a list of one text is the same as for the text. A long text
+    is only truncated if `truncation` is set. Otherwise, each mask is filled from the window around
+    it, and "sequence" is the whole text.
 
     Example:
 
@@ -55,9 +55,9 @@ class FillMaskPipeline(Pipeline):
 
         Attributes:
             top_k: number of tokens, best first.
-            targets: tokens of the vocabulary, or their ids, to choose among. A word of a
-                SentencePiece vocabulary begins with "▁". A target that isn't a token is replaced by
-                its first token.
+            targets: tokens of the vocabulary or their ids, to which the results are limited. In a
+                SentencePiece vocabulary, a word starts with "▁". A target that isn't a token is
+                replaced by its first token.
         """
 
         top_k: int = 5
@@ -67,20 +67,20 @@ class FillMaskPipeline(Pipeline):
             super().__post_init__()
             if self.stride is not None:
                 raise UserError(
-                    "fill-mask reads the window around each mask. "
-                    f"Received: stride={self.stride}. Leave it out."
+                    "fill-mask doesn't support stride, because it reads the window around each "
+                    f"mask. Received: stride={self.stride}."
                 )
             if not isinstance(self.top_k, Integral) or self.top_k < 1:
                 raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
-                raise UserError("targets must be one token or more. Received: none.")
+                raise UserError("targets must not be empty. Pass at least one token.")
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return found[0] if isinstance(inputs, list) and len(inputs) == 1 else found
 
     def preprocess(self, given: Any, options: Options) -> list[int]:
-        """Returns the ids of a text, special tokens included."""
+        """Returns the ids of a text, including special tokens."""
         text = as_text(given)
         ids = list(
             self.tokenizer(
@@ -114,11 +114,11 @@ class FillMaskPipeline(Pipeline):
         results = []
         for window, each in zip(windows, found, strict=True):
             for mask, logits in zip(window.details, each[output], strict=False):  # [P, V], padded
-                results.append(self._ranked(example, mask, softmax(logits), targets, options))
+                results.append(self._rank(example, mask, softmax(logits), targets, options))
         return results if len(results) > 1 else results[0]
 
     def _windows(self, ids: list[int], length: int) -> list[Window]:
-        """Returns one window with all masks if `ids` fit, otherwise one for each mask."""
+        """Returns one window with all masks if `ids` fit, or one window per mask."""
         masks = [at for at, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
         if len(ids) <= length:
             return [_window(ids, masks, 0)]
@@ -131,22 +131,22 @@ class FillMaskPipeline(Pipeline):
         return windows
 
     def _without_space_after_mask(self, ids: list[int]) -> list[int]:
-        """Drops the lone "▁" between a mask and a full stop, bracket or dash.
+        """Drops the single "▁" between a mask and a full stop, bracket, or dash.
 
-        The text after a special token is encoded separately, and so begins with "▁". In
-        pretraining, where a mask replaced a word's last token, no "▁" came before such a mark.
-        transformers' tokenizer adds none either.
+        The text after a special token is encoded separately and therefore begins with "▁". In
+        pretraining, a mask that replaced the last token of a word was never followed by "▁" and
+        such a mark. The transformers tokenizer doesn't add a "▁" either.
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-        marks.discard(self.tokenizer.unk_token_id)  # Other vocabularies lack some.
+        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack some of them.
         return [
             token
             for at, token in enumerate(ids)
             if not (token == space and ids[at - 1] == mask and ids[at + 1] in marks)
         ]
 
-    def _ranked(
+    def _rank(
         self,
         ids: Sequence[int],
         mask: int,
@@ -170,8 +170,8 @@ class FillMaskPipeline(Pipeline):
             )
         return ranked
 
-    def _chosen(self, options: Mapping[str, Any]) -> Options:
-        chosen = super()._chosen(options)
+    def _merge_options(self, options: Mapping[str, Any]) -> Options:
+        chosen = super()._merge_options(options)
         if chosen.targets is None:
             return chosen
         given: Any = chosen.targets
@@ -182,7 +182,7 @@ class FillMaskPipeline(Pipeline):
         return dataclasses.replace(chosen, targets=ids)
 
     def _space_id(self) -> int | None:
-        """Returns the id of a lone "▁", or None if the vocabulary has none."""
+        """Returns the id of a single "▁", or None if the vocabulary lacks it."""
         number = self.tokenizer.convert_tokens_to_ids(SPACE)
         return None if number == self.tokenizer.unk_token_id else number
 
@@ -191,7 +191,7 @@ class FillMaskPipeline(Pipeline):
         if isinstance(target, Integral):
             if not 0 <= target < tokenizer.vocab_size:
                 raise UserError(
-                    f"A target's id must lie between 0 and {tokenizer.vocab_size - 1}. "
+                    f"The id of a target must be between 0 and {tokenizer.vocab_size - 1}. "
                     f"Received: {target}."
                 )
             return int(target)
@@ -201,24 +201,24 @@ class FillMaskPipeline(Pipeline):
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
             ids = tokenizer(target, add_special_tokens=False)["input_ids"]
-            # A lone "▁" precedes a word without known tokens.
+            # A single "▁" precedes a word without known tokens.
             if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
                 raise UserError(
-                    "A target must be a token of the vocabulary, or begin with one. "
+                    "A target must be a token of the vocabulary or start with one. "
                     f"Received: {short_repr(target)}."
                 )
             token = ids[0]
             logger.warning(
-                "The target %r isn't a token of the vocabulary; %r replaces it.",
+                "The target %r isn't a token of the vocabulary and is replaced with %r.",
                 target,
                 tokenizer.convert_ids_to_tokens(token),
             )
         elif tokenizer.convert_tokens_to_ids(start) != tokenizer.unk_token_id:
-            logger.warning("The target %r continues a word; %r is the word.", target, start)
+            logger.warning("The target %r continues a word; %r starts one.", target, start)
         return token
 
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
-    """Returns a window that begins `start` tokens into a text, with the text's `masks`."""
+    """Returns the window that starts `start` tokens into a text whose masks are at `masks`."""
     features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
     return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)

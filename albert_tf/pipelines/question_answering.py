@@ -1,4 +1,4 @@
-"""Answers to questions from a context."""
+"""Answers questions with spans of a context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ from albert_tf.text.answers import (
     read_span,
 )
 
-LENGTH: Final = 384  # tokens
-SPARE: Final = 10  # spans to examine beyond twice `top_k`, because several may be one answer
+LENGTH: Final = 384  # Tokens.
+SPARE: Final = 10  # Spans to examine beyond 2 * `top_k`, because several can be the same answer.
 
 
 class QuestionInContext(NamedTuple):
@@ -47,14 +47,14 @@ class QuestionInContext(NamedTuple):
 class QuestionAnsweringPipeline(Pipeline):
     """Returns `{"score": …, "start": …, "end": …, "answer": …}`; `answer` is `context[start:end]`.
 
-    Takes `question=` and `context=` (texts, or lists of them), or dicts with these keys. A long
-    context is read in windows. An answer's score is its probability in its window; answers of one
-    window with the same text are merged, and their scores added.
+    Takes `question=` and `context=` (texts or lists of texts), or dicts with these keys. A long
+    context is read in windows. The score of an answer is its probability in its window. Answers
+    with the same text in a window are merged, and their scores are added up.
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
-    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0, or
-    if `config.thresholds` has the threshold of a fine-tuned model, as its evaluation decides. Other
-    answers come from the head's beam of five starts with five ends each.
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. For
+    a fine-tuned model, the threshold that its evaluation stored in `config.thresholds` applies
+    instead. All other answers come from the head's beam of five starts with five ends each.
 
     Example:
 
@@ -80,16 +80,15 @@ class QuestionAnsweringPipeline(Pipeline):
         Attributes:
             top_k: number of answers, best first; 1 returns a dict instead of a list.
             max_answer_len: maximum number of tokens in an answer.
-            handle_impossible_answer: allow "no answer" as a result: `""`, from 0 to 0. Default:
-                only if fine-tuning chose a threshold for it (`config.thresholds`).
+            handle_impossible_answer: allow "no answer" as a result, which is `""` from 0 to 0.
+                Default: only if fine-tuning chose a threshold for it (`config.thresholds`).
             align_to_words: extend answers to whole words.
-            doc_stride: number of tokens that the context's windows share. Default: 128, but at most
-                half a window.
-            max_seq_len: maximum number of tokens in a window, question included. Default: 384, or
-                the most that the model and the tokenizer support.
-            max_question_len: maximum number of tokens to read of the question; at most half a
-                window.
-            padding: accepted for compatibility with Hugging Face, and ignored.
+            doc_stride: number of tokens by which the windows of the context overlap. Default: 128,
+                but at most half of the context tokens in a window.
+            max_seq_len: maximum number of tokens in a window, including the question. Default:
+                384, but at most what the model and the tokenizer support.
+            max_question_len: maximum number of tokens in a question, limited to half a window.
+            padding: ignored; accepted for compatibility with Hugging Face.
         """
 
         top_k: int = 1
@@ -118,7 +117,7 @@ class QuestionAnsweringPipeline(Pipeline):
             inputs = _questions(question, context)
         elif question is not None or context is not None:
             raise TypeError(
-                "A question must be given as question= and context=, or as a dict. Received: both."
+                "Pass a question either as question= and context=, or as a dict, but not both."
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
@@ -127,16 +126,13 @@ class QuestionAnsweringPipeline(Pipeline):
             given = dict(zip(QuestionInContext._fields, given, strict=True))
         if not isinstance(given, Mapping):
             raise TypeError(
-                f"A question must be a dict with question and context. "
+                "A question must be a dict with the keys question and context. "
                 f"Received: {short_repr(given)}."
             )
         parts = []
         for name in QuestionInContext._fields:
             if given.get(name) is None:
-                raise UserError(
-                    f"A question needs a question and a context. Received: no {name}. "
-                    "Give both: question=…, context=…."
-                )
+                raise UserError(f"The {name} is missing. Pass both question=… and context=….")
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
@@ -177,7 +173,7 @@ class QuestionAnsweringPipeline(Pipeline):
                 read_span(example.context, each_window.details, span, options.align_to_words)
                 for span in best
             ]
-            texts = [each for each in texts if each["answer"]]  # not white space alone
+            texts = [each for each in texts if each["answer"]]  # Drops spans of white space.
             count = None if options.align_to_words else options.top_k
             answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
@@ -210,7 +206,7 @@ class QuestionAnsweringPipeline(Pipeline):
         null_odds: float,
         options: Options,
     ) -> list[dict[str, Any]]:
-        """Adds "" to the answers if the options allow it, or if there is no other answer."""
+        """Adds "" to the answers if the options allow it or there is no other answer."""
         config, may_be_none = self.model.config, options.handle_impossible_answer
         if may_be_none is None:
             may_be_none = config.thresholds is not None
@@ -230,7 +226,7 @@ def _by_score(found: dict[str, Any]) -> float:
 
 
 def _questions(question: Any, context: Any) -> Any:
-    """Returns one question, or a list; several questions may share one context."""
+    """Returns one question or a list of questions, which can share a single context."""
     questions, contexts = as_column(question), as_column(context)
     if questions is None and contexts is None:
         return {"question": question, "context": context}
@@ -238,7 +234,7 @@ def _questions(question: Any, context: Any) -> Any:
     contexts = [context] * len(questions) if contexts is None else contexts
     if len(questions) != len(contexts):
         raise UserError(
-            "There must be one context for each question, or one for all. "
-            f"Received: {len(questions)} questions, {len(contexts)} contexts."
+            "Pass one context per question, or one context for all questions. "
+            f"Received: {len(questions)} questions and {len(contexts)} contexts."
         )
     return [{"question": q, "context": c} for q, c in zip(questions, contexts, strict=True)]

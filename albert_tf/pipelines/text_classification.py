@@ -1,4 +1,4 @@
-"""Labels with their scores for texts and pairs of texts, and for the order of a pair."""
+"""Classifies texts and text pairs, and predicts the order of a pair."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ _FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
 class TextClassificationPipeline(Pipeline):
     """Returns labels with their scores: `[{"label": …, "score": …}]`.
 
-    A text gives a list of one dict, or of `top_k`; a list of texts gives a list of dicts, or with
-    `top_k` a list of such lists, as in transformers. A pair is a tuple, or a dict with `text` and
-    `text_pair`, and gives only its dict. With `stride`, a text's scores are the means over its
-    windows.
+    As in transformers, the result for a text is a list of one dict, or of `top_k` dicts. The result
+    for a list of texts is a list of dicts, or of lists if `top_k` is set. A pair is a tuple, or a
+    dict with `text` and `text_pair`, and its result is a single dict. With `stride`, the scores of
+    a text are averaged over its windows.
 
     Example:
 
@@ -49,11 +49,11 @@ class TextClassificationPipeline(Pipeline):
         """The options of text classification.
 
         Attributes:
-            top_k: number of labels, best first; None for all; "best" for the best label without a
-                list.
-            function_to_apply: function from logits to scores: "softmax", "sigmoid" or "none".
-                Default: "none" for regression, "sigmoid" for multi-label models, otherwise
-                "softmax".
+            top_k: number of labels to return, best first; None for all, or "best" for just the
+                best label, not wrapped in a list.
+            function_to_apply: function that maps logits to scores: "softmax", "sigmoid", or
+                "none". Default: "none" for regression, "sigmoid" for multi-label models, and
+                "softmax" for all others.
         """
 
         top_k: int | str | None = BEST
@@ -77,12 +77,12 @@ class TextClassificationPipeline(Pipeline):
         found = super().__call__(inputs, batch_size=batch_size, **options)
         return [found] if isinstance(inputs, str) and "top_k" not in options else found
 
-    def _chosen(self, options: Mapping[str, Any]) -> Options:
+    def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        every = given.pop("return_all_scores", None)  # top_k's name in transformers before 4.20
+        every = given.pop("return_all_scores", None)  # In place of top_k before transformers 4.20.
         if every is not None:
             given.setdefault("top_k", None if every else BEST)
-        return super()._chosen(given)
+        return super()._merge_options(given)
 
     def preprocess(self, given: Any, options: Options) -> Texts:
         return as_texts(given)
@@ -131,7 +131,7 @@ class SentenceOrderPipeline(Pipeline):
         texts = as_texts(given)
         if texts.text_pair is None:
             raise UserError(
-                "Sentence order needs a pair of texts: (first, second). "
+                "sentence-order requires a text pair: (first, second). "
                 f"Received: one text, {texts.text[:60]!r}."
             )
         return texts

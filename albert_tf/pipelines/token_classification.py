@@ -1,4 +1,4 @@
-"""Labels for the tokens of a text, and entities that group them."""
+"""Labels the tokens of a text, and groups them into entities."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ class Token(NamedTuple):
     """A token of a text with its scores.
 
     Attributes:
-        text: the token, as in the vocabulary.
+        text: the token as in the vocabulary.
         scores: `[C]`, the probability of each label.
-        start, end: the token's characters in the text.
-        position: the token's position; `[CLS]` has 0.
-        continues: whether the token belongs to the word of the one before.
+        start, end: the start and end character of the token in the text.
+        position: the position of the token; `[CLS]` is at 0.
+        continues: whether the token belongs to the same word as the previous token.
     """
 
     text: str
@@ -49,12 +49,12 @@ class Token(NamedTuple):
 
 
 class SplitText(NamedTuple):
-    """A text, or words and the text that joins them.
+    """A text, or words and the text that consists of them.
 
     Attributes:
         text: the whole text.
-        words: its words, if they were passed separately.
-        starts: the start of each word in the text, in characters.
+        words: its words, if they were passed as a list.
+        starts: the start character of each word in the text.
     """
 
     text: str
@@ -63,7 +63,7 @@ class SplitText(NamedTuple):
 
 
 class TaggedSpan(NamedTuple):
-    """Characters with a label."""
+    """A labeled span of characters."""
 
     label: str
     score: float
@@ -72,12 +72,12 @@ class TaggedSpan(NamedTuple):
 
 
 class TokenClassificationPipeline(Pipeline):
-    """Returns the entities of a text, with `start` and `end` in its characters.
+    """Returns the entities of a text, with their `start` and `end` characters.
 
-    Without aggregation: `{"entity", "score", "index", "word", "start", "end"}` for every token;
-    with it: `{"entity_group", "score", "word", "start", "end"}`, where `word` is
-    `text[start:end]`. A long text is read in windows; where the entities of several windows
-    overlap, the longest is returned.
+    Without aggregation, returns `{"entity", "score", "index", "word", "start", "end"}` for every
+    token. With aggregation, returns `{"entity_group", "score", "word", "start", "end"}` for every
+    entity, where `word` is `text[start:end]`. A long text is read in windows. If entities from
+    several windows overlap, only the longest is returned.
 
     Example:
 
@@ -99,13 +99,14 @@ class TokenClassificationPipeline(Pipeline):
         """The options of token classification.
 
         Attributes:
-            aggregation_strategy: "none" returns every token; "simple" groups neighbours of one
-                kind; "first", "average" and "max" do so after giving all tokens of a word one
-                label.
-            ignore_labels: labels to leave out of the result. None for none.
-            is_split_into_words: a text is a list of words, as in transformers; one such list
-                returns a list with one result. Characters are those of the joined text.
-            delimiter: joins the words.
+            aggregation_strategy: "none" returns every token. "simple" groups neighboring tokens of
+                the same kind. "first", "average", and "max" also group them, but first assign the
+                same label to all tokens of a word.
+            ignore_labels: labels to omit from the result. None keeps all labels.
+            is_split_into_words: whether a text is a list of words, as in transformers. The result
+                for one such list is a list with one result. `start` and `end` refer to the joined
+                text.
+            delimiter: text between the joined words.
         """
 
         aggregation_strategy: str = "none"
@@ -135,8 +136,8 @@ class TokenClassificationPipeline(Pipeline):
             return SplitText(as_text(given))
         if not isinstance(given, list | tuple):
             raise TypeError(
-                "With is_split_into_words=True a text must be a list of words. Received: "
-                f"{short_repr(given)}. Split it, or leave is_split_into_words out."
+                "With is_split_into_words=True, a text must be a list of words. Received: "
+                f"{short_repr(given)}. Split the text, or drop is_split_into_words."
             )
         words = [as_text(word, "A word") for word in given]
         gap = len(options.delimiter)
@@ -182,30 +183,30 @@ class TokenClassificationPipeline(Pipeline):
             results = [each for each in results if each["entity"] not in ignored]
         return without_overlaps(results) if len(windows) > 1 else results
 
-    def _chosen(self, options: Mapping[str, Any]) -> Options:
+    def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        # Names of the strategy in transformers before 5.
+        # Options that chose the strategy before transformers 5.
         is_grouped = given.pop("grouped_entities", None)
         is_first = given.pop("ignore_subwords", None)
         if is_grouped is not None or is_first is not None:
             strategy = ("first" if is_first else "simple") if is_grouped else "none"
             given.setdefault("aggregation_strategy", strategy)
-        chosen = super()._chosen(given)
+        chosen = super()._merge_options(given)
         length = checked_length(chosen.max_length, self.max_length)
         if chosen.stride is not None and chosen.stride >= length - SPECIAL:
             raise UserError(
-                "stride must be smaller than the tokens of a window. "
-                f"Received: stride={chosen.stride}, {length - SPECIAL} tokens a window."
+                f"stride must be less than {length - SPECIAL}, the number of text tokens in a "
+                f"window. Received: stride={chosen.stride}."
             )
         return chosen
 
     def _tokens(self, example: SplitText, tokens: Tokens, start: int) -> Iterator[Token]:
-        """Yields the tokens of a window, without scores; `start` is the first one's index."""
+        """Yields the tokens of a window without scores; `start` is the index of the first token."""
         names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
         rows = zip(names, tokens.ids, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
         last = None
         for position, (name, index, word, span) in enumerate(rows, start + 1):
-            # Offsets of words count from the start of each word.
+            # For split texts, offsets are relative to each word.
             first = 0 if example.words is None else example.starts[word]
             start, end = first + span[0], first + span[1]
             is_unknown = index == self.tokenizer.unk_token_id
@@ -250,14 +251,14 @@ def entities(
     text: str,
     ignored: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Groups neighbours of one kind to entities, which share no character.
+    """Groups neighboring tokens of the same kind into entities that don't share characters.
 
     Args:
-        strategy: "simple" uses each token's own label; tokens of one character, as of "½", have the
-            label of their mean scores. The others give all tokens of a word one
-            label: "first" its first token's, "average" the label of their mean scores, "max" the
-            label of the token with the highest score.
-        ignored: kinds to leave out; `OUTSIDE` is the label "O", not a kind of this name.
+        strategy: "simple" uses each token's own label, except that tokens of the same character
+            ("½") get the label of their mean scores. All others assign one label to all tokens of
+            a word: "first" that of the first token, "average" that of their mean scores, and "max"
+            that of the token with the highest score.
+        ignored: kinds to omit. `OUTSIDE` refers to the label "O", not to a kind with this name.
     """
     is_simple = strategy == "simple"
     units = _units(tokens) if is_simple else words(tokens)
@@ -276,14 +277,14 @@ def entities(
 
 
 def words(tokens: Iterable[Token]) -> list[list[Token]]:
-    """Returns the tokens of each word; those of one character are never apart."""
+    """Returns the tokens of each word, always keeping tokens of the same character together."""
     return _units(tokens, lambda token: token.continues)
 
 
 def _units(
     tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
 ) -> list[list[Token]]:
-    """Returns runs of tokens, where a token joins the one before, or shares a character with it."""
+    """Groups each token with the previous one if it joins it or shares a character with it."""
     found: list[list[Token]] = []
     for token in tokens:
         if found and (joins(token) or token.start < found[-1][-1].end):
@@ -294,10 +295,13 @@ def _units(
 
 
 def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[TaggedSpan]]:
-    """Returns runs of one kind, "O" included; `labels` are all of the model's.
+    """Returns runs of spans of the same kind, including "O".
 
-    "B-" and "S-" begin a new run, and so does the label after "E-" and "S-"; a label without
-    prefix counts as "I-".
+    "B-" and "S-" start a new run, and so does the label after "E-" or "S-". A label without a
+    prefix is treated as "I-".
+
+    Args:
+        labels: all labels of the model.
     """
     known = parsed(labels)
     groups = [[tagged[0]]] if tagged else []
@@ -321,9 +325,9 @@ def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
 
 
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the longest of overlapping entities, or the highest-scoring of equal length."""
+    """Keeps the longest of overlapping entities, or the highest-scoring of equally long ones."""
     result: list[dict[str, Any]] = []
-    # Several tokens of one character have the same start.
+    # Several tokens of the same character have the same start.
     for each in sorted(found, key=lambda one: one.get("index", one["start"])):
         if result and _overlap(result[-1], each):
             result[-1] = max(result[-1], each, key=_weight)

@@ -1,4 +1,4 @@
-"""Labels that no training named, by a model of natural language inference."""
+"""Classifies texts with labels unknown in training, using natural language inference."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, 
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
-ENTAILS, CONTRADICTS = "entail", "contradict"  # how the labels of such models begin
+ENTAILS, CONTRADICTS = "entail", "contradict"  # Prefixes of the labels of such models.
 
 
 class Candidates(NamedTuple):
@@ -25,8 +25,8 @@ class Candidates(NamedTuple):
 class ZeroShotClassificationPipeline(Pipeline):
     """Returns `{"sequence": …, "labels": […], "scores": […]}` for a text, best label first.
 
-    Each candidate label becomes a hypothesis; its score is the probability that the text entails
-    it. A call takes the labels as a list or with commas between.
+    Each candidate label becomes a hypothesis, and its score is the probability that the text
+    entails it. A call takes the labels as a list or as a text separated by commas.
 
     Example:
 
@@ -51,10 +51,11 @@ class ZeroShotClassificationPipeline(Pipeline):
 
         Attributes:
             candidate_labels: labels to choose from.
-            hypothesis_template: a sentence with {} in the place of the label; {{ and }} are
-                braces, as in `str.format`.
-            multi_label: whether several labels may hold: the scores are then independent, from
-                entailment against contradiction. One label alone is scored so, too.
+            hypothesis_template: a sentence with {} for the label. As in `str.format`, {{ and }}
+                are braces.
+            multi_label: whether several labels can apply. If so, the scores are independent of
+                each other and compare entailment with contradiction. A single label is always
+                scored this way.
         """
 
         candidate_labels: str | Sequence[str] = ()
@@ -65,18 +66,18 @@ class ZeroShotClassificationPipeline(Pipeline):
             super().__post_init__()
             if self.stride is not None:
                 raise UserError(
-                    "zero-shot classification reads no windows: a long text is truncated. "
-                    f"Received: stride={self.stride}. Leave it out."
+                    "zero-shot-classification doesn't support stride, because it truncates long "
+                    f"texts. Received: stride={self.stride}."
                 )
             if not _has_one_field(self.hypothesis_template):
                 raise UserError(
-                    "hypothesis_template must have {} once, in the place of the label; {{ and }} "
+                    "hypothesis_template must contain {} exactly once, for the label; {{ and }} "
                     f"are braces. Received: {self.hypothesis_template!r}."
                 )
 
         @property
         def strategy(self) -> bool | str | None:
-            """Cuts the text: a hypothesis stays whole."""
+            """The `truncation` argument of the tokenizer, which never truncates a hypothesis."""
             return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -85,9 +86,9 @@ class ZeroShotClassificationPipeline(Pipeline):
         entailment = _index(labels, ENTAILS)
         if entailment is None:
             raise UserError(
-                "zero-shot classification needs a model fine-tuned on natural language inference, "
-                f"with a label 'entailment'. Received: {listed(labels)}. Fine-tune with --task "
-                "mnli, or give id2label to from_pretrained."
+                "zero-shot-classification requires a model fine-tuned on natural language "
+                f"inference, with a label 'entailment'. Received: {listed(labels)}. Fine-tune with "
+                "--task mnli, or pass id2label to from_pretrained."
             )
         self.entailment, self.contradiction = entailment, _index(labels, CONTRADICTS)
         if self.contradiction is None and len(labels) == 2:
@@ -112,8 +113,8 @@ class ZeroShotClassificationPipeline(Pipeline):
         labels = [as_text(label, "A candidate label").strip() for label in labels]
         if not labels or not all(labels) or len(set(labels)) < len(labels):
             raise UserError(
-                "candidate_labels must be texts that differ, one or more. Received: "
-                f"{labels or 'none'}."
+                "candidate_labels must contain at least one text, and no empty or repeated ones. "
+                f"Received: {labels or 'none'}."
             )
         return Candidates(as_text(given), labels)
 
@@ -134,8 +135,8 @@ class ZeroShotClassificationPipeline(Pipeline):
         if options.multi_label or len(example.labels) == 1:
             if self.contradiction is None:
                 raise UserError(
-                    "multi_label, or a single label, needs a model with a label 'contradiction'. "
-                    f"Received: {listed(self.model.config.labels)}."
+                    "multi_label or a single candidate label requires a model with a label "
+                    f"'contradiction'. Received: {listed(self.model.config.labels)}."
                 )
             scores = softmax(logits[:, [self.contradiction, self.entailment]], axis=-1)[:, 1]
         else:

@@ -1,1 +1,1 @@
-"""Raw text to ids: vocabularies that normalize themselves, in Python and in the graph."""
+"""Tokenization in Python and in graphs, with vocabularies that normalize raw text themselves."""

@@ -1,4 +1,4 @@
-"""Adds tokens to the vocabulary file itself, so that every runtime knows them."""
+"""Adds tokens to the vocabulary file itself so that every runtime knows them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,9 +11,9 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.errors import UserError, short_repr
 
-# transformers' names of special tokens besides the model's own.
+# The keys under which transformers lists special tokens other than the model's own.
 ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
-SPACE: Final = "▁"  # SentencePiece's space, which begins a word.
+SPACE: Final = "▁"  # SentencePiece's symbol for a space. It starts a word.
 # The special tokens that a model is trained with.
 _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 
@@ -25,7 +25,7 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
     new = [token for token in dict.fromkeys(tokens) if token not in known]
     marked = [*tokenizer.additional_special_tokens, *(tokens if special else ())]
     if "" in new:
-        raise UserError("An added token must have a character or more. Received: ''.")
+        raise UserError("An added token must not be empty. Received: ''.")
     if new:
         _add(tokenizer, new)
     tokenizer._mark_special(marked)
@@ -40,31 +40,31 @@ def _add(tokenizer: Any, new: Sequence[str]) -> None:
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
-    """Returns the tokens to add of transformers' dict of special tokens.
+    """Returns the tokens to add from a transformers dict of special tokens.
 
     Raises:
-        UserError: the padding token or another of those that ALBERT has would change.
+        UserError: the dict would change the padding token or another built-in special token.
     """
     known = tokenizer.special_tokens_map
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
             raise UserError(
-                "A vocabulary's own special tokens can't change: their ids are the same in every "
-                f"runtime. Received: {name}={str(token)!r}, for {known.get(name)!r}. Add it under "
-                f"{ADDITIONAL[0]!r}, or leave it out."
+                f"{name} is built into the vocabulary and can't change. Received: "
+                f"{name}={str(token)!r} instead of {known.get(name)!r}. Add the token under "
+                f"{ADDITIONAL[0]!r}, or drop it."
             )
     given = [special_tokens.get(name) or () for name in ADDITIONAL]
     return [token for value in given for token in ([value] if isinstance(value, str) else value)]
 
 
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Marks the special tokens that transformers' files of any age name.
+    """Marks the special tokens listed in tokenizer files from any version of transformers.
 
     Args:
         files: the content of `tokenizer_config.json`, `special_tokens_map.json`,
-            `added_tokens.json` and `tokenizer.json`, where they exist.
+            `added_tokens.json`, and `tokenizer.json`, if they exist.
     Raises:
-        UserError: the vocabulary lacks a token that they name, or has it with another id.
+        UserError: the vocabulary lacks a listed token, or contains it under a different id.
     """
     special = []
     for token, number, file in _named_tokens(files):
@@ -73,10 +73,10 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
         is_known = tokenizer.convert_ids_to_tokens(index) == content
         if not is_known or str(number) not in (str(index), "None"):
             raise UserError(
-                "Every token that a checkpoint adds must be in its vocabulary, so that graphs and "
-                f"phones find it too. Received: {short_repr(content)} with the id {number} in "
-                f"{file}. Load the vocabulary file alone, add the tokens with add_tokens in the "
-                "order of their ids, and save it in a folder of its own."
+                f"{file} adds a token that isn't in the vocabulary file, so exported models "
+                f"wouldn't know it. Received: {short_repr(content)} with the id {number}. Load "
+                "only the vocabulary file, add the tokens with add_tokens in the order of their "
+                "ids, and save the tokenizer in a new folder."
             )
         if number is None or options.get("special") is True:
             special.append(content)
@@ -84,7 +84,10 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields token, id and file of each added token, unchecked; an additional one has no id."""
+    """Yields the token, id, and file of each added token, unchecked.
+
+    The id is None for an additional special token.
+    """
     decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
         yield token, index, TOKENIZER_CONFIG
@@ -101,28 +104,28 @@ def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any,
 
 
 def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Returns a token's text and options; transformers writes it as a string or as a dict."""
+    """Returns a token's text and options; transformers writes a token as a string or a dict."""
     return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Refuses special tokens that files name otherwise than the vocabulary.
+    """Rejects special tokens that the files call differently than the vocabulary does.
 
     Args:
-        stored: texts by transformers' names; other keys don't count.
+        stored: texts of special tokens by their transformers names. Other keys are ignored.
     """
     for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):
             raise UserError(
-                f"{name}_token of a checkpoint must be the vocabulary's, {own!r}. Received: "
-                f"{short_repr(given)}. A model that was trained with another one can't be read; "
-                "otherwise correct tokenizer_config.json and special_tokens_map.json."
+                f"{name}_token must be {own!r}, as in the vocabulary. Received: "
+                f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json; "
+                "a model that was trained with a different token can't be loaded."
             )
 
 
 def _spelling(tokenizer: Any, token: str) -> str:
-    """Returns a token as the vocabulary normalizes it; it has "▁" at its start only if given."""
+    """Returns a token as the vocabulary normalizes it, with a leading "▁" only if it had one."""
     tokens = tokenizer.tokenize(token.replace(SPACE, " "))
     if tokenizer.unk_token in tokens:
         return token.lower() if tokenizer.do_lower_case else token
@@ -131,15 +134,15 @@ def _spelling(tokenizer: Any, token: str) -> str:
 
 
 def _require_token(tokenizer: Any, token: str) -> None:
-    """Checks that the vocabulary reads a token as it is written."""
+    """Checks that the vocabulary encodes a token's text as that token."""
     tokens = tokenizer.tokenize(token.replace(SPACE, " "))
     if tokens in ([token], [SPACE, token]):
         return
     read = _spelling(tokenizer, token)
     is_plain = not set(tokens) & set(tokenizer.all_special_tokens)
     again = "".join(tokenizer.tokenize(read.replace(SPACE, " "))) == "".join(tokens)
-    way_out = f"Add {read!r}." if is_plain and again and read != token else "Choose another one."
+    way_out = f"Add {read!r}." if is_plain and again and read != token else "Choose another token."
     raise UserError(
-        "An added token must be one that the vocabulary reads as it is written, so that graphs "
-        f"and phones find it too. Received: {token!r}, read as {' '.join(tokens)!r}. {way_out}"
+        f"The token {token!r} can't be added, because the vocabulary encodes it as "
+        f"{' '.join(tokens)!r}. {way_out}"
     )

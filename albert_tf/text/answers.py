@@ -1,4 +1,4 @@
-"""Answers in a context: questions to windows of their contexts, and a model's logits to answers."""
+"""Extractive question answering: splits contexts into windows, and turns logits into answers."""
 
 import logging
 import unicodedata
@@ -18,9 +18,9 @@ from albert_tf.text.tokens import Tokens
 from albert_tf.text.windows import make_sequences, special_count
 
 SPECIAL: Final = special_count(True)
-# Tokens that the windows of a context share: every answer of up to 128 tokens lies within one
-# window. transformers' pipeline has this number and meaning; google-research/albert has the number,
-# as the distance from the start of a window to the next.
+# Number of tokens by which the windows of a context overlap, so that every answer of up to 128
+# tokens lies within one window. The transformers pipeline uses the same overlap. In
+# google-research/albert, 128 is the distance between the starts of two windows instead.
 ANSWER_OVERLAP: Final = 128
 MAX_QUESTION: Final = 64  # tokens; google-research/albert, run_squad_v1.py and run_squad_v2.py
 logger = logging.getLogger(__name__)
@@ -37,14 +37,14 @@ def question_windows(
 ) -> list[list[EncodedSequence]]:
     """Returns the windows of each question's context, as sequences with offsets and words.
 
-    A context that several questions share is encoded once.
+    A context that several questions share is encoded only once.
 
     Args:
-        questions, contexts: texts, a context for each question.
+        questions, contexts: texts, one context per question.
         length: maximum number of tokens in a window.
-        stride: number of tokens that neighboring windows share. Default: `ANSWER_OVERLAP`, but at
-            most half of the context's tokens in a window.
-        max_question: tokens to read of a question; at most half a window.
+        stride: number of tokens by which neighboring windows overlap. Default: `ANSWER_OVERLAP`,
+            but at most half of the context tokens in a window.
+        max_question: maximum number of tokens in a question, limited to half a window.
         locations: file and line of each question, for the warning.
     Raises:
         UserError: the stride is too long for a window.
@@ -53,7 +53,7 @@ def question_windows(
     encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
     longest = question_limit(length, max_question)
     windows = []
-    for sample, question in enumerate(_truncated(tokenizer, questions, longest, locations)):
+    for sample, question in enumerate(_encode_questions(tokenizer, questions, longest, locations)):
         room = length - SPECIAL - len(question.ids)
         context = encoded[unique[contexts[sample]]]
         try:
@@ -70,27 +70,27 @@ def question_windows(
 
 
 def question_limit(length: int, max_question: int) -> int:
-    """Returns the maximum number of tokens of a question in windows of `length` tokens."""
+    """Returns the maximum number of question tokens in windows of `length` tokens."""
     return max(1, min(max_question, (length - SPECIAL) // 2))
 
 
 def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
-    """Returns the position of a window's first token of the context, and the tokens' offsets."""
+    """Returns the position of the first context token in a window, and the tokens' offsets."""
     question, context = window.texts
     return len(question.ids) + SPECIAL - 1, context.offsets
 
 
-def _truncated(
+def _encode_questions(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
-    """Returns the tokens of questions; a long question loses those after `longest`."""
+    """Encodes the questions, and truncates them to `longest` tokens with a warning."""
     tokens = tokenizer.tokens_of(questions, split_special=True, with_offsets=True)
     cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
         first = next(iter(cut))
         logger.warning(
-            "%d of %d questions have more than %d tokens and lose their ends; the first: %s. A "
-            "larger limit for questions reads more, up to half a window.",
+            "%d of %d questions have more than %d tokens and are truncated. The first is %s. Raise "
+            "the limit for questions to keep more, up to half a window.",
             *(len(cut), len(questions), longest),
             locations[first] if locations else repr(questions[first][:60]),
         )
@@ -99,18 +99,18 @@ def _truncated(
     return tokens
 
 
-NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
-CLS: Final = 0  # position of [CLS], which stands for "no answer"
-CONTEXT: Final = 1  # index of the context in a window's texts
+NOWHERE: Final = -1e4  # Logit of a position where no answer can start or end.
+CLS: Final = 0  # Position of [CLS], which stands for "no answer".
+CONTEXT: Final = 1  # Index of the context in a window's texts.
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
-BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode's opening and closing ones
-# Unicode's white space, control characters, and invisible ones such as U+200B: an answer or an
-# entity neither starts nor ends with them. The web page has the same rule in tokenizer.js.
+BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of opening and closing brackets.
+# Unicode categories of white space, control characters, and invisible characters such as U+200B. An
+# answer or an entity never starts or ends with one. tokenizer.js on the web page has the same rule.
 INVISIBLE: Final = ("Zs", "Zl", "Zp", "Cc", "Cf")
 
 
 class Span(NamedTuple):
-    """First and last position of an answer, with its probability."""
+    """The first and last position of an answer, and its probability."""
 
     start: int
     end: int
@@ -118,11 +118,11 @@ class Span(NamedTuple):
 
 
 class ContextPositions(NamedTuple):
-    """A window's positions.
+    """The positions of a window.
 
     Attributes:
-        offsets: the characters of each position, in its text.
-        words: the index of each position's word in the context; None outside of it.
+        offsets: start and end character of each position in its text.
+        words: index of each position's word in the context, or None outside the context.
         possible: bool `[T]`, whether a position lies in the context.
     """
 
@@ -132,7 +132,7 @@ class ContextPositions(NamedTuple):
 
 
 def context_positions(window: EncodedSequence) -> ContextPositions:
-    """Returns the positions of a window of question and context."""
+    """Returns the positions of a window that contains a question and a context."""
     inside = [text == CONTEXT for text in window.sequence_ids]
     words = [
         word if is_context else None
@@ -150,12 +150,12 @@ def best_spans(
 ) -> tuple[list[Span], float]:
     """Returns the best spans of a window, best first, and the probability of no answer.
 
-    A span's score is the product of its start's and its end's probability. The distributions cover
+    The score of a span is the product of its start and end probabilities. Both distributions cover
     the possible positions and `[CLS]`, whose product is the probability of no answer.
 
     Args:
         start_logits, end_logits: float `[T]`.
-        possible: bool `[T]`, positions where an answer can start and end.
+        possible: bool `[T]`, whether an answer can start or end at a position.
         count: maximum number of spans.
         longest: maximum number of tokens in a span.
     """
@@ -178,11 +178,11 @@ def best_spans(
 
 
 def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
-    """Returns the spans of the SQuAD 2.0 head's beam that can be answers, best first.
+    """Returns the valid spans in the beam of the SQuAD 2.0 head, best first.
 
     Args:
-        outputs: one window's `start_top_log_probs` and `start_top_index`, `[K]`; and for each start
-            in turn its ends, `end_top_log_probs` and `end_top_index`, `[K·K]`.
+        outputs: a window's `start_top_log_probs` and `start_top_index`, `[K]`, and its
+            `end_top_log_probs` and `end_top_index`, `[K·K]`, with the K ends of each start in turn.
         possible, longest: see `best_spans`.
     """
     beam = len(outputs["start_top_index"])
@@ -200,13 +200,13 @@ def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -
 def scored_spans(
     outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> tuple[list[Span], float]:
-    """Returns a window's best spans and the score of no answer, comparable between windows.
+    """Returns a window's best spans and its no-answer score, both comparable between windows.
 
-    A span's score is the sum of its start's and its end's logit, as the score of no answer is; or
-    with the SQuAD 2.0 head the logarithm of the span's probability, and the logit of no answer.
+    A score is the sum of a start logit and an end logit. The SQuAD 2.0 head instead scores a span
+    by its log probability, and no answer by a logit of its own.
 
     Args:
-        outputs: the model's for one window, padded or not.
+        outputs: model outputs for one window, with or without padding.
         possible, count, longest: see `best_spans`.
     """
     if "cls_logits" in outputs:
@@ -220,7 +220,7 @@ def scored_spans(
 
 
 def logit_sum(outputs: Mapping[str, Any], start: int, end: int) -> float:
-    """Returns the score of a span of one window, with which the official scripts rank spans."""
+    """Returns the score by which the official scripts rank the spans of a window."""
     return float(outputs["start_logits"][start] + outputs["end_logits"][end])
 
 
@@ -238,7 +238,7 @@ def read_span(
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the characters `start` to `end` of a text without `INVISIBLE` ones at both ends."""
+    """Returns the start and end of a span without the `INVISIBLE` characters at its edges."""
     while start < end and unicodedata.category(text[start]) in INVISIBLE:
         start += 1
     while end > start and unicodedata.category(text[end - 1]) in INVISIBLE:
@@ -247,7 +247,7 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple[int, int]:
-    """Extends a span to whole words, without the punctuation around them."""
+    """Extends a span to whole words, but not to the punctuation around them."""
     words = positions.words
     start = words.index(words[span.start])
     end = len(words) - 1 - words[::-1].index(words[span.end])
@@ -259,7 +259,7 @@ def _whole_words(context: str, positions: ContextPositions, span: Span) -> tuple
 
 
 def _is_punctuation(text: str) -> bool:
-    """Whether a text has only brackets, quotation marks, stops and `INVISIBLE` characters."""
+    """Returns whether a text consists of punctuation, brackets, and `INVISIBLE` characters."""
     return all(
         character in MARKS or unicodedata.category(character) in (*BRACKETS, *INVISIBLE)
         for character in text
@@ -267,7 +267,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merges one window's answers with the same text, and adds up their scores."""
+    """Merges the answers of a window that have the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in answers:
         known = by_text.setdefault(answer["answer"].lower(), answer)
@@ -277,7 +277,7 @@ def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the answers of all windows, best first; of equal texts, the best."""
+    """Returns the answers of all windows, best first, keeping the best of those with equal text."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in chain.from_iterable(windows):
         known = by_text.setdefault(answer["answer"].lower(), answer)

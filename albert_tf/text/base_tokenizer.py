@@ -1,4 +1,4 @@
-"""The base of both tokenizers: Hugging Face's calls on any vocabulary."""
+"""The base class of both tokenizers, which implements the Hugging Face API for any vocabulary."""
 
 import copy
 import os
@@ -26,7 +26,7 @@ from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
 from albert_tf.text.texts import Text, as_text, as_texts, as_words
 from albert_tf.text.tokenizer_files import (
     read_tokenizer,
-    refuse_other_kinds,
+    reject_other_kinds,
     stored_settings,
     write_tokenizer,
 )
@@ -35,7 +35,7 @@ from albert_tf.text.windows import make_sequences
 
 _ALL_CORES: Final = -1
 
-# What a vocabulary decides; an assignment would change neither ids nor files.
+# Attributes that the vocabulary determines. Assigning them would change neither ids nor files.
 _FIXED: Final = frozenset(
     ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
     + ("do_lower_case", "keep_accents")
@@ -44,24 +44,24 @@ _FIXED: Final = frozenset(
 
 @without_methods(TOKENIZER_METHODS)
 class BaseTokenizer(IdMethods):
-    """Raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
+    """Converts raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
     Args:
         special: the special tokens.
-        vocab_size: number of tokens, special ones included.
+        vocab_size: number of tokens, including special tokens.
         model_max_length: default length for truncation, in tokens.
-        split_special_tokens: read a special token that is written out in a text as plain text.
+        split_special_tokens: treat special tokens that occur in a text as plain text.
         padding_side: "right" or "left".
-        truncation_side: "right" or "left", the end of a text that truncation takes from.
+        truncation_side: "right" or "left", the side on which tokens are removed.
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     pad_token_type_id = 0
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    continuation: ClassVar[str] = ""  # begins the tokens that continue a word
+    continuation: ClassVar[str] = ""  # Prefix of tokens that continue a word.
     do_lower_case: bool
-    # The constructor's arguments that tokenizer_config.json stores, and their types.
+    # The constructor arguments that tokenizer_config.json stores, and their types.
     SETTINGS: ClassVar[Mapping[str, type]] = {
         "model_max_length": int,
         "split_special_tokens": bool,
@@ -72,9 +72,8 @@ class BaseTokenizer(IdMethods):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and name in vars(self):
             raise UserError(
-                f"{name} is the vocabulary's own. Received: {name}={value!r} for a tokenizer that "
-                "is made. Make another one: special tokens have fixed ids, and how texts are "
-                "normalized is compiled into the vocabulary."
+                f"{name} can't change after the tokenizer is created, because it is part of the "
+                f"vocabulary. Received: {name}={value!r}. Create a new tokenizer."
             )
         super().__setattr__(name, value)
 
@@ -111,32 +110,34 @@ class BaseTokenizer(IdMethods):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments, as stored in `tokenizer_config.json`."""
+        """The constructor arguments that `tokenizer_config.json` stores."""
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     @abstractmethod
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Returns int32 `[T]` for each text, in bulk; special tokens in it are plain text.
+        """Encodes texts in bulk, as one int32 `[T]` per text.
+
+        Special tokens that occur in a text are treated as plain text.
 
         Raises:
-            UnicodeEncodeError: a text has surrogates.
+            UnicodeEncodeError: a text contains surrogates.
         """
 
     @abstractmethod
     def _tokenize(self, text: str) -> list[str]:
-        """Returns the tokens as strings; an unknown one is its normalized text, or `[UNK]`."""
+        """Returns the tokens as strings. Unknown tokens are normalized text, or `[UNK]`."""
 
     @abstractmethod
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Returns tokens with offsets and words; special tokens in the text are plain text."""
+        """Returns tokens with offsets and words; special tokens count as plain text."""
 
     @abstractmethod
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:
-        """Returns the content of a vocabulary file with further tokens at its end."""
+        """Returns the content of the vocabulary file with the tokens appended."""
 
     @abstractmethod
     def in_graph(self) -> Any:
-        """Returns an object whose `tokenize` takes strings `[B]` to ragged ids, in a graph."""
+        """Returns an object whose `tokenize` maps strings `[B]` to ragged ids inside a graph."""
 
     def __call__(
         self,
@@ -165,30 +166,33 @@ class BaseTokenizer(IdMethods):
         """Encodes a text, a pair of texts, or a batch of either.
 
         Args:
-            text, text_pair: a str, bytes in UTF-8, or lists of them. A list of tuples or lists of
-                two texts is a batch of pairs.
+            text, text_pair: a str, UTF-8 bytes, or lists of them. A list of tuples or lists of two
+                texts is a batch of pairs.
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False. Default:
-                "longest_first" if `max_length` is given without padding.
-            max_length: tokens in a sequence, special tokens included. Default: `model_max_length`.
-            stride: number of tokens that a window shares with the one before it.
-            is_split_into_words: the texts are lists of words, each encoded as if after a space;
-                `word_ids` of the result returns the word of each position.
-            padding_side, truncation_side, split_special_tokens: override the constructor's for
-                this call.
-            return_token_type_ids, return_attention_mask: False leaves the feature out.
-            return_offsets_mapping: add `(start, end)` of each token in the raw text, or in its
-                word for split texts, in characters; a stray byte counts as one, and special
-                tokens have `(0, 0)`.
-            return_overflowing_tokens: return truncated tokens as further sequences;
-                `overflow_to_sample_mapping` has the index of each sequence's text.
-            return_special_tokens_mask: add 1 for each special token around the texts and for
-                padding, 0 for tokens of a text.
-            return_length: add `length`, the length of each sequence, padding included.
-            verbose: warn once of a sequence beyond `model_max_length` that isn't truncated.
+                "longest_first" if `max_length` is passed without padding.
+            max_length: maximum number of tokens in a sequence, including special tokens. Default:
+                `model_max_length`.
+            stride: number of tokens by which neighboring windows overlap.
+            is_split_into_words: whether the texts are lists of words. Each word is encoded as if
+                it came after a space, and the result's `word_ids` returns the word of each
+                position.
+            padding_side, truncation_side, split_special_tokens: override the constructor
+                arguments for this call.
+            return_token_type_ids, return_attention_mask: False omits the feature.
+            return_offsets_mapping: add the `(start, end)` characters of each token in the raw
+                text, or in its word for split texts. A stray byte counts as one character, and
+                special tokens have `(0, 0)`.
+            return_overflowing_tokens: return truncated tokens as additional sequences.
+                `overflow_to_sample_mapping` contains the index of each sequence's text.
+            return_special_tokens_mask: add a mask that is 1 for special tokens around the texts
+                and for padding, and 0 for the tokens of a text.
+            return_length: add `length`, the length of each sequence including padding.
+            verbose: warn once about a sequence that exceeds `model_max_length` and isn't
+                truncated.
         Returns:
-            `input_ids`, `token_type_ids`, `attention_mask` and the requested features: lists for
-            one text, lists of lists for a batch, int32 `[B, T]` with `return_tensors`.
+            `input_ids`, `token_type_ids`, `attention_mask`, and the requested features, as lists
+            for one text, lists of lists for a batch, or int32 `[B, T]` with `return_tensors`.
         Raises:
             TypeError: a text is neither str nor bytes.
             ValueError: options contradict each other.
@@ -196,7 +200,7 @@ class BaseTokenizer(IdMethods):
         return self._encode(text, text_pair, self._layout(locals()))
 
     def _layout(self, options: Mapping[str, Any]) -> Layout:
-        """Returns the options of a call, checked; the tokenizer's settings replace None."""
+        """Returns the checked options of a call, with the tokenizer's settings instead of None."""
         own = {name: value for name, value in options.items() if name in OPTIONS}
         settings = BaseTokenizer.SETTINGS
         own |= {name: getattr(self, name) for name in settings if options.get(name) is None}
@@ -220,8 +224,8 @@ class BaseTokenizer(IdMethods):
             }
         if layout.return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, layout.padding_side)
-        # Offsets take ten times as long as ids, so the encoding asks for them when they are needed.
-        # It asks the tokenizer as it is now, without tokens that are added later.
+        # Offsets take ten times as long as ids, so they are computed only when needed, by a copy of
+        # the tokenizer that lacks tokens added later.
         now = copy.copy(self)
         return BatchEncoding(
             features,
@@ -232,14 +236,14 @@ class BaseTokenizer(IdMethods):
         )
 
     def _warn_of_length(self, length: int) -> None:
-        """Warns once of a sequence that is longer than `model_max_length`."""
+        """Warns once about a sequence that is longer than `model_max_length`."""
         if length > self.model_max_length and not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(
-                f"A sequence has {length} tokens, more than "
-                f"model_max_length={self.model_max_length}. A model may have no positions for "
-                "them. Pass truncation=True.",
-                stacklevel=4,  # the line that calls the tokenizer
+                f"A sequence has {length} tokens, which exceeds "
+                f"model_max_length={self.model_max_length}. Pass truncation=True unless the model "
+                "supports that many positions.",
+                stacklevel=4,  # The line that calls the tokenizer.
             )
 
     def _sequences(
@@ -257,7 +261,7 @@ class BaseTokenizer(IdMethods):
         """Returns the tokens of texts that are lists of words, without special tokens around them.
 
         Args:
-            split_special, with_offsets: see `tokens_of`. Offsets count from each word's start.
+            split_special, with_offsets: see `tokens_of`. Offsets are relative to each word.
         """
         words = iter(self.tokens_of([*chain.from_iterable(samples)], split_special, with_offsets))
         return [join_words([next(words) for _ in sample]) for sample in samples]
@@ -268,7 +272,7 @@ class BaseTokenizer(IdMethods):
         """Returns the tokens of each text, without special tokens around them.
 
         Args:
-            split_special: read special tokens in a text as plain text.
+            split_special: treat special tokens in a text as plain text.
             with_offsets: add offsets and words, which takes about ten times as long.
         Raises:
             TypeError: a text is neither str nor bytes.
@@ -282,7 +286,7 @@ class BaseTokenizer(IdMethods):
         return [join_segments(segments, rest, self.special) for segments in segmented]
 
     def _tokens(self, texts: list[str], with_offsets: bool) -> Iterable[Tokens]:
-        """Returns the tokens of texts in which special tokens are plain text."""
+        """Returns the tokens of texts, treating special tokens as plain text."""
         if with_offsets:
             return map(self._encode_with_offsets, texts)
         return map(Tokens, self.encode_plain(texts, _ALL_CORES))
@@ -306,8 +310,8 @@ class BaseTokenizer(IdMethods):
 
         Args:
             encoded_inputs: one encoding, a batch, or a list of single encodings.
-            return_attention_mask: False adds no `attention_mask` where there is none.
-            verbose: has no effect.
+            return_attention_mask: False doesn't add an `attention_mask` if there is none.
+            verbose: ignored.
         Raises:
             ValueError: `input_ids` are missing, or options contradict each other.
         """
@@ -329,22 +333,23 @@ class BaseTokenizer(IdMethods):
         return tokens
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
-        """Adds tokens to the vocabulary file itself, so that every runtime knows them.
+        """Adds tokens to the vocabulary file itself so that every runtime knows them.
 
-        Resize the model's embedding for them: `model.resize_token_embeddings(len(tokenizer))`. A
-        SentencePiece vocabulary finds a token anywhere in a word, after "▁" at its start; "▁word"
-        is found at the start alone. A WordPiece vocabulary finds it at the start.
+        Then resize the model's embedding with `model.resize_token_embeddings(len(tokenizer))`. A
+        SentencePiece vocabulary finds a token anywhere in a word (after a separate "▁" if it is at
+        the start), but "▁token" only at the start. A WordPiece vocabulary finds a token only at
+        the start.
 
         Args:
-            new_tokens: tokens in normalized form (lower case if uncased); existing ones are
+            new_tokens: tokens in normalized form (lower case if uncased). Existing tokens are
                 skipped.
-            special_tokens: whether `skip_special_tokens` skips them in decoding. They have no
-                other effect: texts are read as without it.
+            special_tokens: whether decoding with `skip_special_tokens` skips the tokens. This
+                doesn't affect how texts are encoded.
         Returns:
             The number of new tokens.
         Raises:
-            UserError: the vocabulary wouldn't read a new token as one, for example because
-                it lower-cases its capitals. Nothing is added then.
+            UserError: the vocabulary would split or normalize a new token, for example because it
+                lower-cases capitals. In this case no token is added.
         """
         return add_tokens(self, new_tokens, special_tokens)
 
@@ -352,16 +357,16 @@ class BaseTokenizer(IdMethods):
         """Adds the tokens under "additional_special_tokens" as special tokens; see `add_tokens`.
 
         Raises:
-            UserError: also where another special token would change.
+            UserError: as `add_tokens`, or another special token would change.
         """
         return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
 
     def save_pretrained(
         self, save_directory: str | os.PathLike[str], **options: Any
     ) -> tuple[str, ...]:
-        """Writes the vocabulary, `tokenizer_config.json` and `special_tokens_map.json`.
+        """Writes the vocabulary, `tokenizer_config.json`, and `special_tokens_map.json`.
 
-        Options of transformers are accepted with their defaults.
+        Accepts the transformers options only with their default values.
         """
         if unknown := without_foreign(options, SAVE_PRETRAINED):
             raise TypeError(
@@ -375,14 +380,14 @@ class BaseTokenizer(IdMethods):
         """Writes the vocabulary as `spiece.model` or `vocab.txt`, or as `prefix-spiece.model`.
 
         Returns:
-            The path of the file, in a tuple.
+            A tuple that contains the path of the file.
         """
         name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
         return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def files(self) -> dict[str, bytes]:
         """Returns the content of the files that `save_pretrained` writes, by name."""
-        # Without the names transformers 5 leaves token_type_ids out, and pairs lose their segments.
+        # Without these names, transformers 5 omits token_type_ids, so that pairs lose their types.
         names = list(self.model_input_names)
         settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
         special = self.special_tokens_map
@@ -396,10 +401,10 @@ class BaseTokenizer(IdMethods):
         """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.
 
         Args:
-            repo_id: of the form owner/name. The repository is made if necessary.
+            repo_id: repository as owner/name. It is created if it doesn't exist.
             **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
         Raises:
-            UserError: there is no token, no right to write, or no network.
+            UserError: there is no token, no write permission, or no network.
         """
         return hub.upload(self.save_pretrained, repo_id, **options)
 
@@ -407,25 +412,25 @@ class BaseTokenizer(IdMethods):
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | os.PathLike[str], **options: Any
     ) -> "BaseTokenizer":
-        """Loads the tokenizer of a directory, a vocabulary file, or a name on the hub.
+        """Loads a tokenizer from a directory, a vocabulary file, or the Hugging Face hub.
 
-        `AlbertTokenizer.from_pretrained` returns a `WordPieceTokenizer` for a directory with a
-        WordPiece vocabulary (`vocab.txt`, as the Chinese models have) and no SentencePiece model.
+        `AlbertTokenizer.from_pretrained` returns a `WordPieceTokenizer` if the directory contains
+        a WordPiece vocabulary (`vocab.txt`, as in the Chinese models) and no SentencePiece model.
 
         Args:
-            pretrained_model_name_or_path: e.g. "albert/albert-base-v2"; `tokenizer_files.py` lists
-                the file names of vocabularies. The path of a TensorFlow 1 checkpoint stands for
-                its folder.
-            **options: `revision`, `token`, `cache_dir`, `local_files_only` for the hub, and
-                options of the constructor, which override `tokenizer_config.json`.
+            pretrained_model_name_or_path: a path, or a hub name such as "albert/albert-base-v2".
+                `tokenizer_files.py` lists the file names of vocabularies. The path of a
+                TensorFlow 1 checkpoint stands for its folder.
+            **options: `revision`, `token`, `cache_dir`, and `local_files_only` for the hub, and
+                constructor arguments, which override `tokenizer_config.json`.
         Raises:
-            UserError: there is no such name, or no vocabulary or several; or it lacks a token that
-                transformers keeps beside it.
+            UserError: there is no such name, the directory contains no vocabulary or several, or
+                the vocabulary lacks a token that the transformers files add.
         """
         hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
-        refuse_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
+        reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
         settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
         tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
         check_special(tokenizer, {**stored.special, **options})

@@ -1,4 +1,4 @@
-"""What a tokenizer returns: features by name, and the text that each position comes from."""
+"""The result of a tokenizer: features by name, and the text that each position comes from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -16,12 +16,12 @@ from albert_tf.text.tokens import SpecialTokens, Tokens
 
 
 class EncodedSequence(NamedTuple):
-    """A sequence; each of its features is a list with one entry per position.
+    """A sequence, whose features are lists with one entry per position.
 
     Attributes:
         texts: the tokens of its one or two texts.
         special: the special tokens around them, or None.
-        sample: the index of the text or pair that it was made from.
+        sample: the index of the text or pair in the batch.
     """
 
     texts: Sequence[Tokens]
@@ -55,13 +55,14 @@ class EncodedSequence(NamedTuple):
 
 
 class Positions:
-    """The positions of sequences, end to end, in arrays: N positions of S sequences.
+    """The N positions of S sequences, concatenated into arrays.
 
     Args:
-        sequences: all of one text or all of pairs, with the same special tokens.
+        sequences: either all single texts or all pairs, with the same special tokens.
     Attributes:
-        lengths: `[S]`, positions of each sequence.
-        token_type_ids: int32 `[N]`, the text of each position; `[SEP]` ends its text.
+        lengths: `[S]`, number of positions in each sequence.
+        token_type_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the
+            text before it.
         is_text: bool `[N]`, False for special tokens.
     """
 
@@ -101,7 +102,7 @@ class Positions:
         return self.spread([text.offsets for text in self._texts], NO_TEXT)
 
     def spread(self, values: Sequence[np.ndarray], other: Any) -> np.ndarray:
-        """Returns the values of all tokens at their positions, and `other` at special tokens."""
+        """Returns an array with the tokens' values at their positions, and `other` elsewhere."""
         joined = np.concatenate([np.empty((0, *np.shape(other)), np.int32), *values])
         result = np.full((len(self.is_text), *joined.shape[1:]), other, np.int32)
         result[self.is_text] = joined
@@ -109,7 +110,7 @@ class Positions:
 
 
 def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[str, Any]:
-    """Returns features by name: `RaggedRows`, or a list with a number for each sequence."""
+    """Returns features by name, as `RaggedRows` or as a list with one number per sequence."""
     positions = Positions(sequences)
     return {
         name: [sequence.sample for sequence in sequences]
@@ -120,14 +121,14 @@ def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[
 
 
 class CharSpan(NamedTuple):
-    """The characters of a text from `start` to before `end`."""
+    """The characters of a text from `start` to `end` (exclusive)."""
 
     start: int
     end: int
 
 
 class TokenSpan(NamedTuple):
-    """The positions of a sequence from `start` to before `end`."""
+    """The positions of a sequence from `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -146,7 +147,7 @@ class BatchEncoding(dict[str, Any]):
     Args:
         features: lists or arrays by name.
         sequences: the sequences without padding.
-        lengths: the sequences' lengths with padding.
+        lengths: the lengths of the sequences with padding.
         padding_side: "right" or "left".
         encode_with_offsets: returns the same sequences with offsets and words, if `sequences` lack
             them. It is called once, when a method first needs them.
@@ -156,7 +157,7 @@ class BatchEncoding(dict[str, Any]):
 
     def __init__(
         self,
-        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow makes an empty one
+        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow creates an empty one.
         sequences: Sequence[EncodedSequence] | None = None,
         lengths: Sequence[int] = (),
         padding_side: str = "right",
@@ -172,7 +173,7 @@ class BatchEncoding(dict[str, Any]):
             return self[name]
         except KeyError:
             raise AttributeError(
-                f"There is no feature {name!r}. Received: {', '.join(self)}."
+                f"There is no feature {name!r}. The features are {', '.join(self)}."
             ) from None
 
     def __missing__(self, key: Any) -> Any:
@@ -183,44 +184,44 @@ class BatchEncoding(dict[str, Any]):
         return BatchEncoding, (dict(self),)
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Returns the text (0 or 1) of each position; None for special tokens and padding."""
-        return self._padded(batch_index, self._sequence(batch_index).sequence_ids, None)
+        """Returns the text (0 or 1) of each position, or None for special tokens and padding."""
+        return self._pad(batch_index, self._sequence(batch_index).sequence_ids, None)
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Returns the index of each position's word; None for special tokens and padding.
+        """Returns the word index of each position, or None for special tokens and padding.
 
-        Words are those passed with `is_split_into_words`; otherwise the vocabulary's tokens decide
-        where a word begins.
+        With `is_split_into_words`, the words are those passed by the caller. Otherwise, the
+        vocabulary's tokens determine where a word starts.
         """
         sequence = self._sequence(batch_index)
         if any(len(text.words) < len(text.ids) for text in sequence.texts):
-            sequence = self._with_offsets[batch_index]
-        return self._padded(batch_index, sequence.word_ids, None)
+            sequence = self._sequences_with_offsets[batch_index]
+        return self._pad(batch_index, sequence.word_ids, None)
 
     @property
     def n_sequences(self) -> int:
         """1 for single texts, 2 for pairs."""
-        return max((len(sequence.texts) for sequence in self._known()), default=1)
+        return max((len(sequence.texts) for sequence in self._require_sequences()), default=1)
 
     def token_to_sequence(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> int | None:
         """Returns the text (0 or 1) of a position."""
-        row, position = _row_and(batch_or_token_index, token_index)
+        row, position = _split_indices(batch_or_token_index, token_index)
         return _item(self.sequence_ids(row), position)
 
     def token_to_word(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> int | None:
         """Returns the index of a position's word in its text."""
-        row, position = _row_and(batch_or_token_index, token_index)
+        row, position = _split_indices(batch_or_token_index, token_index)
         return _item(self.word_ids(row), position)
 
     def token_to_chars(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> CharSpan | None:
-        """Returns the characters of a position, in its text or its word for split texts."""
-        row, position = _row_and(batch_or_token_index, token_index)
+        """Returns the characters of a position in its text, or in its word for split texts."""
+        row, position = _split_indices(batch_or_token_index, token_index)
         if self.token_to_sequence(row, position) is None:
             return None
         return CharSpan(*self._offsets(row)[position])
@@ -228,8 +229,8 @@ class BatchEncoding(dict[str, Any]):
     def char_to_token(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Returns the first position that covers a character; None for white space too."""
-        row, character = _row_and(batch_or_char_index, char_index)
+        """Returns the first position that covers a character, or None for white space."""
+        row, character = _split_indices(batch_or_char_index, char_index)
         offsets = self._offsets(row)
         for position, text in enumerate(self.sequence_ids(row)):
             start, end = offsets[position]
@@ -240,8 +241,8 @@ class BatchEncoding(dict[str, Any]):
     def char_to_word(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Returns the index of the word that covers a character; None for white space too."""
-        row, character = _row_and(batch_or_char_index, char_index)
+        """Returns the index of the word that covers a character, or None for white space."""
+        row, character = _split_indices(batch_or_char_index, char_index)
         position = self.char_to_token(row, character, sequence_index)
         return None if position is None else self.token_to_word(row, position)
 
@@ -249,7 +250,7 @@ class BatchEncoding(dict[str, Any]):
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> TokenSpan | None:
         """Returns the positions of a word in its sequence."""
-        row, word = _row_and(batch_or_word_index, word_index)
+        row, word = _split_indices(batch_or_word_index, word_index)
         origins = zip(self.sequence_ids(row), self.word_ids(row), strict=True)
         found = [at for at, origin in enumerate(origins) if origin == (sequence_index, word)]
         return TokenSpan(found[0], found[-1] + 1) if found else None
@@ -257,8 +258,8 @@ class BatchEncoding(dict[str, Any]):
     def word_to_chars(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> CharSpan | None:
-        """Returns the characters of a word in its text; for split texts, within the word."""
-        row, word = _row_and(batch_or_word_index, word_index)
+        """Returns the characters of a word in its text, or within the word for split texts."""
+        row, word = _split_indices(batch_or_word_index, word_index)
         span = self.word_to_tokens(row, word, sequence_index)
         if span is None:
             return None
@@ -266,32 +267,31 @@ class BatchEncoding(dict[str, Any]):
         return CharSpan(offsets[0][0], offsets[-1][1])
 
     @cached_property
-    def _with_offsets(self) -> Sequence[EncodedSequence]:
-        known = self._known()
+    def _sequences_with_offsets(self) -> Sequence[EncodedSequence]:
+        known = self._require_sequences()
         return self._encode_with_offsets() if self._encode_with_offsets else known
 
     def _offsets(self, index: int) -> list[tuple[int, int]]:
         self._sequence(index)
-        return self._padded(index, self._with_offsets[index].offset_mapping, NO_TEXT)
+        return self._pad(index, self._sequences_with_offsets[index].offset_mapping, NO_TEXT)
 
     def _sequence(self, index: int) -> EncodedSequence:
-        sequences = self._known()
+        sequences = self._require_sequences()
         if not 0 <= index < len(sequences):
             raise IndexError(
-                f"The sequence must exist. Received: sequence {index} of {len(sequences)}. "
-                "Sequences count from 0."
+                f"The index of a sequence must be in [0, {len(sequences)}). Received: {index}."
             )
         return sequences[index]
 
-    def _known(self) -> Sequence[EncodedSequence]:
+    def _require_sequences(self) -> Sequence[EncodedSequence]:
         if self._sequences is None:
             raise ValueError(
-                "Words and characters are known only for the tokenizer's own result. Received: an "
-                "encoding from `pad`, a copy, or a pickle. Call the method before that step."
+                "An encoding that was padded with `pad`, copied, or unpickled has lost its words "
+                "and characters. Call the method on the tokenizer's own result."
             )
         return self._sequences
 
-    def _padded(self, index: int, values: list[Any], padding: Any) -> list[Any]:
+    def _pad(self, index: int, values: list[Any], padding: Any) -> list[Any]:
         return pad(values, self._lengths[index], padding, self._padding_side)
 
 
@@ -302,22 +302,26 @@ def as_leaves(encoding: BatchEncoding) -> tuple[list[Any], tuple[str, ...]]:
 
 
 def from_leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Returns the dict that `as_leaves` took apart."""
+    """Returns the dict that `as_leaves` flattened."""
     return dict(zip(names, values, strict=True))
 
 
-# Keras reads it as a dict: in functional models, and in `fit` of any model. On torch it has another
-# registry, in `models/batch.py`.
+# Lets Keras treat an encoding as a dict, in functional models and in `fit` of any model. On torch,
+# Keras uses a different registry; see `models/batch.py`.
 optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="keras")
 
 
-def _row_and(first: int, second: int | None) -> tuple[int, int]:
-    """Returns the index of a sequence, and the index within it."""
+def _split_indices(first: int, second: int | None) -> tuple[int, int]:
+    """Returns the index of a sequence and the index within it."""
     return (0, first) if second is None else (first, second)
 
 
 def _item(values: Sequence[int | None], position: int) -> int | None:
-    """Returns the value of a position, or None past the end; a negative one is an error."""
+    """Returns the value of a position, or None past the end.
+
+    Raises:
+        UserError: the position is negative.
+    """
     if position < 0:
         raise UserError(f"A position must be 0 or more. Received: {position}.")
     return values[position] if position < len(values) else None

@@ -1,4 +1,4 @@
-"""Arguments and methods of transformers' tokenizers, and what replaces them here."""
+"""Arguments and methods of transformers tokenizers, and what replaces them here."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from albert_tf.options import without_foreign
 
-# Arguments of transformers that have no effect here: the accepted value, and what to do instead.
+# transformers arguments that have no effect here: the accepted value, and what to do instead.
 FROM_PRETRAINED: Final = {"trust_remote_code": (False, "No code is loaded.")}
 SAVE_PRETRAINED: Final = {
-    "legacy_format": (None, "The files are those that every version of transformers reads."),
+    "legacy_format": (None, "Every version of transformers can read the files. Drop the option."),
     "filename_prefix": (None, "Call save_vocabulary(folder, filename_prefix)."),
     "push_to_hub": (False, "Call push_to_hub(repo_id)."),
 }
-_FIXED: Final = "A vocabulary's special tokens have fixed ids. Add others with add_special_tokens."
+_FIXED: Final = "The built-in special tokens are fixed. Add others with add_special_tokens."
 SENTENCEPIECE_ARGUMENTS: Final = {
-    "remove_space": (True, "The vocabulary always drops repeated white space."),
-    "add_prefix_space": (True, "Every text begins with a space."),
-    "trim_offsets": (True, "Strip the text to leave white space out of it."),
-    "sp_model_kwargs": ({}, "Segmentation is never sampled."),
+    "remove_space": (True, "The vocabulary always collapses white space."),
+    "add_prefix_space": (True, "The vocabulary always adds a space before a text."),
+    "trim_offsets": (True, "Offsets never include the white space around a token."),
+    "sp_model_kwargs": ({}, "Sampling of segmentations isn't supported."),
     "tokenizer_file": (None, "Pass spiece.model as vocab_file."),
     "vocab": (None, "Pass spiece.model as vocab_file."),
     "additional_special_tokens": (None, "Call add_special_tokens on the new tokenizer."),
@@ -34,28 +34,28 @@ WORDPIECE_ARGUMENTS: Final = {
     "tokenizer_file": (None, "Pass vocab.txt as vocab_file."),
     "vocab": (None, "Pass vocab.txt as vocab_file."),
 }
-# Arguments of transformers that may have any value.
+# transformers arguments that are accepted with any value and ignored.
 _WITHOUT_EFFECT: Final = frozenset({"clean_up_tokenization_spaces", "name_or_path", "use_fast"})
 _NO_CHAT: Final = (
-    "ALBERT generates no text. Join the messages into a text, and call tokenizer(text)."
+    "ALBERT doesn't generate text. Join the messages into one text, and call tokenizer(text)."
 )
 
-# Methods of transformers, and what to write instead.
+# transformers methods, and what to write instead.
 TOKENIZER_METHODS: Final = {
     "encode_plus": "Write tokenizer(text, text_pair).",
     "batch_encode_plus": "Write tokenizer(texts), or tokenizer([(text, text_pair), …]).",
     "prepare_for_model": "Write tokenizer(text, text_pair) for texts, or "
     "build_inputs_with_special_tokens(ids, pair_ids) for ids.",
     "truncate_sequences": "Write tokenizer(text, truncation=True, max_length=…).",
-    "prepare_seq2seq_batch": "ALBERT generates no text. Write tokenizer(texts).",
-    "as_target_tokenizer": "ALBERT generates no text. Write tokenizer(texts).",
+    "prepare_seq2seq_batch": "ALBERT doesn't generate text. Write tokenizer(texts).",
+    "as_target_tokenizer": "ALBERT doesn't generate text. Write tokenizer(texts).",
     "apply_chat_template": _NO_CHAT,
     "get_chat_template": _NO_CHAT,
     "encode_message_with_chat_template": _NO_CHAT,
     "train_new_from_iterator": "Write albert_tf.train_vocabulary(texts, vocab_size).",
     "preprocess_text": "The vocabulary normalizes texts. Write tokenizer(text).",
     "prepare_for_tokenization": "The vocabulary normalizes texts. Write tokenizer(text).",
-    "clean_up_tokenization": "Write decode(ids), whose spaces are the vocabulary's.",
+    "clean_up_tokenization": "Write decode(ids); the vocabulary determines the spaces.",
     "set_truncation_and_padding": "Pass truncation and padding to each call.",
     "sanitize_special_tokens": "Special tokens are always part of the vocabulary.",
     "register_for_auto_class": "Import the class from its own module.",
@@ -73,21 +73,21 @@ def own_arguments(
     foreign: Mapping[str, tuple[Any, str]],
     known: Collection[str],
 ) -> dict[str, Any]:
-    """Drops the arguments of a constructor that have no effect here.
+    """Drops constructor arguments that have no effect here.
 
     Args:
         arguments: values by name.
-        foreign: the accepted value of each argument of transformers; see `without_foreign`.
+        foreign: the accepted value of each transformers argument; see `without_foreign`.
         known: names of the tokenizer's own arguments.
     Raises:
-        UserError: a foreign argument has another value.
+        UserError: a transformers argument has a value other than the accepted one.
         TypeError: an argument is unknown.
     """
     own = without_foreign(arguments, foreign)
     own = {name: value for name, value in own.items() if name not in _WITHOUT_EFFECT}
     if unknown := sorted(own.keys() - known):
         raise TypeError(
-            f"A tokenizer's options are {', '.join(known)}. Received: {', '.join(unknown)}."
+            f"Unknown tokenizer option {', '.join(unknown)}. The options are {', '.join(known)}."
         )
     return own
 

@@ -1,4 +1,4 @@
-"""Ids to tokens and text, and back, by Hugging Face's names; the special tokens among them."""
+"""Conversion between ids, tokens, and text, including special tokens, as in Hugging Face."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from albert_tf.text.windows import special_count
 
 
 class IdMethods(ABC):
-    """Base of `BaseTokenizer`: the methods that work on ids and tokens."""
+    """Implements the methods of `BaseTokenizer` that work on ids and tokens."""
 
     is_fast = True  # It returns offsets, words, and windows.
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
-    vocab_file: str | None  # None for a vocabulary that isn't a file
+    vocab_file: str | None  # None if the vocabulary was passed as bytes.
     vocab_size: int
     model_max_length: int
     special: SpecialTokens
@@ -32,18 +32,18 @@ class IdMethods(ABC):
 
     @abstractmethod
     def _id(self, token: str) -> int:
-        """Returns the id of a token, or the unknown token's for any other string."""
+        """Returns the id of a token, or `unk_token_id` for any other string."""
 
     @abstractmethod
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Joins tokens to text; special tokens appear by name."""
+        """Joins tokens into a text, in which special tokens appear by name."""
 
     def __len__(self) -> int:
         return self.vocab_size
 
     @property
     def special_tokens_map(self) -> dict[str, Any]:
-        """Special tokens by Hugging Face's names."""
+        """Special tokens by their Hugging Face names."""
         own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
         more = self.additional_special_tokens
         return {**own, "additional_special_tokens": more} if more else own
@@ -53,7 +53,7 @@ class IdMethods(ABC):
         return {self._token(index): index for index in range(self.vocab_size)}
 
     def _mark_special(self, tokens: Iterable[str]) -> None:
-        """Marks tokens as special, so that decoding can skip them; ignores unknown ones."""
+        """Marks tokens as special so that decoding can skip them. Ignores unknown tokens."""
         own = self.special
         ids = {token: self._id(token) for token in tokens if token not in own.tokens}
         known = {token: index for token, index in ids.items() if index != self.unk_token_id}
@@ -66,7 +66,7 @@ class IdMethods(ABC):
     @overload
     def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """Returns the id of a token, or of several; `unk_token_id` for unknown tokens."""
+        """Returns the id of each token (one or a list), or `unk_token_id` if it is unknown."""
         if isinstance(tokens, str):
             return self._id(tokens)
         return [self._id(token) for token in tokens]
@@ -80,23 +80,23 @@ class IdMethods(ABC):
     def convert_ids_to_tokens(
         self, ids: int | Iterable[int], skip_special_tokens: bool = False
     ) -> str | list[str]:
-        """Returns the token of an id, or the tokens of several (a list or an array).
+        """Returns the token of each id (one, a list, or an array).
 
         Raises:
             ValueError: an id is outside `[0, vocab_size)`.
         """
         if isinstance(ids, int):
-            return self._checked_token(ids)
+            return self._lookup_token(ids)
         indices = [int(index) for index in ids]
         if skip_special_tokens:
             indices = [index for index in indices if index not in self.all_special_ids]
-        return [self._checked_token(index) for index in indices]
+        return [self._lookup_token(index) for index in indices]
 
-    def _checked_token(self, index: int) -> str:
+    def _lookup_token(self, index: int) -> str:
         if not 0 <= index < self.vocab_size:
             raise ValueError(
                 f"An id must be in [0, {self.vocab_size}). Received: {index}. "
-                "Decode with the vocabulary that the ids were made with."
+                "Use the vocabulary that the text was encoded with."
             )
         return self._token(index)
 
@@ -106,10 +106,10 @@ class IdMethods(ABC):
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
     ) -> Any:
-        """Returns the normalized text of ids (one, a list, or an array), or a list of texts for
-        several sequences.
+        """Returns the normalized text of ids (one, a list, or an array).
 
-        `clean_up_tokenization_spaces` has no effect: the vocabulary decides where spaces are.
+        Returns a list of texts for several sequences. `clean_up_tokenization_spaces` is ignored,
+        because the vocabulary determines where spaces are.
         """
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
@@ -136,7 +136,7 @@ class IdMethods(ABC):
     def create_token_type_ids_from_sequences(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
-        """Returns 0 for each position of `[CLS] A [SEP]`, and 1 for each of `B [SEP]`."""
+        """Returns 0 for each position of `[CLS] A [SEP]` and 1 for each position of `B [SEP]`."""
         return self._positions(token_ids_0, token_ids_1).token_type_ids.tolist()
 
     def get_special_tokens_mask(
@@ -148,15 +148,15 @@ class IdMethods(ABC):
         """Returns 1 for each special token and 0 for each token of a text.
 
         Args:
-            token_ids_0, token_ids_1: ids of one text or two.
-            already_has_special_tokens: whether `token_ids_0` is a whole sequence. If not, the mask
-                is that of the sequence that `build_inputs_with_special_tokens` returns.
+            token_ids_0, token_ids_1: ids of one or two texts.
+            already_has_special_tokens: whether `token_ids_0` already is a complete sequence. If
+                not, the mask is for the sequence that `build_inputs_with_special_tokens` returns.
         """
         if already_has_special_tokens:
             if token_ids_1 is not None:
                 raise UserError(
-                    "already_has_special_tokens=True requires a single sequence. Received: "
-                    "token_ids_1. Pass the whole sequence as token_ids_0."
+                    "already_has_special_tokens=True doesn't accept token_ids_1. Pass the whole "
+                    "sequence as token_ids_0."
                 )
             return [int(index in self.all_special_ids) for index in token_ids_0]
         return self._positions(token_ids_0, token_ids_1).special_tokens_mask.tolist()
@@ -166,22 +166,22 @@ class IdMethods(ABC):
         return Positions([EncodedSequence(texts, self.special)])
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """Returns 2 for one text, 3 for a pair."""
+        """Returns 2 for a single text, 3 for a pair."""
         return special_count(pair)
 
     @property
     def max_len_single_sentence(self) -> int:
-        """The largest number of tokens of a text, without special tokens."""
+        """Maximum number of tokens in a single text, without special tokens."""
         return self.model_max_length - self.num_special_tokens_to_add()
 
     @property
     def max_len_sentences_pair(self) -> int:
-        """The largest number of tokens of both texts of a pair, without special tokens."""
+        """Maximum number of tokens in a pair of texts, without special tokens."""
         return self.model_max_length - self.num_special_tokens_to_add(pair=True)
 
     @property
     def vocab(self) -> dict[str, int]:
-        """Every token with its id, as from `get_vocab`."""
+        """Every token with its id, as returned by `get_vocab`."""
         return self.get_vocab()
 
     def get_added_vocab(self) -> dict[str, int]:

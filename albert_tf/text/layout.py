@@ -1,4 +1,4 @@
-"""The options of a tokenizer's call, checked once: how texts become sequences."""
+"""The options of a tokenizer call, which are checked once and describe how to lay out sequences."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
 
 Side = Literal["right", "left"]
 Tensors = Literal["np", "tf", "pt"]
-# Hugging Face's values of `padding` and `truncation`, and the strategies that they mean.
+# The Hugging Face values of `padding` and `truncation`, and the strategies they stand for.
 PADDING_STRATEGIES: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
     name: name for name in ("longest", "max_length", "do_not_pad")
 }
@@ -18,17 +18,17 @@ TRUNCATION_STRATEGIES: Final[Mapping[Any, str]] = {
     False: "do_not_truncate",
 } | {name: name for name in ("longest_first", "only_first", "only_second", "do_not_truncate")}
 FRAMEWORKS: Final[Mapping[Any, Any]] = {name: name for name in (None, "np", "tf", "pt")}
-NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer without a limit
+NO_LIMIT: Final = 1_000_000  # Tokens. transformers writes 1e30 for a tokenizer without a limit.
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The options of a call, as documented in `BaseTokenizer.__call__`.
 
-    `padding` and `truncation` become the names of strategies.
+    `padding` and `truncation` are converted to the names of strategies.
 
     Attributes:
-        model_max_length: the length if `max_length` is None.
+        model_max_length: the default for `max_length`.
     Raises:
         ValueError: an option has a value that Hugging Face doesn't define for it.
     """
@@ -96,7 +96,7 @@ OPTIONS: Final = frozenset(field.name for field in dataclasses.fields(Layout))
 
 
 def checked_side(side: str, name: str = "padding_side") -> Side:
-    """Returns a side to pad or to truncate, after checking it."""
+    """Returns the side to pad or to truncate after checking it."""
     if side not in ("right", "left"):
         raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]

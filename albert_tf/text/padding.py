@@ -1,4 +1,4 @@
-"""Sequences of different lengths to lists or tensors of one length."""
+"""Padding: turns sequences of different lengths into lists or tensors of the same length."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
@@ -9,8 +9,8 @@ import numpy as np
 from albert_tf.errors import UserError
 from albert_tf.text.layout import NO_LIMIT, Layout
 
-NO_TEXT: Final = (0, 0)  # offsets of special tokens and padding
-# The value of each feature at padded positions; `input_ids` get the padding token.
+NO_TEXT: Final = (0, 0)  # Offsets of special tokens and padding.
+# The value of each feature at padded positions. `input_ids` are padded with the padding token.
 PADDING: Final[Mapping[str, Any]] = {
     "token_type_ids": 0,
     "attention_mask": 0,
@@ -20,13 +20,13 @@ PADDING: Final[Mapping[str, Any]] = {
 
 
 class RaggedRows(NamedTuple):
-    """Rows of any length, end to end, and how to pad them.
+    """Concatenated rows of any length, and how to pad them.
 
     Attributes:
         values: int32 `[N]`, or `[N, 2]` for offsets.
         lengths: int64 `[S]`, the length of each row.
-        width: length to pad rows to; a longer row stays as it is.
-        padding: value of the padding.
+        width: length to pad rows to. Longer rows are unchanged.
+        padding: padding value.
         side: "right" or "left".
     """
 
@@ -38,7 +38,7 @@ class RaggedRows(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
-        """Joins lists of numbers, or of pairs of numbers."""
+        """Concatenates lists of numbers, or of pairs of numbers."""
         values = np.array(list(chain.from_iterable(rows)), np.int32)
         return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
 
@@ -68,7 +68,7 @@ class RaggedRows(NamedTuple):
 
 
 def as_list(values: np.ndarray) -> list[Any]:
-    """Returns numbers, or pairs of numbers as tuples."""
+    """Returns a list of numbers, or of tuples for `[N, 2]`."""
     return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
 
 
@@ -79,12 +79,12 @@ def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list
 
 
 def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[str, Any]:
-    """Pads every feature in `RaggedRows` to the same length; other features are returned unchanged.
+    """Pads all `RaggedRows` to the same length, and returns other features unchanged.
 
     Args:
-        features: by name, including "input_ids". Sequences that are too long are not truncated.
-        layout: the options for padding.
-        pad_id: the padding token.
+        features: features by name, including "input_ids". Long sequences are not truncated.
+        layout: the padding options.
+        pad_id: id of the padding token.
     """
     if layout.padding == "do_not_pad":
         return dict(features)
@@ -92,8 +92,8 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
         length = int(features["input_ids"].lengths.max(initial=0))
     elif (length := layout.length) > NO_LIMIT:
         raise ValueError(
-            f"padding='max_length' requires a max_length. Received: {length}, the tokenizer's "
-            "model_max_length, which means no limit."
+            "padding='max_length' requires max_length, because the tokenizer has no limit "
+            f"(model_max_length={length})."
         )
     if multiple := layout.pad_to_multiple_of:
         length = -(-length // multiple) * multiple
@@ -107,9 +107,10 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
 
 
 def padded_length(longest: int, jit_compile: bool) -> int:
-    """Returns the length of a batch: its longest sequence's, for XLA a multiple of 8.
+    """Returns the length to pad a batch to: that of its longest sequence.
 
-    XLA compiles anew for each length; TensorFlow's own graphs take any.
+    With XLA, the length is rounded up to a multiple of 8, because XLA compiles again for each new
+    length. TensorFlow graphs accept any length.
     """
     return -(-longest // 8) * 8 if jit_compile else longest
 
@@ -123,7 +124,7 @@ def pad_encodings(
         encoded_inputs = {name: [single[name] for single in encoded_inputs] for name in names}
     if "input_ids" not in encoded_inputs:
         raise ValueError(
-            "Encodings must have input_ids to be padded. "
+            "Padding requires encodings with input_ids. "
             f"Received: {', '.join(encoded_inputs) or 'none'}."
         )
     features = {name: _as_lists(values) for name, values in encoded_inputs.items()}
@@ -150,7 +151,7 @@ def _as_lists(values: Any) -> list[Any]:
 
 
 def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
-    """Returns lists, int32 arrays of NumPy ("np") or TensorFlow ("tf"), or int64 of torch ("pt").
+    """Returns lists, int32 NumPy arrays ("np") or TensorFlow tensors ("tf"), or int64 torch ("pt").
 
     Raises:
         ValueError: the sequences differ in length.
@@ -171,8 +172,8 @@ def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, 
         import torch
     except ImportError as error:
         raise UserError(
-            "return_tensors='pt' needs torch, which isn't installed. Install torch, or use 'np', "
-            "which models on every backend accept."
+            "return_tensors='pt' requires torch, which isn't installed. Install torch, or use "
+            "'np', which models on every backend accept."
         ) from error
     return {name: torch.from_numpy(array).long() for name, array in arrays.items()}
 
@@ -183,10 +184,10 @@ def _array(name: str, rows: RaggedRows | Sequence[Any]) -> np.ndarray:
     except (TypeError, ValueError) as error:
         way_out = "Use padding=True, and truncation=True with a max_length."
         lengths = str(error)
-        if not isinstance(rows, RaggedRows):  # labels, which the tokenizer doesn't pad
+        if not isinstance(rows, RaggedRows):  # Labels, which the tokenizer doesn't pad.
             lengths = ", ".join(map(str, sorted({np.size(row) for row in rows})))
             way_out = "Pad them with -100, as albert_tf.data's datasets do."
         raise ValueError(
-            "Sequences must have the same length to become one array. "
+            "Sequences of different lengths can't be converted to one array. "
             f"Received: {name} with lengths {lengths}. {way_out}"
         ) from None

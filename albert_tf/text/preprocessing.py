@@ -1,4 +1,4 @@
-"""Raw strings to features in the graph: for tf.data, exported models and TFLite."""
+"""Preprocessing of raw strings inside a graph, for tf.data, exported models, and TFLite."""
 
 import base64
 import zlib
@@ -22,7 +22,7 @@ from albert_tf.text.wordpiece import WordPieceTokenizer
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertPreprocessor(keras.layers.Layer):
-    """Strings to `input_ids`, `attention_mask` and `token_type_ids`, as a layer.
+    """Converts strings to `input_ids`, `attention_mask`, and `token_type_ids`.
 
     Example:
 
@@ -33,30 +33,32 @@ class AlbertPreprocessor(keras.layers.Layer):
     >>> sorted((name, tuple(value.shape)) for name, value in features.items())
     [('attention_mask', (2, 16)), ('input_ids', (2, 16)), ('token_type_ids', (2, 16))]
 
-    The ids equal those of `AlbertTokenizer(split_special_tokens=True)`: a special token that is
-    written out in a text is plain text. Bytes that aren't UTF-8 are unknown characters, except that
-    stray bytes may join where only dropped characters (controls, accents) lie between them.
+    The ids are the same as from `AlbertTokenizer(split_special_tokens=True)`: special tokens that
+    occur in a text are treated as plain text. Bytes that aren't UTF-8 become unknown characters,
+    but stray bytes separated only by dropped characters (controls, accents) may join.
 
-    The graph has one operator of tensorflow-text (two for WordPiece); all others are built into
+    The graph uses one operator of tensorflow-text (two for WordPiece). All others are built into
     TensorFlow Lite.
 
-    The layer reads whole texts, which takes about 30 bytes of memory per byte of English, and up
-    to 240 for characters that normalize to many (U+FDFA). Limit the size of texts from strangers.
+    The layer tokenizes whole texts before truncation. This takes about 30 bytes of memory per byte
+    of English text, and up to 240 for characters that normalize to many (U+FDFA), so limit the
+    size of untrusted texts.
 
     Args:
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
-        max_length: maximum number of tokens in a sequence, special tokens included.
-        padding: "max_length" pads every sequence to it, "longest" to the longest of the batch.
-        truncation_side: "right" or "left", the end of a text that truncation takes from. Default:
-            the tokenizer's, "right" for bytes.
+        max_length: maximum number of tokens in a sequence, including special tokens.
+        padding: "max_length" pads every sequence to `max_length`, "longest" pads to the longest
+            sequence in the batch.
+        truncation_side: "right" or "left", the side on which tokens are removed. Default: the
+            tokenizer's, or "right" for bytes.
     Call arguments:
-        inputs: strings `[B]` (a tensor, an array or a list), or a tuple of two: pairs of texts.
+        inputs: strings `[B]` (a tensor, an array, or a list), or a tuple of two for text pairs.
     Returns:
-        A dict of int32 `[B, T]`. A sequence that is too long loses tokens of its longer text,
-        the second when both are equally long, as in google-research/albert.
+        A dict of int32 `[B, T]`. Truncation removes tokens from the longer text, or from the
+        second if both are equally long, as in google-research/albert.
     Raises:
-        UserError: the vocabulary isn't baked, or isn't an ALBERT vocabulary.
-        tf.errors.InvalidArgumentError: a text of a pair has no partner.
+        UserError: the vocabulary isn't baked or isn't an ALBERT vocabulary.
+        tf.errors.InvalidArgumentError: there aren't as many second texts as first texts.
     """
 
     @checks_numbers(max_length=Range(minimum=3))  # the special tokens of a pair
@@ -81,7 +83,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         self._special = tokenizer.special
         self._wordpiece = tokenizer.settings if isinstance(tokenizer, WordPieceTokenizer) else None
         self._pieces = tokenizer.in_graph()
-        # As in Keras' text layers: strings reach `call` unchanged on every backend.
+        # As in the Keras text layers, strings reach `call` unchanged on every backend.
         self._convert_input_args = False
         self._allow_non_tensor_positional_args = True
         self.built = True
@@ -91,17 +93,18 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self.rows([self.tokenize(texts) for texts in batches])
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the tokens of strings `[B]`, ragged int32 `[B, T]`, without special tokens."""
+        """Returns the ids of strings `[B]` as ragged int32 `[B, T]`, without special tokens."""
         return self._pieces.tokenize(texts)
 
     def rows(self, tokens: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Computes the features of `EncodedSequence`, for the tokens of a whole batch at once.
+        """Computes the features of `EncodedSequence` for the tokens of a whole batch at once.
 
-        The graph computes each position's id from tensors, because TensorFlow Lite has no ragged
-        operators; Python lists would be slower that way, and need offsets and words too.
+        TensorFlow Lite has no ragged operators, so the graph computes the id of each position from
+        dense tensors. The Python tokenizer has its own code, because it would be slower this way
+        and also needs offsets and words.
 
         Args:
-            tokens: of one or two texts, each as from `tokenize`.
+            tokens: the tokens of one or two texts, as returned by `tokenize`.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
@@ -109,9 +112,9 @@ class AlbertPreprocessor(keras.layers.Layer):
         starts = [ends[:-1, None] for ends in splits]
         sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
         if len(sizes) > 1:
-            # Fails where their numbers differ: files for TFLite have no assertions.
+            # Fails if the batch sizes differ, because TFLite files contain no assertions.
             sizes = tf.unstack(tf.stack(sizes))
-        kept = self._truncated(sizes)
+        kept = self._kept_lengths(sizes)
         if self.truncation_side == "left":
             starts = [
                 start + size - length
@@ -122,7 +125,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         ids = tf.where(position == 0, special.cls_id, special.pad_id)
         ids += tf.zeros_like(kept[0])
         types = tf.zeros_like(ids)
-        end = tf.zeros_like(kept[0])  # The position of the last special token so far.
+        end = tf.zeros_like(kept[0])  # Position of the last special token so far.
         for segment, (value, start, length) in enumerate(zip(values, starts, kept, strict=True)):
             source = tf.clip_by_value(start + position - end - 1, 0, tf.shape(value)[0] - 1)
             is_text = (position > end) & (position <= end + length)
@@ -133,7 +136,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         mask = tf.cast(position <= end, tf.int32)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
-    def _truncated(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns how many tokens each text keeps, int32 `[B, 1]`."""
         is_pair = len(lengths) == 2
         room = self.max_length - special_count(is_pair)
@@ -171,45 +174,44 @@ def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:
         return vocabulary
     if not isinstance(vocabulary, bytes):
         raise TypeError(
-            "vocabulary must be the bytes of a baked model, or a tokenizer. "
+            "vocabulary must be a tokenizer or the bytes of a baked model. "
             f"Received: {vocabulary!r}. For a path, pass AlbertTokenizer(path)."
         )
     if describe(vocabulary) is None:
         raise UserError(
-            "The vocabulary must be baked, so that the graph normalizes text as Python does. "
-            "Received: a model as it was trained. Pass AlbertTokenizer(vocab_file), or the result "
-            "of albert_tf.text.vocabulary.bake."
+            "The vocabulary isn't baked, so the graph wouldn't normalize text as Python does. "
+            "Pass AlbertTokenizer(vocab_file) or the result of albert_tf.text.vocabulary.bake."
         )
     return AlbertTokenizer(vocabulary)
 
 
 def _batches(inputs: Any) -> Sequence[Any]:
-    """Returns one batch of texts, or two. A saved Keras model turns a tuple into a list."""
+    """Returns one or two batches of texts; a saved Keras model turns a tuple into a list."""
     is_pair = isinstance(inputs, tuple) or (
         isinstance(inputs, list) and bool(inputs) and all(map(tf.is_tensor, inputs))
     )
     if is_pair and len(inputs) not in (1, 2):
-        raise ValueError(f"Pairs must be two batches of texts. Received: {len(inputs)} of them.")
+        raise ValueError(f"Text pairs must be two batches of texts. Received: {len(inputs)}.")
     return inputs if is_pair else (inputs,)
 
 
 def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns batches of texts, and refuses those whose rows have no partner."""
+    """Returns batches of texts, guarded by an assertion that their shapes match."""
     shapes = [tf.shape(texts) for texts in batches]
-    rule = "Texts and their partners (text and text_pair) must be as many."
+    rule = "text and text_pair must contain the same number of texts."
     checks = [tf.debugging.assert_equal(shapes[0], shape, rule) for shape in shapes[1:]]
     with tf.control_dependencies(checks):
         return [tf.identity(texts) for texts in batches]
 
 
 def _strings(texts: Any) -> tf.Tensor:
-    """Returns a string tensor `[B]`, and keeps NULs at the end of Python's and NumPy's bytes.
+    """Returns a string tensor `[B]`, keeping NULs at the end of bytes in Python or NumPy.
 
     When Keras exports a model with a string signature, it also traces the model with float32, the
-    dtype it assumes for inputs. That graph is only an error, which occurs if the graph runs.
+    dtype it assumes for inputs. That graph only raises an error if it runs.
     """
     if not tf.is_tensor(texts):
-        texts = tf.constant([_utf8(text) for text in _listed(texts)], tf.string)
+        texts = tf.constant([_utf8(text) for text in _as_list(texts)], tf.string)
     rule = (
         "Texts must be strings of shape [B]. "
         f"Received: dtype {texts.dtype.name}, shape {texts.shape}. Batch single texts first."
@@ -222,13 +224,13 @@ def _strings(texts: Any) -> tf.Tensor:
     return texts
 
 
-def _listed(texts: Any) -> Sequence[str | bytes]:
+def _as_list(texts: Any) -> Sequence[str | bytes]:
     if isinstance(texts, np.ndarray) and texts.ndim == 1:
         return texts.tolist()
     if isinstance(texts, list):
         return texts
     raise ValueError(
-        "Texts must be a tensor, an array or a list of strings, of shape [B]. "
+        "Texts must be a tensor, an array, or a list of strings of shape [B]. "
         f"Received: {short_repr(texts)}. Put a single text in a list; a tuple is a pair of batches."
     )
 

@@ -1,4 +1,4 @@
-"""Words in any script, and which of them a normalization makes the same."""
+"""Splits text in any script into words, and measures which words a normalization merges."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-# Scripts without spaces between words, by the beginning of their characters' Unicode names.
+# Scripts without spaces between words, by the prefix of their characters' Unicode names.
 _UNSPACED: Final = (
     *("CJK ", "BOPOMOFO", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "YI "),
     *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI ", "NEW TAI ", "JAVANESE", "BALINESE"),
@@ -16,12 +16,12 @@ _UNSPACED: Final = (
 
 
 class MergeStatistics(NamedTuple):
-    """What a normalization takes from the words of a text.
+    """The effect of a normalization on the words of a text.
 
     Attributes:
-        changed: share of the words that it changes, in `[0, 1]`.
-        merged: share of the words that it turns into a more frequent one.
-        examples: words it makes the same, the most frequent first, for the largest groups.
+        changed: fraction of the words that it changes, in `[0, 1]`.
+        merged: fraction of the words that become equal to a more frequent one.
+        examples: the largest groups of words that become equal, most frequent word first.
     """
 
     changed: float
@@ -31,12 +31,12 @@ class MergeStatistics(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def is_unspaced(character: str) -> bool:
-    """Returns whether a character is of a script that has no spaces between words."""
+    """Returns whether a character belongs to a script without spaces between words."""
     return unicodedata.name(character, "").startswith(_UNSPACED)
 
 
 def words(text: str) -> Iterator[str]:
-    """Yields the words of a text: letters, digits and the marks on them.
+    """Yields the words of a text: letters, digits, and the marks on them.
 
     In a script without spaces, each letter with its marks counts as a word.
     """
@@ -49,20 +49,20 @@ def merge_statistics(
     after: Callable[[str], str],
     examples: int = 3,
 ) -> MergeStatistics:
-    """Measures which words `after` changes, and which it makes the same that `before` keeps apart.
+    """Measures which words `after` changes or merges, compared with `before`.
 
     Args:
         counts: frequency of each word.
-        before, after: normalizations.
+        before, after: normalization functions.
         examples: number of groups to return, each with its three most frequent words.
     """
     distinct: Counter[str] = Counter()
     for word, count in counts.items():
-        distinct[_composed(before(word))] += count
+        distinct[_compose(before(word))] += count
     changed = 0
     groups: dict[str, list[tuple[int, str]]] = {}
     for word, count in distinct.items():
-        new = _composed(after(word))
+        new = _compose(after(word))
         changed += count * (new != word)
         groups.setdefault(new, []).append((-count, word))
     merged = []
@@ -78,8 +78,8 @@ def merge_statistics(
     )
 
 
-def _composed(word: str) -> str:
-    """Applies what SentencePiece's own rules do to every text."""
+def _compose(word: str) -> str:
+    """Applies the normalization that SentencePiece's own rules apply to every text."""
     return unicodedata.normalize("NFKC", word)
 
 
@@ -93,7 +93,7 @@ def _word() -> re.Pattern[str]:
 
 
 def _class(characters: Iterable[str]) -> str:
-    """Returns the ranges of characters, in order, for a class of a regular expression."""
+    """Returns the ranges of sorted characters for a character class of a regular expression."""
     ranges: list[list[str]] = []
     for each in characters:
         if ranges and ord(each) == ord(ranges[-1][1]) + 1:

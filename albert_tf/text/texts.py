@@ -1,4 +1,4 @@
-"""The texts that callers pass: one text, a pair, a batch of either, or lists of words."""
+"""Parses the texts that callers pass: a text, a pair, a batch of either, or lists of words."""
 
 import re
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Any, Final
 from albert_tf.errors import short_repr
 
 Text = str | bytes
-NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes; unknown to every vocabulary.
+NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes. No vocabulary contains it.
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def as_text(text: Text) -> str:
-    """Returns a str in which stray bytes and lone surrogates are `NO_CHARACTER`.
+    """Returns a str in which `NO_CHARACTER` replaces stray bytes and lone surrogates.
 
     Raises:
         TypeError: `text` is neither str nor bytes.
@@ -21,7 +21,7 @@ def as_text(text: Text) -> str:
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise TypeError(
-            "A text must be a str, or bytes in UTF-8. "
+            "A text must be a str or UTF-8 bytes. "
             f"Received: {short_repr(text)} of type {type(text).__name__}. Pass a text, a list of "
             "texts, or a list of tuples of two texts; lists of words require "
             "is_split_into_words=True."
@@ -30,7 +30,7 @@ def as_text(text: Text) -> str:
 
 
 def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]:
-    """Returns both arguments as lists of texts, and whether they are a batch."""
+    """Returns lists of first and second texts, and whether the caller passed a batch."""
     if isinstance(text, str | bytes):
         if pair is not None and not isinstance(pair, str | bytes):
             raise TypeError(
@@ -38,14 +38,14 @@ def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]
                 f"Received: a text and a {type(pair).__name__}."
             )
         return [text], None if pair is None else [pair], False
-    first, second = _listed("text", text), None if pair is None else _listed("text_pair", pair)
+    first, second = _as_list("text", text), None if pair is None else _as_list("text_pair", pair)
     if second is None and first and all(isinstance(e, tuple | list) and len(e) == 2 for e in first):
         first, second = map(list, zip(*first, strict=True))
-    return first, _of_one_length(first, second), True
+    return first, _require_same_length(first, second), True
 
 
 def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
-    """Returns both arguments as lists of lists of words, and whether they are a batch."""
+    """Returns the words of first and second texts, and whether the caller passed a batch."""
     first = _words(text)
     is_batch = bool(first) and not isinstance(first[0], str | bytes)
     samples = [_words(words) for words in (first if is_batch else [first])]
@@ -53,10 +53,10 @@ def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] |
         return samples, None, is_batch
     second = _words(pair)
     others = [_words(words) for words in (second if is_batch else [second])]
-    return samples, _of_one_length(samples, others), is_batch
+    return samples, _require_same_length(samples, others), is_batch
 
 
-def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:
+def _require_same_length(first: list[Any], second: list[Any] | None) -> list[Any] | None:
     if second is not None and len(first) != len(second):
         raise ValueError(
             "text and text_pair must have the same length. "
@@ -68,13 +68,13 @@ def _of_one_length(first: list[Any], second: list[Any] | None) -> list[Any] | No
 def _words(words: Any) -> list[Text]:
     if isinstance(words, str | bytes):
         raise TypeError(
-            "With is_split_into_words=True a text must be a list of words. "
-            f"Received: {short_repr(words)}. Split it, or leave is_split_into_words out."
+            "With is_split_into_words=True, a text must be a list of words. "
+            f"Received: {short_repr(words)}. Split the text, or drop is_split_into_words."
         )
-    return _listed("text", words)
+    return _as_list("text", words)
 
 
-def _listed(name: str, texts: Any) -> list[Any]:
+def _as_list(name: str, texts: Any) -> list[Any]:
     if isinstance(texts, str | bytes | Mapping) or not hasattr(texts, "__iter__"):
         raise TypeError(
             f"{name} must be a text or a list of texts. Received: {short_repr(texts)} of type "

@@ -1,4 +1,4 @@
-"""ALBERT's tokenizer in Python, with the calls and results of Hugging Face's."""
+"""The ALBERT tokenizer in Python, which has the same API as in Hugging Face transformers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ from albert_tf.text.texts import as_text
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
-_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule looks across such a space.
-_PART: Final = 1 << 16  # Characters to normalize at once: offsets take 40 bytes each.
+_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule applies across such a space.
+_PART: Final = 1 << 16  # Characters to normalize at once. Each offset takes 40 bytes.
 
 
 class AlbertTokenizer(BaseTokenizer):
-    """Raw text to ids of a SentencePiece vocabulary.
+    """Converts raw text to the ids of a SentencePiece vocabulary.
 
     Example:
 
@@ -39,21 +39,21 @@ class AlbertTokenizer(BaseTokenizer):
     'broken!'
 
     Args:
-        vocab_file: path of a SentencePiece model, published or baked, or its bytes. A published
-            one is baked in memory.
+        vocab_file: path or bytes of a SentencePiece model, either published or baked. A published
+            model is baked in memory.
         do_lower_case: lower-case the text. Default: as baked, or True.
         keep_accents: keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
         quotes: see `vocabulary.bake`. Default: as baked, or "original".
         model_max_length: default length for truncation, in tokens.
-        split_special_tokens: read a special token that is written out in a text as plain text.
-            Set it for texts from strangers; otherwise `[SEP]` in a text is the separator. The
-            layer `AlbertPreprocessor` always reads it as plain text.
+        split_special_tokens: treat special tokens that occur in a text as plain text. Set it for
+            untrusted texts, because otherwise `[SEP]` in a text acts as the separator. The layer
+            `AlbertPreprocessor` always treats them as plain text.
         padding_side: "right" or "left".
-        truncation_side: "right" or "left", the end of a text that truncation takes from.
-        **foreign: other arguments of transformers' class, with their default values.
+        truncation_side: "right" or "left", the side on which tokens are removed.
+        **foreign: other arguments of the transformers class, which must have their default values.
     Raises:
-        UserError: the file isn't an ALBERT vocabulary, or was baked with other options.
+        UserError: the file isn't an ALBERT vocabulary, or was baked with different options.
     """
 
     vocab_name = "spiece.model"
@@ -104,7 +104,7 @@ class AlbertTokenizer(BaseTokenizer):
 
     @property
     def model_bytes(self) -> bytes:
-        """Content of the vocabulary file: the baked SentencePiece model."""
+        """Content of the vocabulary file, which is the baked SentencePiece model."""
         return self._model
 
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:
@@ -142,11 +142,12 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.encode(text, out_type=str)
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Returns the characters that make each token, without white space around them.
+        """Finds the characters of each token, excluding white space around it.
 
-        A token of white space alone gets that white space, or nothing at the text's start. A
-        character that normalizes to several (a ligature) belongs to every token that has one of
-        them; one that normalizes to nothing (an accent) belongs to the character before it.
+        A token that consists of white space covers that white space, or nothing at the start of
+        the text. A character that normalizes to several characters (a ligature) belongs to every
+        token that contains one of them. A character that normalizes to nothing (an accent) belongs
+        to the character before it.
         """
         ids = self._processor.encode(text, out_type="numpy")
         if not len(ids):
@@ -167,32 +168,32 @@ class AlbertTokenizer(BaseTokenizer):
         return Tokens(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
     def _origins(self, text: str, count: int) -> np.ndarray:
-        """Returns the character that makes each of `count` normalized characters, and the end."""
+        """Returns the source character of each of `count` normalized characters, and the end."""
         cuts, start = [0], _PART
         while cut := _CUT.search(text, start):
             cuts.append(cut.start())
             start = cut.start() + _PART
         parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
         origins = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
-        # A vocabulary without a space before the text: its parts lack theirs.
+        # If the vocabulary adds no space before a text, the parts lack the space between them.
         return origins if len(origins) == count + 1 else self._part(text, 0, len(text))
 
     def _part(self, text: str, start: int, end: int) -> np.ndarray:
         _, offsets = self._processor.normalize(text[start:end], with_offsets=True)
         origins = np.array(offsets, np.int32) + start
         if start:
-            origins[0] = start  # The space that the normalizer drops, and adds again.
+            origins[0] = start  # The normalizer drops this space and adds it again.
         return origins
 
 
 def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
-    """Checks that a tokenizer, a model and a length fit together.
+    """Checks that a tokenizer, a model, and a sequence length fit together.
 
     Args:
-        config: the model's `AlbertConfig`.
+        config: the configuration of the model.
         max_length: length of the longest sequence, in tokens.
     Raises:
-        UserError: the vocabularies differ in size, or the model has too few positions.
+        UserError: the vocabulary sizes differ, or the model has too few positions.
     """
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
@@ -205,11 +206,11 @@ def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -
 
 
 def check_length(config: AlbertConfig, max_length: int) -> None:
-    """Checks that a model takes sequences of `max_length` tokens."""
+    """Checks that a model supports sequences of `max_length` tokens."""
     limit = config.max_position_embeddings
     if not 3 <= max_length <= limit:
         raise UserError(
-            "max_length must be at least 3, for the special tokens of a pair, and at most the "
-            f"model's max_position_embeddings. Received: max_length={max_length}, "
+            "max_length must be at least 3, for the special tokens of a pair, and at most "
+            f"max_position_embeddings. Received: max_length={max_length}, "
             f"max_position_embeddings={limit}."
         )

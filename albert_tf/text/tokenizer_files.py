@@ -1,4 +1,4 @@
-"""The files of a tokenizer: each publisher's names for the vocabulary, and the JSON beside it."""
+"""Reads and writes the files of a tokenizer: the vocabulary and the JSON files next to it."""
 
 import os
 import reprlib
@@ -24,20 +24,20 @@ from albert_tf.files import read_json, replace_files, user_path
 from albert_tf.text.added_tokens import text_and_options
 from albert_tf.text.wordpiece_json import is_wordpiece
 
-# Settings of a WordPiece tokenizer that the normalizer of a tokenizer.json has, too.
+# WordPiece settings that the normalizer of a tokenizer.json also contains.
 NORMALIZATION: Final = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-# Classes of transformers that follow tokenizer.json; others follow tokenizer_config.json.
+# transformers classes that follow tokenizer.json. All others follow tokenizer_config.json.
 _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
 class Stored(NamedTuple):
-    """A tokenizer's files.
+    """The files of a tokenizer.
 
     Attributes:
-        vocabulary: its file.
-        files: the content of the JSON files beside it, by name.
-        special: the texts of special tokens by transformers' names, such as `cls_token`.
+        vocabulary: path of the vocabulary file.
+        files: the content of the JSON files in the same folder, by name.
+        special: texts of special tokens by their transformers names, such as `cls_token`.
     """
 
     vocabulary: Path
@@ -46,14 +46,15 @@ class Stored(NamedTuple):
 
 
 def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
-    """Reads a tokenizer's files.
+    """Reads the files of a tokenizer.
 
     Args:
-        name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in one, or a name
-            on the hub.
+        name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in a directory, or
+            a hub name.
+        hub: hub options of `find`.
     Raises:
-        UserError: there is no such name, no vocabulary or several, or a damaged
-            `tokenizer_config.json`.
+        UserError: there is no such name, there is no vocabulary or there are several, or
+            `tokenizer_config.json` is damaged.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
@@ -61,7 +62,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     vocabulary = vocabulary_in(folder)
     if vocabulary is None:
-        raise _without_vocabulary(folder, str(name_or_path))
+        raise _vocabulary_error(folder, str(name_or_path))
     names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
     files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
     config = files.get(TOKENIZER_CONFIG, {})
@@ -74,24 +75,24 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
     return Stored(vocabulary, files, texts)
 
 
-def refuse_other_kinds(config: Mapping[str, Any]) -> None:
-    """Refuses a `tokenizer_config.json` that cuts words by other rules, as BertJapanese's does."""
+def reject_other_kinds(config: Mapping[str, Any]) -> None:
+    """Rejects a `tokenizer_config.json` with other splitting rules, such as BertJapanese's."""
     for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
         if config.get(name, own) != own:
             raise UserError(
-                f"{name} in {TOKENIZER_CONFIG} must be {own}, BERT's. Received: "
-                f"{reprlib.repr(config[name])}. Make ids with the tokenizer of this checkpoint."
+                f"{name} in {TOKENIZER_CONFIG} must be {own}, as in BERT. Received: "
+                f"{reprlib.repr(config[name])}. Encode texts with the checkpoint's own tokenizer."
             )
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns the settings in a `tokenizer_config.json` that have a type here; null is the default.
+    """Returns the settings in a `tokenizer_config.json` that occur in `types`, skipping nulls.
 
-    transformers writes a special token as a string or as a dict, and a `model_max_length` of 1e30
-    for no limit.
+    transformers writes a special token as a string or a dict, and writes a `model_max_length` of
+    1e30 if there is no limit.
 
     Raises:
-        UserError: a value is of another type, or `model_max_length` isn't positive.
+        UserError: a value has the wrong type, or `model_max_length` isn't positive.
     """
     settings = {}
     for name in types.keys() & config.keys():
@@ -113,7 +114,7 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 
 
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Writes a tokenizer's files, and returns their paths."""
+    """Writes the files of a tokenizer, and returns their paths."""
     writers = {name: partial(_write_bytes, content) for name, content in files.items()}
     path = user_path(folder)
     replace_files(path, writers)
@@ -125,10 +126,10 @@ def _write_bytes(content: bytes, path: Path) -> None:
 
 
 def vocabulary_in(folder: Path) -> Path | None:
-    """Returns the file of a folder's vocabulary, or None.
+    """Returns the path of the vocabulary file in a folder, or None.
 
     Raises:
-        UserError: there are several, and none has a name that takes precedence.
+        UserError: there are several, and none of their names takes precedence.
     """
     for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
         if vocabulary := find_vocabulary(folder, names, endings):
@@ -138,16 +139,14 @@ def vocabulary_in(folder: Path) -> Path | None:
     return tokenizer_json if is_ours else None
 
 
-def _without_vocabulary(folder: Path, origin: str) -> UserError:
-    reason = "which has none."
+def _vocabulary_error(folder: Path, origin: str) -> UserError:
+    way_out = "Copy the checkpoint's vocabulary there, or call AlbertTokenizer.save_pretrained."
     if (folder / TOKENIZER_JSON).is_file():
-        reason = (
-            f"which has none, but {TOKENIZER_JSON}, which transformers writes and which lacks "
-            f"what SentencePiece needs: take {SENTENCEPIECE[0]} from the checkpoint that this one "
-            "was made from."
+        way_out = (
+            f"Its {TOKENIZER_JSON} isn't enough for SentencePiece; copy {SENTENCEPIECE[0]} from "
+            "the checkpoint that this one is based on."
         )
     return UserError(
-        f"A tokenizer's folder must have {SENTENCEPIECE[0]}, or {WORDPIECE[0]} for a WordPiece "
-        f"vocabulary. Received: {origin}, {reason} Copy the checkpoint's vocabulary there, or "
-        "write one with AlbertTokenizer.save_pretrained."
+        f"{origin} contains no vocabulary ({SENTENCEPIECE[0]}, or {WORDPIECE[0]} for WordPiece). "
+        f"{way_out}"
     )

@@ -1,4 +1,4 @@
-"""The tokens of one text, with their characters and words; and the special tokens around them."""
+"""The tokens of a text with their characters and words, and the special tokens around them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 
 class Tokens(NamedTuple):
-    """The tokens of one text, as int32 arrays; offsets and words are empty unless requested.
+    """The tokens of one text as int32 arrays. Offsets and words are empty unless requested.
 
     Attributes:
         ids: `[T]`.
-        offsets: `[T, 2]`, start and end of each token in the raw text, in characters.
-        words: `[T]`, the index of each token's word.
+        offsets: `[T, 2]`, the start and end character of each token in the raw text.
+        words: `[T]`, the word index of each token.
     """
 
     ids: np.ndarray
@@ -25,12 +25,12 @@ class Tokens(NamedTuple):
     words: np.ndarray = np.empty(0, np.int32)
 
     def cut(self, start: int, end: int) -> "Tokens":
-        """Returns the tokens from `start` to before `end`."""
+        """Returns the tokens from `start` to `end` (exclusive)."""
         return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
 class Segment(NamedTuple):
-    """A stretch of a text: `text[start:start + len(content)] == content`."""
+    """A substring: `text[start:start + len(content)] == content`."""
 
     content: str
     start: int
@@ -42,8 +42,8 @@ class SpecialTokens:
     """The special tokens of a vocabulary.
 
     Attributes:
-        tokens: the padding, unknown, classification, separator and mask token, in this order.
-        ids: their ids.
+        tokens: the padding, unknown, classification, separator, and mask tokens, in this order.
+        ids: ids of these tokens.
     """
 
     tokens: tuple[str, ...] = SPECIAL_TOKENS
@@ -70,18 +70,18 @@ class SpecialTokens:
         return re.compile("|".join(re.escape(token) for token in self.tokens))
 
     def tokens_of(self, token: str) -> Tokens:
-        """Returns a special token that is a text of its own."""
+        """Returns the tokens of a text that consists of one special token."""
         ids = np.array([self.ids[self.tokens.index(token)]], np.int32)
         return Tokens(ids, np.array([[0, len(token)]], np.int32), np.zeros(1, np.int32))
 
     def are_in(self, text: str) -> bool:
-        """Returns whether a special token is written out in a text."""
+        """Returns whether a special token occurs in a text."""
         return any(token in text for token in self.tokens)
 
     def split(self, text: str) -> list[Segment]:
         """Splits a text into special tokens and the text between them.
 
-        The text between them keeps its white space, which the vocabulary drops. `[MASK]` therefore
+        The text between them keeps its white space. The vocabulary then drops it, so that `[MASK]`
         absorbs the space on its left.
         """
         segments, end = [], 0
@@ -98,7 +98,7 @@ class SpecialTokens:
 def join_segments(
     segments: Sequence[Segment], plain: Iterator[Tokens], special: SpecialTokens
 ) -> Tokens:
-    """Joins the tokens of a text's segments, and counts characters and words from its start.
+    """Concatenates the tokens of a text's segments, and makes offsets and words relative to it.
 
     Args:
         plain: yields the tokens of the next segment that isn't a special token.
@@ -116,7 +116,10 @@ def join_segments(
 
 
 def join_words(words: Sequence[Tokens]) -> Tokens:
-    """Joins the tokens of a text's words, and numbers the words; offsets count from each word."""
+    """Concatenates the tokens of a text's words, and numbers the words.
+
+    Offsets stay relative to each word.
+    """
     lengths = np.array([len(word.ids) for word in words], np.int32)
     tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
     return Tokens(
@@ -127,7 +130,7 @@ def join_words(words: Sequence[Tokens]) -> Tokens:
 
 
 def trim(text: str, offsets: np.ndarray) -> None:
-    """Drops white space at the ends of spans, in place, unless a span is all white space."""
+    """Strips white space from the ends of spans in place, unless a span is all white space."""
     ends = offsets[:, 1].tolist()
     for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
         start, end = offsets[at].tolist()

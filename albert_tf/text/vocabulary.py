@@ -1,18 +1,19 @@
 """SentencePiece vocabularies that normalize raw text themselves: normalization, baking, training.
 
-The published vocabularies expect text that Python code has cleaned first: white space collapsed,
-NFKD, combining characters dropped, lower case. A SentencePiece model has a table of its own
-(`nmt_nfkc`), which runs after that. `compile_rules` joins the two into one table, so that every
-program that loads the model file gets the same pieces from raw text.
+The published vocabularies expect text that Python code has cleaned first: it collapses white space,
+applies NFKD, drops combining characters, and lower-cases. A SentencePiece model then applies its
+own table of rules (`nmt_nfkc`). `compile_rules` merges both steps into one table, so that every
+program that loads the model file computes the same pieces from raw text.
 
-The table maps strings without looking at their neighbours. Python's result depends on neighbours
-in two cases, where the two differ:
-- `str.lower` turns a capital sigma at a word's end into `ς`; the table writes `σ` everywhere. The
-  published vocabularies have neither letter, so their ids are the same.
-- Hangul letters with an accent between them stay apart; Python drops the accent and they join.
+The table maps strings regardless of their context. It differs from Python in the two cases where
+Python's result depends on the context:
+- `str.lower` turns a capital sigma at the end of a word into `ς`, but the table always writes `σ`.
+  The published vocabularies contain neither letter, so the ids are the same.
+- Hangul letters with an accent between them stay separate. Python drops the accent and composes
+  them.
 
-Characters newer than the Unicode of the Python that compiles the table have no rule. The table of
-the published vocabularies ships with the package, so that loading one doesn't compile it.
+The table has no rules for characters that the compiling Python's version of Unicode doesn't know.
+The published vocabularies' table ships with the package, so loading one doesn't compile it.
 """
 
 import functools
@@ -54,12 +55,12 @@ from albert_tf.text.model_file import (
 )
 from albert_tf.text.tokens import SPECIAL_TOKENS
 
-# SHA-256 of the published vocabularies' own rules; other models of that time have the same.
+# SHA-256 of the published vocabularies' own rules. Other models from that time have the same rules.
 PUBLISHED_RULES: Final = "0942789e0111452f1cc446f70036e26d24458c3c7858c53cc12ca4d87531279b"
-UNASSIGNED = ("Cn", "Co", "Cs")  # Unassigned, private use, surrogates: no rule touches them.
+UNASSIGNED = ("Cn", "Co", "Cs")  # Unassigned, private use, surrogates. They have no rules.
 HANGUL_OPEN = range(0xAC00, 0xD7A4, 28)
 HANGUL_FINALS = {chr(point) for point in range(0x11A8, 0x11C3)}
-MARGIN = 1.0  # Natural-log units; rounding in a sum of scores is below 0.01.
+MARGIN = 1.0  # Natural-log units. The rounding error of a sum of scores is below 0.01.
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,11 @@ class Normalization:
 
     Attributes:
         lower_case: lower-case the text (uncased models).
-        keep_accents: compose letters and accents (NFC) instead of NFKD and the dropping of
+        keep_accents: compose letters and accents (NFC) instead of applying NFKD and dropping
             combining characters.
-        quotes: "original" leaves pairs of grave accents and of apostrophes alone, as
+        quotes: "original" keeps pairs of grave accents and of apostrophes, as
             google-research/albert does; "huggingface" turns each pair into `"`.
-        turkish_i: lower-case I to ı and İ to i, as Turkish and Azerbaijani do.
+        turkish_i: lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
     """
 
     lower_case: bool = True
@@ -81,7 +82,7 @@ class Normalization:
     turkish_i: bool = False
 
     def __call__(self, text: str) -> str:
-        """Applies the steps in Python; each white space becomes a space, uncollapsed."""
+        """Applies the steps in Python. Turns white space into spaces, but doesn't collapse it."""
         text = re.sub(r"\s", " ", text)
         if self.quotes == "huggingface":
             text = text.replace("``", '"').replace("''", '"')
@@ -96,19 +97,19 @@ class Normalization:
 
 
 def lower(text: str) -> str:
-    """Lower-cases each character alone, without regard to its neighbours."""
+    """Lower-cases each character regardless of its context."""
     return "".join(map(str.lower, text))
 
 
 def rules_for(charsmap: bytes, normalization: Normalization) -> bytes:
-    """Returns `compile_rules` of a model's own rules; those of the published models are ready."""
+    """Returns the result of `compile_rules`, which is precompiled for the published models."""
     is_published = hashlib.sha256(charsmap).hexdigest() == PUBLISHED_RULES
     if is_published and normalization == Normalization():
         return assets.published_rules().read_bytes()
     return compile_rules(charsmap, normalization)
 
 
-@functools.lru_cache(maxsize=8)  # It takes a second, and many models have the same rules.
+@functools.lru_cache(maxsize=8)  # Compiling takes a second, and many models have the same rules.
 def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
     """Returns `normalization` followed by a model's own rules, as a `precompiled_charsmap`.
 
@@ -119,9 +120,9 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
     model = ModelProto()
     model.normalizer_spec.precompiled_charsmap = charsmap
     own = _normalizer(model_proto=model.SerializeToString())
-    keys = [key for key, _ in own.Decompile()] if charsmap else []  # "identity" has no rules
+    keys = [key for key, _ in own.Decompile()] if charsmap else []  # "identity" has no rules.
     singles = _assigned_characters()
-    normalized = _normalized(singles, normalization)
+    normalized = _normalize_all(singles, normalization)
     keys += [key for key, text in normalized.items() if key != text]
     keys += _closed_syllables(normalized)
     if normalization.keep_accents:
@@ -130,8 +131,9 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
         keys += ["``", "''"]
     if normalization.turkish_i:
         keys.append("I\u0307")
-    # A dict keeps the model's order, which is quick to sort; the compiler is slow without order.
-    cleaned = _normalized(sorted(dict.fromkeys(keys)), normalization)
+    # The compiler is slow on unsorted keys. Unlike a set, a dict keeps the model's order, which is
+    # fast to sort.
+    cleaned = _normalize_all(sorted(dict.fromkeys(keys)), normalization)
     rules = zip(cleaned, own.Normalize([*cleaned.values()]), strict=True)
     joined = _normalizer(norm_map=[(key, value) for key, value in rules if key != value])
     spec = NormalizerSpec()
@@ -139,23 +141,23 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
     return spec.precompiled_charsmap
 
 
-def _normalized(texts: Iterable[str], normalization: Normalization) -> dict[str, str]:
-    """Returns the normalization of each text; none has a NUL, across which no step looks."""
+def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[str, str]:
+    """Returns the normalization of each text. No text may contain NUL."""
     texts = list(texts)
-    # One call for all is ten times as fast as one for each.
+    # A single call is ten times as fast as one per text, and no step applies across a NUL.
     return dict(zip(texts, normalization("\0".join(texts)).split("\0"), strict=True))
 
 
 def _assigned_characters() -> set[str]:
-    """Returns every character that is assigned in this Python's Unicode."""
+    """Returns every character that is assigned in this Python's version of Unicode."""
     characters = map(chr, range(1, sys.maxunicode + 1))
     return {each for each in characters if unicodedata.category(each) not in UNASSIGNED}
 
 
 def _compositions(characters: set[str]) -> set[str]:
-    """Returns each letter and accent that Unicode composes, such as ơ and a dot below to ợ.
+    """Returns every pair of letter and accent that Unicode composes, such as ơ with a dot below.
 
-    SentencePiece's own rules compose a letter with all of its accents alone.
+    SentencePiece's own rules only compose a letter with all of its accents at once.
     """
     canonical = (unicodedata.normalize("NFD", each) for each in characters)
     pairs = (unicodedata.normalize("NFC", each[:-1]) + each[-1] for each in canonical)
@@ -163,13 +165,13 @@ def _compositions(characters: set[str]) -> set[str]:
 
 
 def _closed_syllables(normalized: dict[str, str]) -> set[str]:
-    """Returns open Hangul syllables, each followed by every character that becomes a final."""
+    """Returns every open Hangul syllable followed by every character that becomes a final."""
     finals = [character for character, result in normalized.items() if result in HANGUL_FINALS]
     return {chr(point) + final for point in HANGUL_OPEN for final in finals}
 
 
 def _normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
-    """Returns a normalizer that only applies rules: it neither adds, trims nor escapes spaces."""
+    """Returns a normalizer that only applies rules, and doesn't add, trim, or escape spaces."""
     return sentencepiece.SentencePieceNormalizer(
         **source,
         add_dummy_prefix=False,
@@ -181,10 +183,11 @@ def _normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
 def demote_digit_comma(model: ModelProto) -> None:
     """Lowers the scores of pieces that end in a digit and a comma, in place.
 
-    google-research/albert encodes such a piece again without its comma. Here the piece scores a
-    little less than the best way to write it with other pieces, so the search never chooses it. No
-    score is lower than necessary: SentencePiece derives the penalty for unknown characters from
-    the lowest score, and a large penalty costs float32 sums over a long text their precision.
+    google-research/albert encodes such a piece again without its comma. Here, the piece gets a
+    score slightly below the best way to write it with other pieces, so the search never chooses
+    it. The score is no lower than necessary, because SentencePiece derives the penalty for unknown
+    characters from the lowest score, and a large penalty makes float32 sums over long texts
+    imprecise.
     """
     normal = [piece for piece in model.pieces if piece.type == piece.NORMAL]
     scores = {each.piece: each.score for each in normal if not ends_in_digit_comma(each.piece)}
@@ -195,15 +198,15 @@ def demote_digit_comma(model: ModelProto) -> None:
 
 
 def ends_in_digit_comma(piece: str) -> bool:
-    """Whether the original would encode the piece again."""
+    """Returns whether the original code would encode the piece again."""
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
 def best_score(text: str, scores: Mapping[str, float], floor: float) -> float:
-    """Returns the highest sum of scores over the ways to write `text` with these pieces.
+    """Returns the highest score sum over all ways to split `text` into these pieces.
 
     Args:
-        floor: score of a character that is not a piece.
+        floor: score of a character that isn't a piece.
     """
     best = [0.0]
     for end in range(1, len(text) + 1):
@@ -220,7 +223,7 @@ def _endings(
             yield best[start] + scores[text[start:end]]
 
 
-USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # The published ones.
+USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # As in the published models.
 MAX_SENTENCE_BYTES: Final = 1 << 20  # SentencePiece silently skips lines of more than 4,192.
 
 
@@ -239,15 +242,15 @@ def bake(
     Args:
         source: path of a published `spiece.model`, or its bytes.
         lower_case: lower-case the text. False for cased models.
-        keep_accents: keep accents, and leave out NFKD. Hugging Face's option; the original code
-            always drops them.
+        keep_accents: keep accents, and apply NFC instead of NFKD. This is an option of Hugging
+            Face; the original code always drops accents.
         digit_comma: "original" never chooses a piece that ends in a digit and a comma, which has
-            the effect of the original code's second pass over such pieces; "plain" leaves the
-            search as the model was trained.
+            the same effect as the original code's second pass over such pieces; "plain" searches
+            with the scores as trained.
         quotes: "huggingface" reads a pair of grave accents or of apostrophes as `"`; "original"
-            leaves them alone.
-        turkish_i: lower-case I to ı and İ to i, as Turkish and Azerbaijani do.
-        origin: name for the model in messages, when `source` is bytes.
+            keeps them.
+        turkish_i: lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
+        origin: name of the model in messages if `source` is bytes.
     Returns:
         The serialized model. `model_file.describe` returns the options baked into it.
     Raises:
@@ -258,20 +261,20 @@ def bake(
     already = describe(content, origin=origin)
     if already is not None:
         raise UserError(
-            f"A vocabulary can be baked only once. Received: {origin}, which is already baked "
-            f"({already}). Use it as it is, or bake the source model (sha256 {already.sha256})."
+            f"{origin} is already baked ({already}). Use it as it is, or bake the original model "
+            f"(sha256 {already.sha256})."
         )
     digest = hashlib.sha256(content).hexdigest()
     return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes, turkish_i))
 
 
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
-    """Returns a baked model, and its record; bakes it first if it isn't baked.
+    """Returns a baked model and the record of its options, after baking it if necessary.
 
     Args:
-        **wanted: options of `bake`; None stands for the baked value, or the default.
+        **wanted: options of `bake`. None stands for the baked value, or the default.
     Raises:
-        UserError: as `bake`, or the model was baked with other options.
+        UserError: as `bake`, or the model was baked with different options.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     content, origin = read_file(source, "spiece.model")
@@ -284,19 +287,18 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
         has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
         asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
         raise UserError(
-            f"A baked vocabulary keeps its options. Received: {origin}, baked with {has}, and "
-            f"{asked}. Leave the options out, or start from the published vocabulary "
-            f"(sha256 {baked.sha256})."
+            f"{origin} was baked with {has}, which can't change. Received: {asked}. Drop these "
+            f"options, or start from the original vocabulary (sha256 {baked.sha256})."
         )
     return content, baked
 
 
 def with_tokens(model: bytes, tokens: Iterable[str]) -> bytes:
-    """Returns a baked model with further tokens at its end.
+    """Returns a baked model with the tokens appended.
 
-    Each has the score of the most probable piece, so that it wins against any two others, and texts
-    without it are read as before. SentencePiece's "user-defined" pieces are less sure to win: they
-    get that score once for each byte.
+    Each token gets the score of the most probable piece, so that it wins over any two other pieces,
+    and texts without it are encoded as before. "User-defined" pieces of SentencePiece are less
+    certain to win, because they get that score once per byte.
     """
     proto = parse_model(model, "the model")
     score = max(piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
@@ -327,8 +329,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
     proto.normalizer_spec.name = str(options)
     if options.digit_comma == "original":
         demote_digit_comma(proto)
-    # SentencePiece finds user-defined pieces in a text, and so would a text's "[SEP]" be one; the
-    # operator of graphs doesn't.
+    # SentencePiece would find a user-defined "[SEP]" in a text, but the graph operator wouldn't.
     for piece in proto.pieces[: len(SPECIAL_TOKENS)]:
         if piece.type != piece.UNKNOWN:
             piece.type = piece.CONTROL
@@ -339,7 +340,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
     vocab_size=VOCABULARY,
     character_coverage=Range(above=0, maximum=1),
     seed_sentencepiece_size=COUNT,
-    max_sentences=NOT_NEGATIVE,  # 0 reads all
+    max_sentences=NOT_NEGATIVE,  # 0 reads all.
     threads=COUNT,
 )
 def train_vocabulary(
@@ -356,7 +357,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with the settings of ALBERT's own, and bakes it.
+    """Trains a SentencePiece vocabulary with ALBERT's settings, and bakes it.
 
     Example:
 
@@ -368,21 +369,22 @@ def train_vocabulary(
 
     Args:
         texts: lines of raw text.
-        vocab_size: number of pieces, the 5 special ones included; fewer if the text has fewer.
+        vocab_size: maximum number of pieces, including the 5 special ones. The result has fewer
+            if the text doesn't contain enough.
         lower_case: option of `vocabulary.bake`.
         keep_accents: option of `vocabulary.bake`.
         digit_comma: option of `vocabulary.bake`.
         quotes: option of `vocabulary.bake`.
         turkish_i: option of `vocabulary.bake`.
-        character_coverage: share of the text whose characters get a piece.
-        seed_sentencepiece_size: number of candidate pieces that training starts from.
-        max_sentences: number of lines, drawn at random, to keep in memory; 0 for all.
-        threads: number of threads. Another number may round otherwise, and so give another
-            vocabulary.
+        character_coverage: fraction of the text whose characters get a piece.
+        seed_sentencepiece_size: number of candidate pieces with which training starts.
+        max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
+        threads: number of threads. A different number may round differently, and therefore result
+            in a different vocabulary.
     Returns:
-        The baked model: unigram, `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4.
+        The baked unigram model, with `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, and `[MASK]` 4.
     Raises:
-        UserError: there is no text, or vocab_size is too small for the text's characters.
+        UserError: there is no text, or `vocab_size` is too small for the text's characters.
     """
     normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
     model = io.BytesIO()
@@ -408,9 +410,8 @@ def train_vocabulary(
         )
     except RuntimeError as error:
         raise UserError(
-            "SentencePiece could not train on this text. "
-            f"Received: vocab_size={vocab_size}; its message: {error}. "
-            "Give more text, or another vocab_size."
+            f"SentencePiece can't train a vocabulary with vocab_size={vocab_size} on this text "
+            f"({error}). Pass more text, or change vocab_size."
         ) from error
     return bake(
         model.getvalue(),

@@ -1,4 +1,4 @@
-"""Long texts: truncation, and windows that overlap."""
+"""Truncation of long texts, and overlapping windows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -9,11 +9,11 @@ from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
 from albert_tf.text.tokens import SpecialTokens, Tokens
 
-# Tokens that the windows of a long text share where every word gets a result: the window that
-# decides a word then has 32 tokens or more on each side of it. `answers.ANSWER_OVERLAP` is larger,
-# because a whole answer must fit into what two windows share.
+# Number of tokens by which windows overlap if every word gets a result. The window that decides a
+# word then contains at least 32 tokens on each side of it. `answers.ANSWER_OVERLAP` is larger,
+# because a whole answer must fit into the overlap.
 WORD_OVERLAP: Final = 64
-NO_WORD: Final = -1  # at a position that decides no word's label
+NO_WORD: Final = -1  # Marks a position that doesn't decide the label of a word.
 
 
 def special_count(is_pair: bool) -> int:
@@ -31,40 +31,40 @@ def make_sequences(
 
     Args:
         first: the tokens of each text.
-        second: the tokens of each second text of a pair; None without pairs.
+        second: the tokens of the second text of each pair, or None for single texts.
         special: special tokens to add around the texts.
         layout: the options for special tokens, truncation, and windows.
     Raises:
-        ValueError: the special tokens alone exceed `max_length`, the text to truncate is too short,
-            or `stride` and `truncation` don't fit the texts.
+        ValueError: the special tokens already exceed `max_length`, the text to truncate is too
+            short, or `stride` and `truncation` don't fit the texts.
     """
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
     if first and truncates and room < 0:
         raise ValueError(
-            f"max_length must leave room for {added} special tokens. "
-            f"Received: max_length={layout.length}. Use a larger one."
+            f"max_length must be at least {added} to leave room for the special tokens. "
+            f"Received: max_length={layout.length}."
         )
     sequences: list[EncodedSequence] = []
     batch = zip(first) if second is None else zip(first, second, strict=True)
     for sample, texts in enumerate(batch):
         if truncates and sum([len(text.ids) for text in texts]) > room:
-            for cut in _truncated(texts, room, layout):
+            for cut in _truncate(texts, room, layout):
                 sequences.append(EncodedSequence(cut, around, sample))
         else:
             sequences.append(EncodedSequence(texts, around, sample))
     return sequences
 
 
-def _truncated(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[list[Tokens]]:
+def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[list[Tokens]]:
     """Yields the tokens of a text or pair that go into each of its sequences."""
     is_pair = len(texts) == 2
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
     strategy, side = str(layout.truncation), layout.truncation_side
     if not is_pair and strategy == "only_second":
         raise ValueError(
-            "truncation='only_second' requires pairs. Received: a text that is too long, without "
+            "truncation='only_second' requires text pairs, but the text to truncate has no "
             "text_pair. Use truncation=True."
         )
     kept = kept_lengths(*lengths, room, strategy)
@@ -77,7 +77,7 @@ def _truncated(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[l
         return
     if is_pair and strategy == "longest_first":
         raise ValueError(
-            "return_overflowing_tokens must know which text of a pair to truncate. "
+            "With return_overflowing_tokens, truncation must name the text of a pair to truncate. "
             "Received: truncation='longest_first'. Use 'only_first' or 'only_second'."
         )
     long = int(strategy == "only_second")
@@ -92,21 +92,21 @@ def longest_first(
     minimum: Callable[[Any, Any], Any] = min,
     maximum: Callable[[Any, Any], Any] = max,
 ) -> tuple[Any, Any]:
-    """Returns how many tokens each text keeps, so that both fit in `room`.
+    """Returns how many tokens each text keeps so that both fit into `room`.
 
-    Removes one token at a time from the longer text, from the second when both are equally
-    long, as google-research/albert's `_truncate_seq_pair` does. Python passes integers, the graph
-    passes tensors with `tf.minimum` and `tf.maximum`.
+    The result is the same as when removing one token at a time from the longer text, or from the
+    second if both are equally long, as `_truncate_seq_pair` in google-research/albert does. Python
+    passes integers. The graph passes tensors with `tf.minimum` and `tf.maximum`.
     """
     kept = minimum(first, maximum(room - second, (room + 1) // 2))
     return kept, minimum(second, room - kept)
 
 
 def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int, int]:
-    """Returns how many tokens each of two texts keeps, which together are longer than `room`.
+    """Returns how many tokens each text keeps so that both fit into `room`.
 
     Raises:
-        ValueError: the text to truncate is too short to make both fit.
+        ValueError: truncating the text that `strategy` names isn't enough.
     """
     if strategy == "longest_first":
         return longest_first(first, second, room)
@@ -114,25 +114,24 @@ def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int
     kept_second = room - first if strategy == "only_second" else second
     if kept_first < 0 or kept_second < 0:
         raise ValueError(
-            f"truncation={strategy!r} must be able to make the texts fit. Received: texts of "
-            f"{first} and {second} tokens for {room} positions. "
-            "Use truncation='longest_first', or a larger max_length."
+            f"truncation={strategy!r} can't make texts of {first} and {second} tokens fit into "
+            f"{room} positions. Use truncation='longest_first' or a larger max_length."
         )
     return kept_first, kept_second
 
 
 def windows(length: int, size: int, stride: int, side: str = "right") -> Iterator[tuple[int, int]]:
-    """Yields start and end of spans of `size` that cover `length`; neighbors share `stride`.
+    """Yields the start and end of spans of `size` that cover `length` and overlap by `stride`.
 
-    The first span is the one that truncation on this side keeps.
+    The first span is the one that truncation on this side would keep.
 
     Raises:
-        ValueError: `stride` is negative, or as large as a span.
+        ValueError: `stride` is negative, or not smaller than a span.
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(
-            "stride must be at least 0 and smaller than the number of tokens in a window. "
-            f"Received: stride={stride}, {size} tokens a window. Use a smaller stride."
+            f"stride must be at least 0 and less than {size}, the number of text tokens in a "
+            f"window. Received: stride={stride}."
         )
     start = 0
     while start + size < length:
@@ -142,30 +141,30 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
 
 
 def default_stride(length: int) -> int:
-    """Returns `WORD_OVERLAP`, or a quarter of a window's text if that is less."""
+    """Returns `WORD_OVERLAP`, or a quarter of the text in a window if that is less."""
     return min(WORD_OVERLAP, (length - special_count(False)) // 4)
 
 
 def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list[tuple[int, int]]:
-    """Returns start and end of the windows of a text whose words get labels.
+    """Returns the start and end of each window of a text whose words get labels.
 
     Args:
         tokens: the tokens of the text.
         length: maximum number of tokens in a window, including `[CLS]` and `[SEP]`.
-        stride: number of tokens that neighbors share. Default: `default_stride(length)`.
+        stride: number of tokens by which windows overlap. Default: `default_stride(length)`.
     """
     stride = default_stride(length) if stride is None else stride
     return list(windows(len(tokens.ids), length - special_count(False), stride))
 
 
 def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Returns for each window the words whose labels its tokens decide, `NO_WORD` for others.
+    """Returns, for each window, the word whose label each token decides, or `NO_WORD`.
 
-    A word's first token decides its label. Where windows overlap, it does so in the window in which
-    it is farthest from the edges at which the text goes on.
+    The first token of a word decides its label. If several windows contain the token, the one
+    decides in which it is farthest from any edge at which the text continues.
 
     Args:
-        words: `[T]`, the index of each token's word.
+        words: `[T]`, the word index of each token.
         spans: start and end of each window.
     """
     first = np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)

@@ -1,21 +1,22 @@
-"""WordPiece vocabularies (`vocab.txt`), as the Chinese ALBERT models have them.
+"""WordPiece vocabularies (`vocab.txt`), as used by the Chinese ALBERT models.
 
-BERT cleans and splits text, then looks its words up. Two operators of tensorflow-text do the same
-in Python and in graphs: `FastBertNormalize` replaces characters by a table, then
-`FastWordpieceTokenize` splits at spaces and punctuation and looks words up. With their own tables
-they give other ids than transformers 5.23 for 3,946 of 14,535 mixed texts: they apply NFKC (a
-Chinese comma, U+FF0C, becomes `,`), keep private-use characters and U+FFFD, split at controls, and
-make words of over 100 bytes unknown, where BERT counts 100 characters.
+BERT cleans and splits text, then looks up the words. Two operators of tensorflow-text do the same
+in Python and in graphs: `FastBertNormalize` replaces characters according to a table, and
+`FastWordpieceTokenize` splits at spaces and punctuation and looks up the words. With their own
+tables, they return different ids than transformers 5.23 for 3,946 of 14,535 mixed texts: they apply
+NFKC (a Chinese comma, U+FF0C, becomes `,`), keep private-use characters and U+FFFD, split at
+control characters, and treat words of over 100 bytes as unknown, where BERT's limit is 100
+characters.
 
-Both operators take their tables from the caller, and those made here give the same ids for all. The
-first operator replaces each character of the vocabulary by a code, a private-use character that
-takes exactly 4 bytes in UTF-8, and any other character by a code that no token has; it adds a space
-wherever BERT ends a word. The tokens are written in the same codes. Private-use characters are
-neither spaces nor punctuation, so the second operator splits nowhere else, and its limit of 400
-bytes is 100 characters.
+Both operators take their tables from the caller, and with the tables compiled here all ids are the
+same. The first operator replaces each character of the vocabulary with a code, a private-use
+character that takes exactly 4 bytes in UTF-8, and every other character with a code that occurs in
+no token. It adds a space wherever BERT ends a word. The tokens are written in the same codes.
+Private-use characters are neither spaces nor punctuation, so the second operator doesn't split
+anywhere else, and its limit of 400 bytes means 100 characters.
 
-Sources: google-research/albert's `BasicTokenizer` and transformers' `BertTokenizer` for the rules;
-tensorflow-text, core/kernels: `fast_bert_normalizer.h`, `fast_wordpiece_tokenizer.h`.
+Sources: `BasicTokenizer` in google-research/albert and `BertTokenizer` in transformers for the
+rules; `fast_bert_normalizer.h` and `fast_wordpiece_tokenizer.h` in core/kernels of tensorflow-text.
 """
 
 import functools
@@ -41,7 +42,7 @@ from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, s
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
-DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format and private use.
+DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format, and private use.
 CHINESE: Final = (
     range(0x3400, 0x4DC0),
     range(0x4E00, 0xA000),
@@ -52,7 +53,7 @@ CHINESE: Final = (
     range(0x2B920, 0x2CEB0),
     range(0x2F800, 0x2FA20),
 )
-# All characters that Unicode has assigned so far.
+# Ranges that contain all characters assigned by Unicode so far.
 ASSIGNED: Final = (
     range(1, 0xD800),
     range(0xE000, 0x33480),
@@ -63,16 +64,16 @@ ASSIGNED: Final = (
 
 @dataclass(frozen=True)
 class Rules:
-    """BERT's cleaning and splitting of raw text, before words are looked up.
+    """BERT's rules for cleaning and splitting raw text before words are looked up.
 
-    Where google-research/albert and transformers differ, transformers' rules apply: it drops
-    private-use characters, and does not count U+2B820 to U+2B91F as Chinese. Categories come from
-    Python's `unicodedata`; transformers has older tables, and differs on newer characters.
+    Where google-research/albert and transformers differ, these rules follow transformers, which
+    drops private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. Categories come
+    from Python's `unicodedata`. The tables in transformers are older and differ for new characters.
 
     Attributes:
         lower_case: lower-case the text.
         strip_accents: apply NFD, then drop nonspacing marks.
-        split_chinese: make every Chinese character a word.
+        split_chinese: treat every Chinese character as a word.
     """
 
     lower_case: bool = True
@@ -80,7 +81,7 @@ class Rules:
     split_chinese: bool = True
 
     def __call__(self, character: str) -> str:
-        """Returns the replacement of a character; spaces in it separate words."""
+        """Returns the replacement of a character, in which spaces separate words."""
         category = unicodedata.category(character)
         if character in "\t\n\r" or (character.isspace() and category != "Cc"):
             return " "
@@ -103,16 +104,16 @@ class Rules:
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether a character is always a word: ASCII's symbols, and Unicode's punctuation."""
+    """Returns whether a character is an ASCII symbol or Unicode punctuation, always a word."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def is_chinese(character: str) -> bool:
-    """Whether a character is Chinese: Unicode's ideographs, without kana and hangul."""
+    """Returns whether a character is a CJK ideograph, which excludes kana and hangul."""
     return any(ord(character) in points for points in CHINESE)
 
 
-LONGEST_TOKEN: Final = 64  # Characters. FastWordpieceTokenizer takes 256 bytes, which are 64 codes.
+LONGEST_TOKEN: Final = 64  # Characters. FastWordpieceTokenizer allows 256 bytes, or 64 codes.
 SPECIAL_NAMES: Final = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -127,8 +128,8 @@ class Vocabulary:
     """A WordPiece vocabulary.
 
     Attributes:
-        tokens: the tokens by id. A token that occurs twice has the last id.
-        special: the special tokens, which may have any ids.
+        tokens: the tokens by id. A token that occurs twice gets the last id.
+        special: the special tokens, which can have any ids.
     """
 
     tokens: tuple[str, ...]
@@ -139,7 +140,7 @@ class Vocabulary:
         """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
         Args:
-            special: special tokens by name, where they differ from `SPECIAL_NAMES`.
+            special: special tokens by name, if they differ from `SPECIAL_NAMES`.
         Raises:
             UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
@@ -149,17 +150,17 @@ class Vocabulary:
         longest = max(map(len, tokens), default=0)
         if longest > LONGEST_TOKEN:
             raise UserError(
-                f"A token must have at most {LONGEST_TOKEN} characters, for tensorflow-text. "
+                f"tensorflow-text supports tokens of at most {LONGEST_TOKEN} characters. "
                 f"Received: {origin}, with a token of {longest:,}. Copy the vocabulary again."
             )
         ids = {token: index for index, token in enumerate(tokens)}
         names = tuple({**SPECIAL_NAMES, **special}.values())
-        missing = [name or "an empty name" for name in names if not name or name not in ids]
+        missing = [name or "''" for name in names if not name or name not in ids]
         if missing:
             raise UserError(
-                f"A WordPiece vocabulary must have the special tokens {', '.join(names)}. "
-                f"Received: {origin}, {len(tokens)} tokens without {', '.join(missing)}. Use the "
-                "vocab.txt that came with the checkpoint, or name its tokens (unk_token=…)."
+                f"{origin} ({len(tokens)} tokens) lacks the special tokens "
+                f"{', '.join(missing)}. Use the vocab.txt of the checkpoint, or pass the names of "
+                "its special tokens (unk_token=…)."
             )
         return cls(tokens, SpecialTokens(names, tuple(ids[name] for name in names)))
 
@@ -178,8 +179,8 @@ def _lines(content: bytes, origin: str) -> tuple[str, ...]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            "A WordPiece vocabulary must be text in UTF-8, one token per line. Received: "
-            f"{origin}, which isn't ({error.reason} at byte {error.start}). Copy vocab.txt again."
+            f"{origin} isn't UTF-8 text with one token per line ({error.reason} at byte "
+            f"{error.start}). Copy vocab.txt again."
         ) from error
     lines = text.replace("\r\n", "\n").split("\n")
     return tuple(lines[:-1] if lines[-1] == "" else lines)
@@ -188,31 +189,31 @@ def _lines(content: bytes, origin: str) -> tuple[str, ...]:
 BYTES: Final = 4  # Size of a code in UTF-8.
 CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
 UNKNOWN: Final = chr(0x10FFFD)
-# FastBertNormalize's value: this bit, then the replacement's start, then its length in bytes.
+# A value in FastBertNormalize: this bit, the start of the replacement, and its length in bytes.
 _REPLACED, _LENGTH_BITS = 1 << 30, 6
 
 
 @functools.lru_cache(maxsize=4)
 def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
-    """Returns the model of `FastBertNormalizer`, and the tokens for `FastWordpieceTokenizer`.
+    """Returns the model for `FastBertNormalizer` and the tokens for `FastWordpieceTokenizer`.
 
     Raises:
-        UserError: the vocabulary has more different characters than there are codes.
+        UserError: the vocabulary has more distinct characters than there are codes.
     """
     codes = _codes(vocabulary)
     replacements = {
         character: "".join(c if c == " " else codes.get(c, UNKNOWN) for c in text)
         for character, text in rules.table()
     }
-    return _normalizer_model(replacements), _rewritten(vocabulary, codes)
+    return _normalizer_model(replacements), _recode_tokens(vocabulary, codes)
 
 
 def _codes(vocabulary: Vocabulary) -> dict[str, str]:
     characters = sorted({character for token in vocabulary.tokens for character in _body(token)})
     if len(characters) > len(CODES):
         raise UserError(
-            f"A vocabulary may have {len(CODES)} different characters. Received: "
-            f"{len(characters)}. Leave the rarest out."
+            f"A WordPiece vocabulary can have at most {len(CODES)} distinct characters. Received: "
+            f"{len(characters)}. Remove the tokens with the rarest characters."
         )
     return {character: chr(code) for character, code in zip(characters, CODES, strict=False)}
 
@@ -221,8 +222,11 @@ def _body(token: str) -> str:
     return token.removeprefix(CONTINUATION)
 
 
-def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the tokens in codes. Unreachable tokens become ASCII numbers, which have no code."""
+def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the tokens in codes.
+
+    Unreachable tokens become ASCII numbers, which never occur in normalized text.
+    """
     left = Counter(vocabulary.tokens)
     tokens = []
     for index, token in enumerate(vocabulary.tokens):
@@ -236,7 +240,7 @@ def _rewritten(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, .
 
 
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
-    """Returns a flatbuffer of the schema `fast_bert_normalizer_model.fbs` in tensorflow-text."""
+    """Returns a flatbuffer with the schema `fast_bert_normalizer_model.fbs` of tensorflow-text."""
     trie, pool = _trie(replacements)
     leaves = np.flatnonzero(trie & LEAF)
     starts = trie[leaves] ^ LEAF
@@ -248,14 +252,14 @@ def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
     cells = builder.CreateNumpyVector(trie)
     builder.StartObject(4)
     builder.PrependUOffsetTRelativeSlot(1, cells, 0)
-    builder.PrependInt32Slot(2, _REPLACED, 0)  # Drops U+0000, which cannot be a key of the trie.
+    builder.PrependInt32Slot(2, _REPLACED, 0)  # Drops U+0000, which can't be a key of the trie.
     builder.PrependUOffsetTRelativeSlot(3, texts, 0)
     builder.Finish(builder.EndObject())
     return bytes(builder.Output())
 
 
 def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
-    """Returns the trie that SentencePiece builds for these rules, and their texts."""
+    """Returns the trie that SentencePiece builds for these rules, and the replacement texts."""
     sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
     normalizer = sentencepiece.SentencePieceNormalizer(
         norm_map=[(key, value) for key, value in replacements.items() if key != value],
@@ -268,12 +272,12 @@ def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
     return split_rules(spec.precompiled_charsmap)
 
 
-CLOSE_UP: Final = (".", "?", "!", ",")  # No space before these in a decoded text.
+CLOSE_UP: Final = (".", "?", "!", ",")  # A decoded text has no space before these.
 BATCH: Final = 4096
 
 
 class WordPieceTokenizer(BaseTokenizer):
-    """Raw text to ids of a WordPiece vocabulary; ids are those of BERT's tokenizer.
+    """Converts raw text to the ids of a WordPiece vocabulary, as BERT's tokenizer does.
 
     Example:
 
@@ -284,22 +288,22 @@ class WordPieceTokenizer(BaseTokenizer):
     ['天', '气', 'good', '##ness', '[UNK]']
 
     Args:
-        vocab_file: path of `vocab.txt` (one token per line) or its bytes, or of a
+        vocab_file: path or bytes of `vocab.txt` (one token per line), or path of a
             `tokenizer.json`.
-        do_lower_case: lower-case the text. Default: True; for a `tokenizer.json`, what its
-            normalizer does, which also decides the defaults of the next two arguments.
-        strip_accents: drop accents. Default: as `do_lower_case`.
-        tokenize_chinese_chars: make every Chinese character a word. Default: True.
-        model_max_length: as `AlbertTokenizer`'s.
-        split_special_tokens: as `AlbertTokenizer`'s.
-        padding_side: as `AlbertTokenizer`'s.
-        truncation_side: as `AlbertTokenizer`'s.
-        **options: the special tokens, `pad_token`, `unk_token`, `cls_token`, `sep_token` and
-            `mask_token` (default: `[PAD]`, `[UNK]` and so on); other arguments of transformers'
-            class, with their default values.
+        do_lower_case: lower-case the text. Default: True. For a `tokenizer.json`, the normalizer
+            in the file determines the defaults of this and the next two arguments.
+        strip_accents: drop accents. Default: same as `do_lower_case`.
+        tokenize_chinese_chars: treat every Chinese character as a word. Default: True.
+        model_max_length: see `AlbertTokenizer`.
+        split_special_tokens: see `AlbertTokenizer`.
+        padding_side: see `AlbertTokenizer`.
+        truncation_side: see `AlbertTokenizer`.
+        **options: the special tokens `pad_token`, `unk_token`, `cls_token`, `sep_token`, and
+            `mask_token` (default: `[PAD]`, `[UNK]`, and so on), and other arguments of the
+            transformers class, which must have their default values.
     Raises:
-        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token; or a step
-            of a `tokenizer.json` isn't BERT's.
+        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token, or a step
+            in a `tokenizer.json` differs from BERT.
     """
 
     vocab_name = "vocab.txt"
@@ -356,7 +360,7 @@ class WordPieceTokenizer(BaseTokenizer):
 
     @property
     def model_bytes(self) -> bytes:
-        """Content of the vocabulary file: one token per line."""
+        """Content of the vocabulary file, with one token per line."""
         return bytes(self._vocabulary)
 
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:
@@ -381,7 +385,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return text
 
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Encodes the texts; TensorFlow chooses the number of threads."""
+        """Encodes texts in bulk. TensorFlow chooses the number of threads."""
         encoded: list[np.ndarray] = []
         for start in range(0, len(texts), BATCH):
             batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
@@ -394,7 +398,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return [self._token(index) for index in ids.tolist()]
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Ends each token where the next character that isn't dropped starts."""
+        """Finds the characters of each token, which ends where the next kept character starts."""
         ids, first, last, origins = self._graph.tokenize_with_bytes(text)
         ends = origins[np.searchsorted(origins, last, side="right")]
         character = _character_of_byte(text)
@@ -406,11 +410,11 @@ class WordPieceTokenizer(BaseTokenizer):
 
 
 class WordPiece(tf.Module):
-    """Splits texts into WordPiece tokens with two operators of tensorflow-text, eagerly or not.
+    """Splits texts into WordPiece tokens with two tensorflow-text operators, eagerly or in a graph.
 
     Args:
         vocabulary: the tokens.
-        rules: the cleaning and splitting of text.
+        rules: the rules for cleaning and splitting text.
     """
 
     def __init__(self, vocabulary: Vocabulary, rules: Rules):
@@ -432,15 +436,15 @@ class WordPiece(tf.Module):
             )
 
     def tokenize(self, texts: Any) -> tf.RaggedTensor:
-        """Strings `[B]` to int32 ids `[B, T]`, ragged."""
+        """Returns the ids of strings `[B]` as ragged int32 `[B, T]`."""
         return self._pieces.tokenize(self._normalizer.normalize(texts))
 
     def tokenize_with_bytes(self, text: str) -> tuple[np.ndarray, ...]:
-        """Tokenizes a text, and finds the bytes that its tokens were made from.
+        """Tokenizes a text, and finds the bytes that each token comes from.
 
         Returns:
-            The ids, and each token's first and last byte in the text, `[T]`; and for each byte of
-            the normalized text the byte of the text that made it.
+            The ids, the first byte, and the last byte of each token in the text, `[T]`, and the
+            source byte of each byte in the normalized text.
         """
         normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
@@ -450,6 +454,6 @@ class WordPiece(tf.Module):
 
 
 def _character_of_byte(text: str) -> np.ndarray:
-    """Returns the index of the character that has each UTF-8 byte, and one entry for the end."""
+    """Returns the character index of each UTF-8 byte, plus one entry for the end."""
     content = np.frombuffer(text.encode("utf-8"), np.uint8)
     return np.append(np.cumsum(content & 0xC0 != 0x80, dtype=np.int32) - 1, len(text))

@@ -1,7 +1,7 @@
-"""A WordPiece tokenizer in Hugging Face's `tokenizer.json`: what is read, and what is rejected.
+"""Reads a WordPiece tokenizer from Hugging Face's `tokenizer.json`.
 
-The file describes each step of a tokenizer. Here all steps but the vocabulary and the settings of
-the normalizer are BERT's. Format: tokenizers 0.10 to 0.23.
+The file describes each step of a tokenizer. Only the vocabulary and the normalizer settings are
+read. All other steps must be the same as in BERT. Format: tokenizers 0.10 to 0.23.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_json
 
-CONTINUATION: Final = "##"  # Begins the tokens that continue a word.
-LONGEST_WORD: Final = 100  # Characters
+CONTINUATION: Final = "##"  # Prefix of tokens that continue a word.
+LONGEST_WORD: Final = 100  # Characters.
 _NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
 
 
 class Normalizer(NamedTuple):
-    """The settings of a BertNormalizer; `strip_accents` None is as `lowercase`."""
+    """The settings of a BertNormalizer. `strip_accents=None` means the same as `lowercase`."""
 
     lowercase: bool
     strip_accents: bool | None
@@ -26,7 +26,7 @@ class Normalizer(NamedTuple):
 
 
 def is_wordpiece(content: Mapping[str, Any]) -> bool:
-    """Returns whether a `tokenizer.json` holds a WordPiece model; old files don't name the type."""
+    """Returns whether a `tokenizer.json` contains a WordPiece model; old files lack the type."""
     model = content.get("model")
     if not isinstance(model, dict):
         return False
@@ -39,34 +39,34 @@ def read_tokens(path: Path) -> tuple[str, ...]:
     """Returns the tokens by id.
 
     Raises:
-        UserError: the file has no WordPiece vocabulary, or one that is used by other rules.
+        UserError: the file contains no WordPiece vocabulary, or its rules differ from BERT.
     """
     content = read_json(path)
     model = content["model"] if is_wordpiece(content) else {}
     ids = model.get("vocab")
     if not isinstance(ids, dict) or not all(type(index) is int for index in ids.values()):
-        raise _without_vocabulary(path)
+        raise _vocabulary_error(path)
     tokens = tuple(sorted(ids, key=ids.__getitem__))
     is_whole = [ids[token] for token in tokens] == list(range(len(tokens)))
     if not is_whole or _NOT_IN_LINES.search("".join(tokens)):
-        raise _without_vocabulary(path)
+        raise _vocabulary_error(path)
     for name, own in (
         ("continuing_subword_prefix", CONTINUATION),
         ("max_input_chars_per_word", LONGEST_WORD),
     ):
         if model.get(name, own) != own:
-            raise _other(path, f"model.{name}", repr(own), model[name])
+            raise _error(path, f"model.{name}", repr(own), model[name])
     return tokens
 
 
 def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalizer:
-    """Returns how the file normalizes text, after checking that its steps are BERT's.
+    """Returns the normalizer settings in a file, after checking that all steps match BERT.
 
     Args:
         begin, end: the tokens at the beginning and at the end of a text.
         unknown: the unknown token.
     Raises:
-        UserError: a step has no equal here; the message names it.
+        UserError: a step isn't supported; the message names it.
     """
     content = read_json(path)
     normalizer = _step(content.get("normalizer"), "normalizers")
@@ -76,30 +76,30 @@ def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalize
         or normalizer.get("clean_text") is not True
         or not all(isinstance(value, bool) for value in (values[0], values[1] or False, values[2]))
     ):
-        rule = "a BertNormalizer with clean_text, unless do_lower_case is given"
-        raise _other(path, "normalizer", rule, content.get("normalizer"))
+        rule = "a BertNormalizer with clean_text, unless you pass do_lower_case"
+        raise _error(path, "normalizer", rule, content.get("normalizer"))
     splitter = _step(content.get("pre_tokenizer"), "pretokenizers")
     if splitter.get("type") != "BertPreTokenizer":
-        raise _other(path, "pre_tokenizer", "a BertPreTokenizer", content.get("pre_tokenizer"))
+        raise _error(path, "pre_tokenizer", "a BertPreTokenizer", content.get("pre_tokenizer"))
     processor = content.get("post_processor")
-    if processor is not None and not _is_berts(processor, begin, end):
-        rule = f"null, or add {begin} and {end} as BERT's does"
-        raise _other(path, "post_processor", rule, processor)
+    if processor is not None and not _matches_bert(processor, begin, end):
+        rule = f"null or add {begin} and {end} as in BERT"
+        raise _error(path, "post_processor", rule, processor)
     if content["model"].get("unk_token", unknown) != unknown:
-        raise _other(path, "model.unk_token", repr(unknown), content["model"]["unk_token"])
+        raise _error(path, "model.unk_token", repr(unknown), content["model"]["unk_token"])
     return Normalizer(*values)
 
 
 def _step(step: Any, steps: str) -> Mapping[str, Any]:
-    """Returns a step, or the only one of a Sequence."""
+    """Returns a step, or the only step of a Sequence."""
     if isinstance(step, dict) and step.get("type") == "Sequence":
         inner = step.get(steps)
         step = inner[0] if isinstance(inner, list) and len(inner) == 1 else None
     return step if isinstance(step, dict) else {}
 
 
-def _is_berts(processor: Any, begin: str, end: str) -> bool:
-    """Returns whether a post-processor makes "[CLS] A [SEP]" and "[CLS] A [SEP] B [SEP]"."""
+def _matches_bert(processor: Any, begin: str, end: str) -> bool:
+    """Returns whether a post-processor builds "[CLS] A [SEP]" and "[CLS] A [SEP] B [SEP]"."""
     single = [(begin, 0), ("A", 0), (end, 0)]
     try:
         if processor["type"] == "BertProcessing":
@@ -115,15 +115,15 @@ def _is_berts(processor: Any, begin: str, end: str) -> bool:
     return found == {"single": single, "pair": [*single, ("B", 1), (end, 1)]}
 
 
-def _without_vocabulary(path: Path) -> UserError:
+def _vocabulary_error(path: Path) -> UserError:
     return UserError(
-        "A tokenizer.json must have a WordPiece vocabulary with ids from 0. "
-        f"Received: {path}, which has none. Use the vocabulary file of the checkpoint."
+        f"{path} contains no WordPiece vocabulary with consecutive ids from 0. Use the vocabulary "
+        "file of the checkpoint."
     )
 
 
-def _other(path: Path, name: str, rule: str, received: Any) -> UserError:
+def _error(path: Path, name: str, rule: str, received: Any) -> UserError:
     return UserError(
-        f"{name} in a tokenizer.json must be {rule}. Received: {short_repr(received)}, in {path}. "
-        "Make ids with the checkpoint's own tokenizer."
+        f"{name} in {path} must be {rule}. Received: {short_repr(received)}. "
+        "Encode texts with the checkpoint's own tokenizer."
     )

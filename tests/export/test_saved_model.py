@@ -119,7 +119,7 @@ def test_pairs(checked, classifier):
     assert all(each.value < 1e-5 for each in report.differences.values())
     loaded = tf.saved_model.load(report.path)
     texts = {"text": tf.constant(["a", "b"]), "text_pair": tf.constant(["c"])}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same number of texts"):
         loaded.signatures["text"](**texts)
 
 

@@ -58,9 +58,9 @@ def test_groups_that_end_at_a_depth(small_config, fields, depth):
 @pytest.mark.parametrize(
     ("fields", "depth", "message"),
     [
-        ({"num_hidden_groups": 2}, 7, "6 layers in 2 groups, share='all', has no depth 7"),
-        ({"num_hidden_groups": 2}, 4, "has no depth 4"),
-        ({"share": "ffn"}, 2, "has no depth 2"),
+        ({"num_hidden_groups": 2}, 7, "6 layers in 2 groups and share='all' .*num_hidden_layers=7"),
+        ({"num_hidden_groups": 2}, 4, "share='all' .*num_hidden_layers=4"),
+        ({"share": "ffn"}, 2, "share='ffn' .*num_hidden_layers=2"),
         ({}, 0, "1 or more. Received: 0"),
     ],
 )

@@ -72,7 +72,7 @@ def test_every_pipeline_takes_columns(pipe, kind):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (set(TEXTS), "in the order of the examples. Received: a set"),
+        (set(TEXTS), r"A set .* Pass sorted\(examples\)"),
         (pandas.DataFrame({"text": TEXTS}), r"one column, .* DataFrame of shape \(4, 1\)"),
         (np.array([TEXTS]), r"one column, .* ndarray of shape \(1, 4\)"),
     ],
@@ -123,8 +123,8 @@ def test_a_dataset_streams(pipe):
 @pytest.mark.parametrize(
     ("made_with", "called_with", "received"),
     [
-        ({"colour": "red"}, {}, "top_k.*: colour"),
-        ({}, {"colour": "red", "shape": "round"}, "batch_size. Received: colour, shape"),
+        ({"colour": "red"}, {}, "option colour. .*top_k"),
+        ({}, {"colour": "red", "shape": "round"}, "option colour, shape. .*batch_size"),
         ({"batch_size": 0}, {}, "batch_size .*1 or more.* 0"),
         ({}, {"batch_size": -1}, "batch_size .*1 or more.* -1"),
         ({"truncation": "longest"}, {}, "truncation must be one of None, .* Received: 'longest'"),
@@ -142,7 +142,7 @@ def test_a_call_does_not_change_the_options(pipe):
 
 
 def test_model_and_tokenizer_must_fit(model, config, tokenizer):
-    message = "'text-classification' must be AlbertForSequenceClassification. Received: AlbertModel"
+    message = "'text-classification' .* AlbertForSequenceClassification. Received: AlbertModel"
     with pytest.raises(UserError, match=message):
         TextClassificationPipeline(model("feature-extraction"), tokenizer)
     larger = AlbertModel(config.replace(vocab_size=config.vocab_size + 1))
@@ -222,14 +222,14 @@ def test_windows_of_a_pair(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "options", "received"),
     [
-        (LONG, {"max_length": 2}, "at least 3, and at most 8, .* Received: 2"),
-        (LONG, {"max_length": 9}, "at least 3, and at most 8, .* Received: 9"),
-        (LONG, {"truncation": False}, "must have at most 8 tokens. Received: a longer one"),
+        (LONG, {"max_length": 2}, "between 3 and 8, .* Received: 2"),
+        (LONG, {"max_length": 9}, "between 3 and 8, .* Received: 9"),
+        (LONG, {"truncation": False}, "truncation=False, .* 8 tokens. Received: 'the"),
         (LONG, {"stride": -1}, "0 or more. Received: -1"),
-        (LONG, {"stride": 6}, "number of tokens in a window. Received: stride=6"),
-        (PAIR, {"stride": 3}, "Received: 2 tokens, stride=3, 8 a window"),
-        (LONG_FIRST, {"stride": 0}, "must have room for.*Received: 7 tokens, stride=0"),
-        (PAIR, {"stride": 0, "truncation": "only_first"}, "must be able to make the texts fit"),
+        (LONG, {"stride": 6}, "less than 6, .* Received: stride=6"),
+        (PAIR, {"stride": 3}, "has 2 tokens, .* stride=3 and 8 tokens per window"),
+        (LONG_FIRST, {"stride": 0}, "has 7 tokens, .* stride=0 and 8 tokens per window"),
+        (PAIR, {"stride": 0, "truncation": "only_first"}, "truncation='only_first' .* tokens fit"),
     ],
 )
 def test_options_that_leave_no_window(tokenizer, texts, options, received):
@@ -250,9 +250,9 @@ def test_texts_in_every_form():
         (as_text, ["a"], r"\['a'\] of type list"),
         (as_texts, ("a", 3), "text_pair .*3"),
         (as_texts, ("a", "b", "c"), "tuple of two"),
-        (as_texts, ["a", "b"], "tuple of two, or a dict with text and text_pair"),
-        (as_texts, {"first": "a"}, "text and text_pair. Received: 'first'"),
-        (as_texts, {}, "text and text_pair. Received: an empty one"),
+        (as_texts, ["a", "b"], r"tuple of two .* Received: \['a', 'b'\]"),
+        (as_texts, {"first": "a"}, "text_pair. Received: 'first'"),
+        (as_texts, {}, "text_pair. Received: an empty dict"),
     ],
 )
 def test_no_texts(read, given, received):

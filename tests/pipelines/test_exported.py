@@ -120,12 +120,12 @@ def test_a_file_of_fixed_lengths(classifier_file, model, tokenizer):
     assert_same(classify(texts), expected(texts))
     with pytest.warns(UserWarning, match="more than 8 tokens are truncated"):
         assert_same(classify(TEXTS[2]), expected(TEXTS[2], max_length=8, truncation=True))
-    with pytest.raises(UserError, match="max_length must be at least 3, and at most 8"):
+    with pytest.raises(UserError, match="max_length must be between 3 and 8"):
         classify("ada", max_length=9)
 
 
 def test_what_a_file_cannot_do_is_refused(classifier_file, tmp_path):
-    with pytest.raises(UserError, match=r"be AlbertForMaskedLM or .* AlbertForSequenceClassif"):
+    with pytest.raises(UserError, match="class AlbertForMaskedLM or .* AlbertForSequenceClassif"):
         pipeline("fill-mask", classifier_file)
     (tmp_path / "other.onnx").write_bytes(b"another program's")
     with pytest.raises(UserError, match="other.onnx contains no config.json and tokenizer"):

@@ -31,14 +31,14 @@ def test_a_directory_is_all_it_takes(saved, name, kind, task):
 @pytest.mark.parametrize(
     ("task", "kind", "received"),
     [
-        ("fill-mask", "feature-extraction", "without predictions"),
-        ("sentence-order", "fill-mask", "without pooler, sop_classifier"),
-        ("ner", "text-classification", "has AlbertForSequenceClassification"),
-        ("text-classification", "fill-mask", "has AlbertForMaskedLM"),
+        ("fill-mask", "feature-extraction", "no weights for predictions, .*'fill-mask'"),
+        ("sentence-order", "fill-mask", "no weights for pooler, sop_classifier, "),
+        ("ner", "text-classification", "Received: .*has AlbertForSequenceClassification"),
+        ("text-classification", "fill-mask", "Received: .*has AlbertForMaskedLM"),
     ],
 )
 def test_a_model_of_another_task(saved, task, kind, received):
-    with pytest.raises(UserError, match=f"Received: .*{received}"):
+    with pytest.raises(UserError, match=received):
         pipeline(task, saved(kind))
 
 
@@ -55,7 +55,7 @@ def test_a_head_that_nothing_trained_is_warned_of(saved, tokenizer):
         return AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
 
     found, declared = load(), load()
-    message = r"newly initialized classifier, pooler, and no .*newly_initialized.clear\(\) says"
+    message = r"untrained: classifier, pooler. .*newly_initialized.clear\(\)"
     with pytest.warns(UserWarning, match=message):
         made = pipeline("text-classification", found, tokenizer)
     found.compile("adam", run_eagerly=True)
@@ -83,12 +83,12 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
     [
         ("poetry", "saved", {}, "fill-mask, .*, ner. Received: 'poetry'"),
         ("fill-mask", None, {}, "model=NoneType, tokenizer=None"),
-        ("fill-mask", "model", {}, "a tokenizer where none is beside the model's files"),
+        ("fill-mask", "model", {}, "model=Albert.*, tokenizer=None"),
         ("fill-mask", "/nowhere/at/all", {}, "neither a directory"),
         ("fill-mask", "saved", {"device": -1}, r"device=-1.*keras.device\('cpu:0'"),
         ("fill-mask", "saved", {"framework": "np"}, "'np'. Set KERAS_BACKEND"),
         ("fill-mask", "saved", {"torch_dtype": "float16"}, "from_pretrained.*dtype='mi"),
-        ("fill-mask", "saved", {"model_kwargs": {"num_labels": 3}}, "Give a model instead"),
+        ("fill-mask", "saved", {"model_kwargs": {"num_labels": 3}}, "model_kwargs=.*from_"),
     ],
 )
 def test_mistakes(saved, model, task, given, options, message):

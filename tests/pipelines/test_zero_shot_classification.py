@@ -75,13 +75,13 @@ def test_what_is_refused(nli, tokenizer):
         pipeline("zero-shot-classification", nli({0: "yes", 1: "no"}), tokenizer)
     classify = pipeline("zero-shot-classification", nli(NLI), tokenizer)
     for labels in ([], "", "dog,,moon", ["dog", "dog"]):
-        with pytest.raises(UserError, match="candidate_labels must be texts that differ"):
+        with pytest.raises(UserError, match="candidate_labels must contain"):
             classify("the cat", labels)
     for template in ("This is it.", "It is {{}}.", "{} or {}", "{} {0}", "{:>9}", "{} }", 7):
-        with pytest.raises(UserError, match="must have {} once, in the place of the label"):
+        with pytest.raises(UserError, match="hypothesis_template must contain {}"):
             classify("the cat", LABELS, hypothesis_template=template)
-    with pytest.raises(UserError, match="reads no windows"):
+    with pytest.raises(UserError, match="Received: stride=8"):
         classify("the cat", LABELS, stride=8)
     three = nli({0: "entailment", 1: "neutral", 2: "other"})
-    with pytest.raises(UserError, match="needs a model with a label 'contradiction'"):
+    with pytest.raises(UserError, match="'contradiction'. Received: entailment, neutral, other"):
         pipeline("zero-shot-classification", three, tokenizer)("the cat", LABELS, multi_label=True)

@@ -96,7 +96,7 @@ def test_wordpiece(chinese):
     assert larger.add_tokens("covid") == 1
     assert larger.tokenize("Covid the") == ["covid", "the"]
     for token in ("a b", "国家大", "##covid", "a\nb"):
-        with pytest.raises(UserError, match="reads as it is written.*read as"):
+        with pytest.raises(UserError, match="can't be added, .* encodes it as"):
             larger.add_tokens(["good", token])
     assert len(larger) == len(chinese) + 1
 
@@ -107,8 +107,8 @@ def test_wordpiece(chinese):
         ("COVID", "Add 'covid'"),
         ("▁naïvely", "Add '▁naively'"),
         ("new york", "Add 'new▁york'"),
-        ("[MASK]x", "Choose another one"),
-        ("", "must have a character or more"),
+        ("[MASK]x", "Choose another token"),
+        ("", "must not be empty"),
     ],
 )
 def test_pieces_that_would_not_be_found(tokenizer, token, way_out):
@@ -126,7 +126,7 @@ def test_special_tokens(tokenizer):
     ids = larger.encode("[E1] a [/E1]")
     assert larger.decode(ids, skip_special_tokens=True).strip() == "a"
     assert "[e1] a [/e1]" in larger.decode(ids)
-    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.', for '<pad>'"):
+    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.' instead of '<pad>'"):
         larger.add_special_tokens({"pad_token": "[PAD]"})
 
 
@@ -165,7 +165,7 @@ def test_tokens_of_the_vocabulary_are_marked(place, own, tmp_path):
 def test_tokens_beside_the_vocabulary_are_refused(token, place, own, tmp_path):
     own.save_pretrained(tmp_path)
     write(tmp_path, place, [token])
-    with pytest.raises(UserError, match=f"must be in its vocabulary.* in {place}"):
+    with pytest.raises(UserError, match=f"{place} adds a token that isn't in the vocabulary"):
         AlbertTokenizer.from_pretrained(tmp_path)
 
 
@@ -173,7 +173,7 @@ def test_tokens_beside_the_vocabulary_are_refused(token, place, own, tmp_path):
 def test_tokens_with_other_ids(token, tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     write(tmp_path, "tokenizer.json", [token])
-    with pytest.raises(UserError, match="must be in its vocabulary"):
+    with pytest.raises(UserError, match="tokenizer.json adds a token that isn't in"):
         AlbertTokenizer.from_pretrained(tmp_path)
 
 
@@ -190,5 +190,5 @@ def test_tensors_of_torch(tokenizer):
 
 def test_without_torch(tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UserError, match="'pt' needs torch. .*Install torch, or use 'np'"):
+    with pytest.raises(UserError, match="'pt' requires torch.*Install torch, or use 'np'"):
         tokenizer("a", return_tensors="pt")

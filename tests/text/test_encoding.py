@@ -45,7 +45,7 @@ def test_offsets_of_words_count_from_each_word(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["the hill"], "must be a list of words. Received: 'the hill'. Split it"),
+        (["the hill"], "must be a list of words. Received: 'the hill'. Split"),
         ([[["the"], "hill"]], "must be a list of words. Received: 'hill'"),
         ([[["the"]], ["a"]], "must be a list of words. Received: 'a'"),
     ],
@@ -79,7 +79,7 @@ def test_copies_have_only_the_features(tokenizer):
     ):
         assert other == encoding
         assert other.input_ids == encoding.input_ids
-        with pytest.raises(ValueError, match="known only for the tokenizer's own result"):
+        with pytest.raises(ValueError, match="on the tokenizer's own result"):
             other.word_ids()
 
 

@@ -35,7 +35,7 @@ def test_positions_words_and_characters(tokenizer, words):
     assert pair.word_to_tokens(1, 1).start == pair.char_to_token(1, len(words[0]) + 1) == 2
     assert pair.char_to_word(1, place, 1) == pair.char_to_word(1, place + 1, 1) == 1
     assert pair.n_sequences == 2
-    with pytest.raises(IndexError, match="sequence 2 of 2"):
+    with pytest.raises(IndexError, match="Received: 2"):
         pair.word_to_tokens(2, 0)
     one = tokenizer(second)
     assert one.n_sequences == 1
@@ -128,7 +128,7 @@ def test_features_by_number(tokenizer):
     ("options", "error", "message"),
     [
         ({"do_basic_tokenize": False}, UserError, "do_basic_tokenize must be True or left out"),
-        ({"do_basic_tokenise": True}, TypeError, "options are .* Received: do_basic_tokenise"),
+        ({"do_basic_tokenise": True}, TypeError, "option do_basic_tokenise. The options are"),
     ],
 )
 def test_arguments_of_wordpiece(vocab_text, options, error, message):

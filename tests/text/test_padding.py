@@ -18,7 +18,7 @@ def test_padding_on_the_left(tokenizer):
     assert right.sequence_ids(0) == [None, 0, None, *rest]
     assert left.sequence_ids(0) == [*rest, None, 0, None]
     assert (right.char_to_token(0, 0), left.char_to_token(0, 0)) == (1, width - 2)
-    with pytest.raises(IndexError, match="Received: sequence 2 of 2. Sequences count from 0"):
+    with pytest.raises(IndexError, match=r"\[0, 2\). Received: 2"):
         right.word_ids(2)
     rows = [on_left(text) for text in texts]
     assert on_left.pad(rows) == left

@@ -179,15 +179,15 @@ def test_texts_without_partners(plain, count):
     layer = AlbertPreprocessor(plain)
     pairs = tf.constant(["a", "b"]), tf.constant(["c"] * count, tf.string)
     for call in (layer, tf.function(layer)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="must be as many"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="same number of texts"):
             call(pairs)
 
 
 @pytest.mark.parametrize(
     ("vocabulary", "options", "message"),
     [
-        ("unbaked", {}, r"must be baked.*AlbertTokenizer\(vocab_file\)"),
-        ("spiece.model", {}, "the bytes of a baked model, or a tokenizer"),
+        ("unbaked", {}, r"isn't baked.*AlbertTokenizer\(vocab_file\)"),
+        ("spiece.model", {}, "bytes of a baked model. Received: 'spiece.model'"),
         ("plain", {"max_length": 2}, "3 or more. Received: 2"),
         ("plain", {"padding": True}, "'max_length' or 'longest'. Received: True"),
     ],
@@ -205,7 +205,7 @@ def test_wrong_arguments(plain, unbaked, vocabulary, options, message):
         (tf.constant("a text"), "Batch single texts first"),
         (tf.constant([1, 2]), "Received: dtype int32"),
         (([], [], []), "two batches of texts. Received: 3"),
-        (["a", 5], "must be a str, or bytes in UTF-8. Received: 5"),
+        (["a", 5], "must be a str .*Received: 5"),
     ],
 )
 def test_wrong_texts(plain, texts, message):

@@ -21,7 +21,7 @@ def test_one_text(tokenizer):
         "attention_mask": [1] * (len(ids) + 2),
     }
     assert encoding.input_ids is encoding["input_ids"]
-    with pytest.raises(AttributeError, match="no feature 'pixel_values'. Received: input_ids,"):
+    with pytest.raises(AttributeError, match="no feature 'pixel_values'. .* input_ids,"):
         _ = encoding.pixel_values
 
 
@@ -89,15 +89,15 @@ TEXT = "the old library on a hill"
         ([TEXT], {"padding": "left"}, "padding must be one of True, .* Received: 'left'"),
         ([TEXT], {"truncation": "middle"}, "truncation must be one of .* Received: 'middle'"),
         ([TEXT], {"return_tensors": "jax"}, "return_tensors must be .*'pt'. Received: 'jax'"),
-        ([["a", TEXT]], {"return_tensors": "np"}, "must have the same length.*Use padding=True"),
+        ([["a", TEXT]], {"return_tensors": "np"}, "input_ids with .*Use padding=True"),
         ([TEXT], {"max_length": 4, "stride": 2, "return_overflowing_tokens": True}, "stride=2"),
-        ([TEXT], {"truncation": "only_second", "max_length": 5}, "'only_second' requires pairs"),
-        (["a", TEXT], {"truncation": "only_first", "max_length": 5}, "must be able to make the"),
-        ([TEXT, TEXT], {"truncation": True, "max_length": 2}, "room for 3 .*max_length=2"),
+        ([TEXT], {"truncation": "only_second", "max_length": 5}, "'only_second' requires text"),
+        (["a", TEXT], {"truncation": "only_first", "max_length": 5}, "'only_first' can't make"),
+        ([TEXT, TEXT], {"truncation": True, "max_length": 2}, "at least 3 .*max_length=2"),
         ([TEXT, TEXT], {"max_length": 9, "return_overflowing_tokens": True}, "Use 'only_first'"),
         ([5], {}, "text must be a text or a list of texts. Received: 5"),
         ([{"text": "a"}], {}, "text must be a text or a list of texts. Received: {'text': 'a'}"),
-        ([["a", 5]], {}, "must be a str, or bytes in UTF-8. Received: 5 of type int"),
+        ([["a", 5]], {}, "must be a str .*Received: 5 of type int"),
         ([["a", "b"], ["c"]], {}, "same length. Received: 2 texts and 1 text pairs"),
         (["a", ["c"]], {}, "both be texts or both be lists"),
     ],
@@ -224,7 +224,7 @@ def test_pad(tokenizer):
     assert longer["input_ids"] == [[7, 8, 9], [5, PAD]]
     arrays = tokenizer.pad({"input_ids": np.array([[7, 8]])}, pad_to_multiple_of=3)
     assert arrays["input_ids"] == [[7, 8, PAD]]
-    with pytest.raises(ValueError, match="must have input_ids to be padded. Received: labels"):
+    with pytest.raises(ValueError, match="with input_ids. Received: labels"):
         tokenizer.pad({"labels": [1]})
     labelled = {"input_ids": [[7], [7, 8]], "labels": [[1], [1, 2]]}
     assert tokenizer.pad(labelled)["labels"] == [[1], [1, 2]]

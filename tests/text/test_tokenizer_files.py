@@ -60,10 +60,10 @@ def test_beside_a_tensorflow_1_checkpoint(tmp_path, tokenizer):
 
 def test_none(tmp_path):
     put(tmp_path / "vocab.json")
-    with pytest.raises(UserError, match="must have spiece.model, or vocab.txt .*Copy the checkp"):
+    with pytest.raises(UserError, match="no vocabulary .spiece.model, or vocab.txt .*Copy the"):
         read_tokenizer(tmp_path, {})
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram"}}))
-    with pytest.raises(UserError, match="but tokenizer.json.*take spiece.model from the checkp"):
+    with pytest.raises(UserError, match="Its tokenizer.json .*copy spiece.model from the checkp"):
         read_tokenizer(tmp_path, {})
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}}))
     assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
@@ -97,7 +97,7 @@ def test_no_limit(tmp_path, tokenizer, length):
     loaded = AlbertTokenizer.from_pretrained(tmp_path)
     text = "the hill " * 1000
     assert loaded.encode(text, truncation=True) == tokenizer.encode(text)
-    with pytest.raises(ValueError, match="requires a max_length.*which means no limit"):
+    with pytest.raises(ValueError, match="requires max_length.*model_max_length="):
         loaded(text, padding="max_length")
 
 
@@ -118,7 +118,7 @@ def test_settings_are_read(tmp_path, unbaked):
 def test_other_special_tokens_are_refused(tmp_path, tokenizer, place):
     put(tmp_path / "spiece.model", tokenizer.model_bytes)
     (tmp_path / place).write_text(json.dumps({"cls_token": {"content": "<s>"}, "eos_token": "x"}))
-    with pytest.raises(UserError, match=r"cls_token .* the vocabulary's, '.CLS.'. Received: '<s>'"):
+    with pytest.raises(UserError, match=r"cls_token must be '.CLS.', .*Received: '<s>'"):
         AlbertTokenizer.from_pretrained(tmp_path)
     (tmp_path / place).write_text(json.dumps({"cls_token": "[CLS]", "pad_token": "<pad>"}))
     assert len(AlbertTokenizer.from_pretrained(tmp_path)) == len(tokenizer)

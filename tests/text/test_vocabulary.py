@@ -59,7 +59,7 @@ def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(unbaked):
 def test_refuses_to_bake_twice(unbaked, tmp_path):
     bake_file(unbaked, tmp_path / "spiece.model")
     digest = hashlib.sha256(unbaked).hexdigest()
-    with pytest.raises(UserError, match=f"only once.*spiece.model.*source model .sha256 {digest}"):
+    with pytest.raises(UserError, match=f"spiece.model is already baked .*model .sha256 {digest}"):
         bake(tmp_path / "spiece.model")
 
 
@@ -74,7 +74,7 @@ def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
 
 
 def test_missing_file_and_folder(tmp_path):
-    with pytest.raises(UserError, match="nowhere.model, which doesn't exist. Give the path"):
+    with pytest.raises(UserError, match="nowhere.model, which doesn't exist. Pass the path"):
         bake(tmp_path / "nowhere.model")
     with pytest.raises(UserError, match="which is a folder"):
         describe(tmp_path)
@@ -87,7 +87,7 @@ def test_something_else_than_a_whole_model(unbaked, tmp_path):
     contents.append(unbaked.replace("ω".encode(), b"\xff\xff", 1))
     for content in contents:
         (tmp_path / "spiece.model").write_bytes(content)
-        message = f"whole SentencePiece model.*spiece.model, {len(content)} bytes.*damaged: "
+        message = f"spiece.model .{len(content)} bytes. isn't a SentencePiece model.* damaged .+"
         with pytest.raises(UserError, match=message):
             bake(tmp_path / "spiece.model")
 
@@ -109,13 +109,13 @@ def test_damaged_rules(unbaked, damage):
     trie, pool = damage(*split_rules(proto.normalizer_spec.precompiled_charsmap))
     rules = struct.pack("<I", trie.nbytes) + trie.tobytes() + pool
     proto.normalizer_spec.precompiled_charsmap = rules
-    with pytest.raises(UserError, match="whole SentencePiece model. Received: .* damaged: "):
+    with pytest.raises(UserError, match="isn't a SentencePiece model.* damaged .+"):
         bake(proto.SerializeToString())
 
 
 def test_a_model_with_bytes_for_unknown_characters(train_sentencepiece):
     model = train_sentencepiece(byte_fallback=True, vocab_size=400)
-    with pytest.raises(UserError, match="same way. Received: .*, trained with byte_fallback. Make"):
+    with pytest.raises(UserError, match="Received: .*, trained with byte_fallback. Train"):
         AlbertTokenizer(model)
 
 
@@ -125,19 +125,19 @@ PIECE = ModelProto.SentencePiece
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({("trainer_spec", "model_type"): 2}, "a model of another type than unigram"),
+        ({("trainer_spec", "model_type"): 2}, "which isn't a unigram model"),
         ({("trainer_spec", "treat_whitespace_as_suffix"): True}, "trained with treat_whitespace"),
         ({("normalizer_spec", "add_dummy_prefix"): False}, "trained without add_dummy_prefix"),
         ({("trainer_spec", "unk_id"): 5}, "with unk_id=5"),
-        ({(1, "type"): PIECE.NORMAL, (9, "type"): PIECE.UNKNOWN}, "with another unknown piece"),
+        ({(1, "type"): PIECE.NORMAL, (9, "type"): PIECE.UNKNOWN}, "with an unknown piece other"),
         ({(20, "score"): -3e38}, "with a score of -3e.38"),
         ({(20, "score"): 3e3}, "with a score of 3e.03"),
         ({(20, "type"): PIECE.UNUSED}, "with unused pieces, such as '.+'"),
         ({("denormalizer_spec", "precompiled_charsmap"): RULES}, "with a denormalizer"),
         ({("normalizer_spec", "escape_whitespaces"): False}, "trained without escape_whitespaces"),
-        ({("normalizer_spec", "precompiled_charsmap"): b""}, "baked, and changed since then"),
-        ({("normalizer_spec", "remove_extra_whitespaces"): False}, "baked, and changed since"),
-        ({(2, "type"): PIECE.USER_DEFINED}, "baked, and changed since"),  # finds [CLS] in a text
+        ({("normalizer_spec", "precompiled_charsmap"): b""}, "which has changed since"),
+        ({("normalizer_spec", "remove_extra_whitespaces"): False}, "which has changed since"),
+        ({(2, "type"): PIECE.USER_DEFINED}, "which has changed since"),  # finds [CLS] in a text
     ],
 )
 def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, changes, problem):
@@ -146,14 +146,14 @@ def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, changes, problem):
     for (part, field), value in changes.items():
         owner = proto.pieces[part] if isinstance(part, int) else getattr(proto, part)
         setattr(owner, field, value)
-    with pytest.raises(UserError, match=f"Received: .*, {problem}.*. Make one"):
+    with pytest.raises(UserError, match=f"Received: .*, {problem}.*. Train a"):
         AlbertTokenizer(proto.SerializeToString())
 
 
 def test_a_damaged_record(unbaked):
     proto = ModelProto.FromString(bake(unbaked))
     proto.normalizer_spec.name = proto.normalizer_spec.name.replace("=1", "=7")
-    with pytest.raises(UserError, match="must be as `bake` wrote it. Received: 'albert_tf/1;sha"):
+    with pytest.raises(UserError, match="record .* is damaged: 'albert_tf/1;sha"):
         describe(proto.SerializeToString())
 
 
@@ -175,7 +175,7 @@ def test_ensure_baked(unbaked):
     model, baked = ensure_baked(unbaked, lower_case=False, quotes=None)
     assert (baked.lower_case, baked.quotes) == (False, "original")
     assert ensure_baked(model, lower_case=False) == (model, baked)
-    with pytest.raises(UserError, match="baked with lower_case=False, and lower_case=True"):
+    with pytest.raises(UserError, match="baked with lower_case=False, .*Received: lower_case=True"):
         ensure_baked(model, lower_case=True)
 
 
@@ -201,7 +201,7 @@ def test_long_lines_are_trained_on():
 
 @pytest.mark.parametrize(("texts", "size"), [([], 100), (TEXTS, 10)])
 def test_training_without_text_or_room(texts, size):
-    with pytest.raises(UserError, match=f"could not train.*vocab_size={size};"):
+    with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):
         train_vocabulary(texts, vocab_size=size)
 
 

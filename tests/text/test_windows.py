@@ -42,7 +42,7 @@ def test_windows_cover_a_text_and_share_the_stride(side):
     assert spans[0] == first
     for one, other in pairwise(spans):
         assert len({*range(*one)} & {*range(*other)}) == 3
-    with pytest.raises(ValueError, match="stride=7, 7 tokens"):
+    with pytest.raises(ValueError, match="less than 7, .*stride=7"):
         list(windows(17, 7, 7))
 
 
