@@ -225,7 +225,7 @@ def test_keras_distribution_would_be_ignored():
     [
         ("jax", "tpu", "No TPU was found, only cpu devices."),
         ("jax", "multi-worker", "KERAS_DISTRIBUTION_PROCESS_ID"),
-        ("torch", "mirrored", "torch backend trains on one device only. Received: str"),
+        ("torch", "mirrored", "one device only. Received: strategy=mirrored"),
     ],
 )
 def test_what_another_backend_refuses(backend, strategy, message):

@@ -82,7 +82,9 @@ class QuestionAnswering(Task[Question, Answers]):
             if paths:
                 break
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must contain exactly one {split}*.json. Received: {there}.")
+        raise UserError(
+            f"The folder {data} must contain exactly one {split}*.json. Received: {there}."
+        )
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         skip = self.options.skip_bad_rows if labelled else None

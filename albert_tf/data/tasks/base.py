@@ -139,7 +139,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Returns the files of a split, or its name on the hub; a single file contains all splits."""
+        """Returns the files of a split, or its name on the hub; a single file is all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
@@ -183,5 +183,7 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
     paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").exists()]
     if len(paths) != 1:
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must contain exactly one file {name}. Received: {there}.")
+        raise UserError(
+            f"The folder {data} must contain exactly one file {name}. Received: {there}."
+        )
     return paths[0]

@@ -28,7 +28,7 @@ SWAG: Final = "swag"
 PARTS: Final = ("middle", "high")  # folders of RACE
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 EVEN: Final = 0.01  # margin over a uniform probability below which no choice is preferred
-# Maximum tokens of a question with a choice: `max_qa_length` in google-research/albert, run_race.py.
+# Maximum tokens of a question and choice: `max_qa_length` in google-research/albert, run_race.py.
 MAX_CHOICE_LENGTH: Final = 128
 # A blank in RACE's questions: an underscore, or a character that the original converts to one.
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
@@ -117,7 +117,8 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
         )
     if "" in choices:
         raise UserError(
-            f"Choice {choices.index('')} (counted from 0) must not be empty. Received: {row.location}."
+            f"Choice {choices.index('')}, counted from 0, must not be empty. "
+            f"Received: {row.location}."
         )
     return choices
 
@@ -130,8 +131,8 @@ def _index(label: str, choices: int, location: str) -> int:
         number = LETTERS.index(written)
     if not 0 <= number < choices:
         raise UserError(
-            f"A label must be the index of a choice, from 0 to {choices - 1}, or its letter, from A "
-            f"on. Received: {short_repr(label)}, {location}."
+            f"A label must be the index of a choice, from 0 to {choices - 1}, or its letter, from "
+            f"A on. Received: {short_repr(label)}, {location}."
         )
     return number
 
@@ -154,8 +155,8 @@ def _articles(folder: Path) -> Iterator[Row]:
     files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
     if not any(files.values()):
         raise UserError(
-            f"RACE must have .txt files in the folders middle or high. Received: {folder}, which has "
-            "none."
+            f"RACE must have .txt files in the folders middle or high. Received: {folder}, which "
+            "has none."
         )
     for part, paths in files.items():
         for path in paths:
@@ -171,8 +172,9 @@ def _articles(folder: Path) -> Iterator[Row]:
                 answers = row.items("answers") if "answers" in fields else [None] * len(questions)
                 if not len(questions) == len(options) == len(answers):
                     raise UserError(
-                        "An article must have the same number of questions, options, and answers. Received: "
-                        f"{row.location}, {len(questions)}, {len(options)} and {len(answers)}."
+                        "An article must have as many options and answers as questions. Received: "
+                        f"{row.location}, with {len(questions)} questions, {len(options)} options, "
+                        f"and {len(answers)} answers."
                     )
                 for asked in zip(questions, options, answers, strict=True):
                     item = dict(zip(("question", "options", "answer"), asked, strict=True))
@@ -319,7 +321,7 @@ def choice_rows(
         if max(map(len, ends)) > most:
             cut.append(number)
         row = [_pair(firsts[first], end[-most:], tokenizer, max_length) for end in ends]
-        for name, values in zip(arrays, stacked(row, tokenizer.pad_token_id), strict=True):
+        for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
             arrays[name].append(values)
     if cut:
         logger.warning(
@@ -346,7 +348,7 @@ def _pair(
     return ids, [0] * (len(ids) - ones) + [1] * ones
 
 
-def stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
+def pad_choices(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
     """Yields ids, mask, and segments `[C, T]`, padded to the longest choice."""
     longest = max(len(ids) for ids, _ in row)
     lengths = [longest - len(ids) for ids, _ in row]
