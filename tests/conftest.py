@@ -357,7 +357,7 @@ def quick_runs():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SIZES, "tiny", {**SIZES["tiny"], "num_hidden_layers": 1})
-        patch.setattr("albert_tf.training.plots._drawn", _lines_alone)
+        patch.setattr("albert_tf.training.plots._figure", _lines_alone)
         yield
 
 

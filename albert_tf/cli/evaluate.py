@@ -10,14 +10,14 @@ from albert_tf.cli.text_options import aligned, check_folder, check_model
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.options import option
 
-SUMMARY = "score a model on labelled data"
+SUMMARY = "score a model on labeled data"
 EXAMPLES = """examples:
   albert-tf evaluate --model my-model --task sst2 --data SST-2
   albert-tf evaluate --model my-model --task classify --data mails.tsv --report mistakes
   albert-tf evaluate --model my-model --task mnli --data MNLI --submission glue
 
-Scores the dev file of a folder, or a single file. With --submission it predicts the test files
-instead, which need no labels, and writes what the task's official scorer or site takes.
+Scores the dev file of a folder, or a single file. With --submission, it predicts the test files
+instead, which need no labels, and writes files for the task's official scorer or website.
 """
 
 
@@ -27,17 +27,17 @@ class OPTIONS(EvaluationOptions):
 
     submission: Path | None = option(
         None,
-        help="folder for predictions of the test files, whose other files stay",
+        help="folder for predictions of the test files; other files in it are kept",
         excludes=("predictions", "report", "json"),
     )
-    json: bool = option(False, help="print one JSON object")
+    json: bool = option(False, help="print the scores as one JSON object")
 
 
 def check(options: OPTIONS) -> Sequence[Any] | None:
-    """Reads the examples, and compares their labels with those of the model's configuration.
+    """Reads the examples, and checks their labels against the model's configuration.
 
     Returns:
-        the examples, or None where only the loaded model has a configuration to read them by.
+        the examples; None if the configuration is only known once the model is loaded.
     """
     from albert_tf.data.tasks.registry import task_of
     from albert_tf.data.tasks.split import read_split
@@ -55,7 +55,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
 
 
 def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
-    """Prints each metric, or the files of predictions."""
+    """Prints the metrics, or the paths of the prediction files."""
     from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.evaluate import evaluate_on, predict_test_files
 
@@ -68,7 +68,7 @@ def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
         print(json.dumps(scores))
         return 0
     if scores.pop(ONE_CLASS, None):
-        print("Nearly all predictions are alike, the labels are not.")
+        print("Nearly all predictions are the same, but the labels are not.")
     count = scores.pop("examples")
     rows = [(name, f"{value:.4f}") for name, value in scores.items()]
     print(aligned([*rows, ("examples", f"{count:,}")], numbers=True))

@@ -9,15 +9,15 @@ from albert_tf.training.options import FinetuningOptions, check_frozen, check_ou
 if TYPE_CHECKING:
     from albert_tf.data.tasks.registry import TrainingData
 
-SUMMARY = "fine-tune a model: classes, numbers, tags, choices, questions"
+SUMMARY = "fine-tune a model on labeled data"
 EXAMPLES = """examples:
   albert-tf finetune --task sst2 --data SST-2 --model albert/albert-base-v2 --output my-model
   albert-tf finetune --task classify --data mails.csv --text-column body --label-column folder \\
       --model mini --output my-model
 
-The output is a model directory of Hugging Face's layout, with its card (README.md), report.json,
-curves, a confusion matrix, the worst mistakes (mistakes.md), and logs for TensorBoard.
-After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint.
+The output is a model directory in the Hugging Face layout, with a model card (README.md),
+report.json, learning curves, a confusion matrix, the worst mistakes (mistakes.md), and TensorBoard
+logs. After Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint.
 """
 
 
@@ -25,7 +25,7 @@ OPTIONS = FinetuningOptions
 
 
 def check(options: FinetuningOptions) -> "TrainingData":
-    """Looks for the model, and returns the examples."""
+    """Checks the output and the model, and returns the examples."""
     from albert_tf.config import SIZES, AlbertConfig, is_size
     from albert_tf.text.tokenizer import AlbertTokenizer, check_length
 
@@ -45,7 +45,7 @@ def check(options: FinetuningOptions) -> "TrainingData":
 
 
 def run(options: FinetuningOptions, data: "TrainingData") -> int:
-    """Trains, and prints the best scores."""
+    """Trains the model and prints the best scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune_on
 

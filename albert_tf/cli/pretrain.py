@@ -15,10 +15,10 @@ EXAMPLES = """examples:
   albert-tf pretrain --data mails --init-checkpoint albert/albert-base-v2 --output my-model \\
       --batch-size 256 --learning-rate 1e-4 --steps 10000 --warmup-steps 500
 
-The output is a model directory of Hugging Face's layout, with report.json, curves.png and logs for
-TensorBoard. After Ctrl-C or a crash the same command resumes exactly at the newest checkpoint. The
-command also accepts the flags of the original's run_pretraining.py:
---train_batch_size, --num_train_steps, --poly_power, and so on.
+The output is a model directory in the Hugging Face layout, with report.json, curves.png, and
+TensorBoard logs. After Ctrl-C or a crash, the same command resumes exactly from the newest
+checkpoint. The command also accepts the flags of the original run_pretraining.py, such as
+--train_batch_size, --num_train_steps, and --poly_power.
 """
 
 
@@ -26,7 +26,7 @@ OPTIONS = PretrainingOptions
 
 
 def check(options: PretrainingOptions) -> None:
-    """Looks for the records, the weights or the configuration, and the vocabulary."""
+    """Checks the output, and that the records, the model, and the vocabulary exist."""
     from albert_tf.config import AlbertConfig
     from albert_tf.data.corpus.files import find_inputs, is_remote
     from albert_tf.text.tokenizer import AlbertTokenizer
@@ -44,7 +44,7 @@ def check(options: PretrainingOptions) -> None:
 
 
 def run(options: PretrainingOptions) -> int:
-    """Trains, and prints the last scores."""
+    """Trains the model and prints the last scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.pretrain import pretrain
 
@@ -55,16 +55,16 @@ def run(options: PretrainingOptions) -> int:
         if not _is_out_of_memory(error):
             raise
         raise UserError(
-            "A step must fit into the device's memory. Received: --batch-size "
-            f"{options.batch_size} --micro-batches {options.micro_batches}. Give twice as many "
-            "--micro-batches, which changes nothing else, or add --gradient-checkpointing."
+            f"The device ran out of memory with --batch-size {options.batch_size} and "
+            f"--micro-batches {options.micro_batches}. Double --micro-batches, which "
+            "doesn't change the result, or add --gradient-checkpointing."
         ) from error
     _print_summary(report, options.output)
     return 0
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Recognizes the errors of TensorFlow, JAX and torch by name, without importing them."""
+    """Recognizes the errors of TensorFlow, JAX, and torch by name, without importing them."""
     name = type(error).__name__
     return name in ("ResourceExhaustedError", "OutOfMemoryError") or "RESOURCE_EXHAUSTED" in str(
         error

@@ -1,1 +1,1 @@
-"""Training around `Model.fit`: recipes, optimizer, exact resume, fine-tuning."""
+"""Training with `Model.fit`: pretraining, fine-tuning, checkpoints, and evaluation."""

@@ -1,4 +1,4 @@
-"""Callbacks for runs of `fit`: `Resume` and `KeepBest`."""
+"""Callbacks for `fit`: `Resume` and `KeepBest`."""
 
 import json
 import logging
@@ -24,36 +24,36 @@ from albert_tf.training.checkpoints import (
     written_through,
 )
 
-_WAY_OUT: Final = "Otherwise pass another folder to Resume, or delete this one."
+_WAY_OUT: Final = "Pass another folder to Resume, or delete this one."
 logger = logging.getLogger(__name__)
 
 
 class Resume(Saver):
-    """Saves a run of `fit`, so that the same program, started again, ends with the same weights.
+    """Saves a run of `fit` so that the same program resumes it and ends with the same weights.
 
-    It works from the callback list alone, as `keras.callbacks.BackupAndRestore` does. A checkpoint
-    is a model directory that also contains the optimizer's state and the dropout seeds. SIGINT and
-    SIGTERM end the run after the current step; a second signal ends it at once.
+    Pass it to `fit` like `keras.callbacks.BackupAndRestore`; nothing else needs to change. A
+    checkpoint is a model directory that also contains the optimizer state and the dropout seeds.
+    SIGINT and SIGTERM end the run after the current step; a second signal ends it at once.
 
-    A run is resumed at the start of an epoch, or with `save_steps` at any step. Texts, arrays, and
-    the datasets of `albert_tf.data` have the same order again; for another dataset, the steps that
-    were trained are skipped, and its order must not depend on chance. An epoch that is resumed in
-    the middle shows the means of its remaining steps. `KeepBest`, `EarlyStopping`,
-    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` continue as well.
+    A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
+    the datasets of `albert_tf.data` are read in the same order again. Any other dataset must have
+    a fixed order, because the batches that the run has already trained on are skipped. An epoch
+    that resumes in the middle shows the means of its remaining steps. `KeepBest`, `EarlyStopping`,
+    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` also continue where they were.
 
     Args:
-        folder: folder of the checkpoints.
+        folder: folder for the checkpoints.
         save_steps: number of steps between checkpoints; None for one per epoch.
-        keep: number of checkpoints that are kept.
-        settings: JSON; compared when a run is resumed, in addition to the model's optimizer and
-            loss, and to the data, batch size, and epochs of `fit`.
-        others: not needed; `Resume` finds the other callbacks.
+        keep: number of checkpoints to keep.
+        settings: JSON values that must be the same when the run resumes, in addition to the
+            optimizer, the loss, and the data, batch size, and epochs of `fit`.
+        others: unused, because `Resume` finds the other callbacks by itself.
     Attributes:
-        epoch: number of epochs trained before.
+        epoch: number of epochs trained so far.
         step: number of steps trained so far.
         seconds: time that the run has taken so far.
     Raises:
-        UserError: the newest checkpoint is damaged, or belongs to a run with different settings.
+        UserError: if the newest checkpoint is damaged or belongs to a run with different settings.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, Resume
@@ -80,7 +80,7 @@ class Resume(Saver):
         self._own_settings = self.settings
         self._fit: Fit | None = None
         self._train_function: Any = None
-        self._saved = self.step  # of the last checkpoint
+        self._saved = self.step  # step of the last checkpoint
 
     def begin_fit(self, fit: Fit) -> None:
         if fit.batches is not None and fit.steps_per_epoch is not None:
@@ -103,7 +103,7 @@ class Resume(Saver):
                 f"Received: {type(fit.data).__name__}."
             )
         batches = int(fit.data.cardinality())
-        if batches == fit.steps_per_epoch:  # Keras reads it anew in each epoch
+        if batches == fit.steps_per_epoch:  # Keras restarts it in each epoch
             return fit.data
         if batches >= 0:
             raise UserError(
@@ -117,7 +117,7 @@ class Resume(Saver):
         fit = self._fit
         if fit is None:
             raise UserError(
-                "Resume requires the fit of an ALBERT model with a task. Use "
+                "Resume only works with fit of an ALBERT task model. Use "
                 "keras.callbacks.BackupAndRestore for other models."
             )
         steps_at_once = self.model.steps_per_execution
@@ -141,12 +141,11 @@ class Resume(Saver):
                 each.position = self.progress["position"]
         if fit.batches is not None:
             fit.batches.seed = self.progress["seed"]
-        # As BackupAndRestore does, to begin with another epoch.
+        # The attribute with which BackupAndRestore makes fit start at a later epoch.
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
             logger.warning(
-                "The run in %s is finished, after %d steps: fit trains nothing, and the model gets "
-                "its weights.",
+                "The run in %s already finished, after %d steps. fit only loads its weights.",
                 *(self.folder, self.step),
             )
 
@@ -154,16 +153,16 @@ class Resume(Saver):
         if self._fit is not None and self._fit.batches is not None:
             self._fit.batches.next_epoch = epoch
         if self.position:
-            logger.warning("Skipping %d batches that the run has trained on.", self.position)
+            logger.warning("Skipping %d batches that were already trained on.", self.position)
             self._train_function, self._unread = self.model.train_function, self.position
             self.model.train_function = self._skip
         super().on_epoch_begin(epoch, logs)
 
     def _skip(self, *arguments: Any) -> Any:
-        """Stands in for Keras's train function, and reads batches without training on them."""
+        """Replaces Keras's train function to read batches without training on them."""
         *state, batches = arguments
         count = min(self.model.steps_per_execution, self._unread)
-        if not isinstance(batches, list):  # on TensorFlow an iterator; elsewhere they were read
+        if not isinstance(batches, list):  # only TensorFlow passes an iterator
             for _ in range(count):
                 next(batches)
         self._unread -= count
@@ -172,14 +171,14 @@ class Resume(Saver):
         return ({}, *state) if state else {}
 
     def act(self) -> None:
-        # A checkpoint of a whole epoch has to contain what the callbacks do at its end.
+        # The last step of an epoch is saved in on_epoch_end, with what callbacks do there.
         if self.step - self._epoch_start != self.params.get("steps"):
             super().act()
 
     def on_epoch_end(self, epoch: int, logs: Scores | None = None) -> None:
         self.epoch, self._epoch_start = epoch + 1, self.step
         if self.epoch == self.params["epochs"] or self.model.stop_training:
-            return  # the end of the run saves it
+            return  # on_train_end saves the checkpoint
         if (
             self.save_steps is None
             or self.passed(self.save_steps, self._saved)
@@ -204,14 +203,14 @@ class Resume(Saver):
     def end_fit(self) -> None:
         super().end_fit()
         self._fit = None
-        if self.model is not None:  # otherwise fit ended before Keras's
+        if self.model is not None:  # it is None if fit failed before Keras set it
             self.model._initial_epoch = None
             if self._train_function is not None:
                 self.model.train_function, self._train_function = self._train_function, None
 
 
 def _settings(model: Any, fit: Fit) -> dict[str, Any]:
-    """Returns what decides a run of `fit`, as JSON."""
+    """Returns the settings that determine the result of a `fit`, as JSON."""
     optimizer = inner(model.optimizer)
     settings = {
         "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},
@@ -230,18 +229,18 @@ def _settings(model: Any, fit: Fit) -> dict[str, Any]:
             "batch_size": fit.batches.batch_size,
             "shuffle": fit.batches.shuffle,
         }
-    return _without_names(json.loads(json.dumps(settings, default=_described)))
+    return _without_names(json.loads(json.dumps(settings, default=_to_json)))
 
 
 def _without_names(settings: Any) -> Any:
-    """Drops names, which Keras numbers anew in each process."""
+    """Drops the names of objects, because Keras numbers them differently in each process."""
     if not isinstance(settings, dict):
         return settings
     return {name: _without_names(value) for name, value in settings.items() if name != "name"}
 
 
-def _described(value: Any) -> Any:
-    """Returns an object of a setting as JSON: its configuration, or the name of a function."""
+def _to_json(value: Any) -> Any:
+    """Returns the value of a NumPy scalar, an object's configuration, or a function's name."""
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "get_config"):
@@ -250,22 +249,21 @@ def _described(value: Any) -> Any:
 
 
 class KeepBest(StepCallback):
-    """Scores the model while it trains, and saves the version with the highest first score.
+    """Scores the model during training, and saves the version with the highest first score.
 
     Args:
-        score: returns the scores by name; the first one decides. Within an epoch, `model.evaluate`
-            would replace the metrics that `fit` shows; `predict` doesn't.
-        folder: the model directory to write, which replaces one with the same files; None to save
-            none.
-        steps: number of training steps between scores; None for one per epoch. The end of `fit` is
-            scored as well.
-        patience: number of scores that aren't better after which the run ends, as in
-            `keras.callbacks.EarlyStopping`; None for no end.
-        on_score: receives the step and its scores.
+        score: returns the scores by name; the first one decides. With `steps`, use `predict`,
+            because `model.evaluate` would reset the metrics that `fit` shows.
+        folder: the model directory to write, which replaces an earlier one; None to save nothing.
+        steps: number of training steps between scores; None to score after each epoch. The model
+            is also scored at the end of `fit`.
+        patience: number of scores without an improvement after which the run ends, as in
+            `keras.callbacks.EarlyStopping`; None to train to the end.
+        on_score: called with the step and its scores.
 
     Attributes:
-        scores: the scores, each with its `step`.
-        best: the best scores, with their `number` from 1.
+        scores: all scores so far, each with its `step`.
+        best: the best scores, with their `step` and their 1-based `number`.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, KeepBest
@@ -309,7 +307,7 @@ class KeepBest(StepCallback):
 
     @property
     def is_late(self) -> bool:
-        """Whether none of the last `patience` scores was better."""
+        """Whether none of the last `patience` scores was an improvement."""
         if self.patience is None or self.best is None:
             return False
         return len(self.scores) - self.best["number"] >= max(self.patience, 1)

@@ -1,7 +1,7 @@
 """The checkpoints of a run: what they contain, when they are written, and how a run resumes.
 
-A checkpoint is a model directory that also contains a state file: the optimizer's variables, the
-dropout seeds, the settings and the progress of the run, and the states of its callbacks.
+A checkpoint is a model directory with an additional state file, which contains the optimizer's
+variables, the dropout seeds, the run's settings and progress, and the states of its callbacks.
 """
 
 import json
@@ -34,7 +34,7 @@ _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
 Scores = Mapping[str, float]
-# Attributes of Keras callbacks that a checkpoint contains. They are JSON, except for the arrays.
+# Attributes of Keras callbacks that a checkpoint contains, all JSON except for `_ARRAYS`.
 _ARRAYS: Final = "best_weights"
 _STATES: Final[Mapping[type, tuple[str, ...]]] = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "stopped_epoch", _ARRAYS),
@@ -49,20 +49,20 @@ class StepCallback(keras.callbacks.Callback):
     Attributes:
         step: number of steps trained so far, including those before an interruption.
         position: number of steps of the current epoch that were trained before an interruption.
-        state: what a resumed run needs of this callback, as JSON.
+        state: JSON that this callback needs to resume.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.step = self.position = 0
         self.state: dict[str, Any] = {}
-        self._epoch_start = 0  # steps before the current epoch
+        self._epoch_start = 0  # number of steps before the current epoch
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
         self._epoch_start, self.position = self.step - self.position, 0
 
     def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
-        # With steps_per_execution Keras's `batch` can lie beyond the end of the epoch.
+        # With steps_per_execution, Keras's `batch` can exceed the steps of the epoch.
         done = min(batch + 1, self.params.get("steps") or batch + 1)
         before, self.step = self.step, max(self.step, self._epoch_start + done)
         if self.is_due(before):
@@ -71,40 +71,39 @@ class StepCallback(keras.callbacks.Callback):
             self.act()
 
     def passed(self, every: int | None, before: int) -> bool:
-        """Whether a multiple of `every` steps was reached after step `before`."""
+        """Whether a multiple of `every` lies after step `before`, up to the current step."""
         return every is not None and self.step // every > before // every
 
     def is_due(self, before: int) -> bool:
-        """Whether to act now, after step `before` and the following ones."""
+        """Whether to call `act` now; `before` is the number of steps before this batch."""
         raise NotImplementedError
 
     def act(self) -> None:
-        """Does the work that is due."""
+        """Does this callback's work."""
         raise NotImplementedError
 
     def before_save(self) -> None:
-        """Brings `state` up to date."""
+        """Updates `state` before it is saved."""
 
 
 class Saver(StepCallback, FitCallback):
-    """Saves the checkpoints of a run, and restores the newest one.
+    """Saves the checkpoints of a run and restores the newest one.
 
     SIGINT and SIGTERM end the run after the current step; a second signal ends it at once.
 
     Args:
-        folder: folder of the checkpoints.
+        folder: folder for the checkpoints.
         save_steps: number of steps between checkpoints; None for one per epoch.
-        keep: number of checkpoints that are kept.
-        settings: JSON; a run continues only with the settings it was started with.
+        keep: number of checkpoints to keep.
+        settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
-        host: rank of this process (from 0), and the number of processes that train together; rank 0
-            saves.
-        way_out: what to do about a checkpoint that can't be used, for messages.
+        host: rank of this process, and the number of processes that train together; rank 0 saves.
+        way_out: for messages, what to do if a checkpoint can't be used.
     Attributes:
-        epoch: number of epochs trained before.
+        epoch: number of epochs trained so far.
         seconds: time that the run has taken so far.
     Raises:
-        UserError: the newest checkpoint is damaged.
+        UserError: if the newest checkpoint is damaged.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Saver(StepCallback, FitCallback):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the newest checkpoint was written at the end of the run."""
+        """Whether the run has finished, according to its newest checkpoint."""
         return bool(self.progress.get("is_finished"))
 
     def read(self) -> None:
@@ -152,8 +151,8 @@ class Saver(StepCallback, FitCallback):
         """Restores the compiled model and the other callbacks, if there is a checkpoint.
 
         Raises:
-            UserError: the run was started with other settings or callbacks, or belongs to another
-                model.
+            UserError: if the run was started with different settings or callbacks, or for a
+                different model.
         """
         for other in self.others:
             if isinstance(other, StepCallback):
@@ -166,7 +165,7 @@ class Saver(StepCallback, FitCallback):
         if names != [name for name, _ in self.progress["states"]]:
             before = ", ".join(name for name, _ in self.progress["states"]) or "none"
             raise UserError(
-                f"A run continues with the callbacks it was started with: {before}. "
+                f"A run must resume with the callbacks it was started with: {before}. "
                 f"Received: {', '.join(names) or 'none'}. {self.way_out}"
             )
         for number, (_, state) in enumerate(self.progress["states"]):
@@ -180,7 +179,7 @@ class Saver(StepCallback, FitCallback):
     def on_train_begin(self, logs: Scores | None = None) -> None:
         if any(getattr(layer, "lora_enabled", False) for layer in self.model._flatten_layers()):
             raise UserError(
-                "Resume saves ALBERT's own weights, but the model has adapters (LoRA). Use "
+                "Resume doesn't save the LoRA weights of this model. Use "
                 "keras.callbacks.BackupAndRestore instead."
             )
         self._started = time.monotonic() - self.seconds
@@ -209,7 +208,7 @@ class Saver(StepCallback, FitCallback):
         self.stop_if_interrupted()
 
     def stop_if_interrupted(self) -> None:
-        """Raises `Interrupted` after a signal."""
+        """Raises `Interrupted` if a signal was received."""
         if self._stop.is_set():
             newest = self.found()[-1:]
             raise Interrupted(
@@ -223,10 +222,10 @@ class Saver(StepCallback, FitCallback):
             self.save(is_finished=True)
 
     def save(self, is_finished: bool = False, **progress: Any) -> None:
-        """Writes a checkpoint, then removes the oldest ones."""
+        """Writes a checkpoint, then removes all but the newest `keep`."""
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()
-        if not self._stop.is_set() or self.host[1] == 1:  # metrics are read by all hosts at once
+        if not self._stop.is_set() or self.host[1] == 1:  # all hosts must read the metrics together
             for other in self.others:
                 if isinstance(other, StepCallback):
                     other.before_save()
@@ -255,7 +254,7 @@ class Saver(StepCallback, FitCallback):
 
 
 def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:
-    """Returns the attributes of a callback that a checkpoint contains; none for most callbacks."""
+    """Returns the names of the attributes to save for a callback, which most don't have."""
     if isinstance(callback, StepCallback):
         return () if isinstance(callback, Saver) else ("state",)
     return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
@@ -268,40 +267,40 @@ def save_state(
     progress: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the state file of a checkpoint, whose folder must contain the model's weights.
+    """Writes the state file of a checkpoint; the write isn't atomic.
 
     Args:
-        folder: a model directory. The file isn't written atomically.
+        folder: the checkpoint's model directory, which must already contain the weights.
         model: a compiled model.
-        settings: JSON, compared when the run is resumed.
+        settings: JSON values that must be the same when the run resumes.
         progress: JSON.
-        tensors: arrays of the progress; their names aren't numbers.
+        tensors: further arrays to save; their names must not be numbers.
     """
     variables = _variables(model)
     arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}
     arrays |= tensors or {}
-    described = {
+    metadata = {
         _SETTINGS: json.dumps(settings),
-        _PROGRESS: json.dumps(progress, default=lambda scalar: scalar.item()),  # of NumPy
+        _PROGRESS: json.dumps(progress, default=lambda scalar: scalar.item()),  # NumPy scalars
     }
-    described[_CHECKSUM] = _checksum(folder, arrays, described)
-    write_tensors(folder / STATE, arrays, described)
+    metadata[_CHECKSUM] = _checksum(folder, arrays, metadata)
+    write_tensors(folder / STATE, arrays, metadata)
 
 
 def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the tensors and the progress in the state file of a checkpoint.
+    """Returns the tensors and the progress from the state file of a checkpoint.
 
     Args:
         folder: the checkpoint.
-        way_out: what to do about a damaged checkpoint, for messages.
+        way_out: for messages, what to do if the checkpoint is damaged.
     Raises:
-        UserError: the file, or the weights in the folder, are damaged.
+        UserError: if the state file or the weights in the folder are damaged.
     """
     path = folder / STATE
     try:
         tensors, saved = read_tensors(path)
         if saved.pop(_CHECKSUM, None) != _checksum(folder, tensors, saved):
-            raise UserError("") from ValueError("its checksum has changed")
+            raise UserError("") from ValueError("its checksum doesn't match")
     except UserError as error:
         raise UserError(
             f"The checkpoint {folder} is incomplete or damaged: {error.__cause__}. {way_out}"
@@ -312,23 +311,23 @@ def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[
 def load_state(
     folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray], way_out: str
 ) -> None:
-    """Restores a compiled model from a checkpoint and the tensors of `read_state`.
+    """Restores a compiled model from a checkpoint and the tensors that `read_state` returned.
 
     Raises:
-        UserError: the checkpoint belongs to another model.
+        UserError: if the checkpoint belongs to a different model.
     """
     variables = _variables(model)
     if variables.keys() != {name for name in tensors if name.isdigit()}:
-        raise UserError(f"{folder} belongs to another model or Keras version. {way_out}")
+        raise UserError(f"{folder} was written by a different model or Keras version. {way_out}")
     stored = finder.find(folder).read()
     weights.assign(model, stored.tensors, stored.origin)
     for name, variable in variables.items():
         variable.assign(tensors[name])
 
 
-def _checksum(folder: Path, tensors: Mapping[str, Any], described: Mapping[str, str]) -> str:
-    """Returns a checksum of the content of a state file and of the weights in its folder."""
-    total = zlib.crc32(json.dumps(described, sort_keys=True).encode())
+def _checksum(folder: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
+    """Returns a checksum of the content of a state file and the weights in its folder."""
+    total = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name]).reshape(-1)
         total = zlib.crc32(array.view("uint8").data, total)
@@ -339,12 +338,12 @@ def _checksum(folder: Path, tensors: Mapping[str, Any], described: Mapping[str, 
 
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
-    """Returns the variables of the model and its optimizer by number.
+    """Returns the variables of a model and its optimizer, named by their index.
 
-    It leaves out metrics and the weights that `save_pretrained` writes.
+    Metrics and the weights that `save_pretrained` writes are not included.
     """
     optimizer = model.optimizer
-    if not optimizer.built:  # a built loss scaler would build itself again
+    if not optimizer.built:  # a loss scaler would be built twice
         optimizer.build(model.trainable_variables)
     all_of_them = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
     elsewhere = [
@@ -363,17 +362,17 @@ def steps_in(folder: Path) -> list[Path]:
 
 @contextmanager
 def written_through(folder: Path) -> Iterator[Path]:
-    """Yields a new folder, which then replaces an earlier version; safe against power failures."""
+    """Yields a new folder, flushes its files to disk, and then replaces `folder` with it."""
     with written_atomically(folder, force=True, own=VERSION) as new:
         yield new
         for path in new.rglob("*"):
             if path.is_file():
-                with path.open("r+b") as file:  # Windows flushes no file that was opened to read
+                with path.open("r+b") as file:  # Windows only flushes writable files
                     os.fsync(file.fileno())
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder if it exists. A kill at any moment leaves it whole or absent."""
+    """Removes a folder if it exists; a killed process leaves it either complete or absent."""
     shutil.rmtree(trash_path(folder), ignore_errors=True)
     if folder.exists():
         folder.rename(trash_path(folder))
@@ -381,5 +380,5 @@ def remove_folder(folder: Path) -> None:
 
 
 def trash_path(folder: Path) -> Path:
-    """Returns the temporary path that a folder is moved to before it is deleted."""
+    """Returns the temporary path to which a folder is moved before it is deleted."""
     return folder.with_name(f".{folder.name}.removed")

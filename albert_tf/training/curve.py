@@ -1,4 +1,4 @@
-"""Callbacks of the commands: the learning curve, and a progress line."""
+"""Callbacks of the commands: the learning curve and a progress line."""
 
 import math
 import sys
@@ -15,30 +15,30 @@ from albert_tf.files import tensorflow_errors
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import Scores, StepCallback
 
-SECONDS_ON_A_TERMINAL: Final = 5.0  # between new metrics; the bar itself moves with each step
-WINDOW: Final = 100  # steps whose mean loss shows whether a run diverges
-DIVERGED: Final = 2.0  # nats above the lowest such mean
+SECONDS_ON_A_TERMINAL: Final = 5.0  # between updates of the metrics; the bar moves every step
+WINDOW: Final = 100  # number of steps over which the loss is averaged to detect divergence
+DIVERGED: Final = 2.0  # increase over the lowest such mean, in nats, that ends a run
 
 
 class Diverged(UserError):
-    """The loss is no number, or rises."""
+    """Raised if the loss is not finite or diverges."""
 
 
 class Curve(StepCallback):
-    """Means of the metrics, window after window; stops a run whose loss is no number or rises.
+    """Records the learning curve, and ends a run whose loss is not finite or diverges.
 
-    Between two windows it resets the metrics, so that `fit` shows the means of the current one.
+    It resets the metrics whenever it records them, so `fit` shows means over recent steps.
 
     Args:
-        steps: of the whole run.
-        point_steps: steps of a point of the history.
-        learning_rate: by the number of a step, from 0.
-        means: turns metrics into those that are noted, with `loss` among them.
-        folder: of TensorBoard's event files; None for none, as on all hosts but the first.
-        stop_diverged: whether a loss that rises by `DIVERGED` ends the run.
+        steps: number of steps of the whole run.
+        point_steps: number of steps between two points of the history.
+        learning_rate: returns the learning rate of a 0-based step.
+        means: maps metrics to the values to record, which must include `loss`.
+        folder: folder for TensorBoard event files; None to write none, as on every host but rank 0.
+        stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
 
     Attributes:
-        history: the points: `step`, `learning_rate` and means since the point before.
+        history: the points, each with `step`, `learning_rate`, and the means since the last point.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Curve(StepCallback):
         self.steps, self.point_steps, self.learning_rate = steps, point_steps, learning_rate
         self.means, self.folder, self.stop_diverged = means, folder, stop_diverged
         self.state = {"history": [], "point": {}, "window": {}, "lowest": None}
-        self._noted = 0  # step up to which the metrics are noted
+        self._noted = 0  # last step whose metrics are recorded
         self._writer: Any = None
 
     @property
@@ -78,20 +78,19 @@ class Curve(StepCallback):
             mean, lowest = _mean(self.state["window"])["loss"], self.state["lowest"]
             if self.stop_diverged and lowest is not None and mean > lowest + DIVERGED:
                 raise self._failure(
-                    f"The loss must not rise. Received: a mean of {mean:.2f} over {WINDOW} steps "
-                    f"after one of {lowest:.2f}"
+                    f"The mean loss over {WINDOW} steps rose from {lowest:.2f} to {mean:.2f}"
                 )
             self.state |= {"window": {}, "lowest": mean if lowest is None else min(lowest, mean)}
 
     def before_save(self) -> None:
-        """Adds the steps so far to the point and the window, since metrics aren't saved."""
+        """Records the metrics of the steps so far, because checkpoints don't contain metrics."""
         steps = self.step - self._noted
         if not steps:
             return
         found = {name: float(value) for name, value in self.model.get_metrics_result().items()}
         means = self.means(found)
         if not math.isfinite(means["loss"]):
-            raise self._failure(f"The loss must be a number. Received: {means['loss']}")
+            raise self._failure(f"The loss is {means['loss']}")
         for part in ("point", "window"):
             _add(self.state[part], means, steps)
         self.model.reset_metrics()
@@ -99,7 +98,7 @@ class Curve(StepCallback):
         self._note(self.step, {**means, "learning_rate": self._rate()})
 
     def note_scores(self, step: int, scores: Scores) -> None:
-        """Writes held-out scores for TensorBoard, and says them, where there is a folder."""
+        """Writes held-out scores for TensorBoard and prints them, if there is a folder."""
         if self.folder is None:
             return
         self._note(step, {f"evaluation/{name}": value for name, value in scores.items()})
@@ -108,7 +107,7 @@ class Curve(StepCallback):
     def _note(self, step: int, values: Scores) -> None:
         if self.folder is None:
             return
-        import tensorflow as tf  # on other backends too: it reads the examples anyway
+        import tensorflow as tf  # available on every backend, because tf.data reads the examples
 
         with tensorflow_errors(self.folder):
             self._writer = self._writer or tf.summary.create_file_writer(str(self.folder))
@@ -122,19 +121,19 @@ class Curve(StepCallback):
 
     def _failure(self, text: str) -> Diverged:
         return Diverged(
-            f"{text}, at step {self.step}. Give a lower learning rate or a longer warm-up."
+            f"{text} at step {self.step}. Use a lower learning rate or a longer warm-up."
         )
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Shows the progress of `fit`, and its metrics now and then, while its context is open.
+    """Shows the progress of `fit` and, every few seconds, its metrics while its context is open.
 
     Args:
         name: label of the bar.
         total_steps: number of steps of the whole run.
         step: number of steps trained before.
         means: as for `Curve`.
-        stream: where to show it; default: standard error.
+        stream: stream to write to. Default: standard error.
     """
 
     def __init__(
@@ -147,10 +146,10 @@ class ProgressLine(keras.callbacks.Callback):
     ):
         super().__init__()
         self._stream, self._means = stream or sys.stderr, means
-        # The mean speed: a long evaluation doesn't distort the time left.
+        # smoothing=0 shows the mean speed, so a long evaluation doesn't distort the remaining time.
         self._bar = bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
         self._compiling = True
-        self._next = time.monotonic()  # the first step shows that all is well
+        self._next = time.monotonic()  # shows the metrics of the first step at once
 
     def __enter__(self) -> "ProgressLine":
         return self
@@ -163,7 +162,7 @@ class ProgressLine(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
         self._logs: Scores = logs or {}
         self._bar.update(self.model.steps_per_execution)
-        if self._compiling:  # the first step's time would distort the time left
+        if self._compiling:  # the slow first step would distort the remaining time
             self._bar.initial = self._bar.n
             self._bar.unpause()
             self._compiling = False

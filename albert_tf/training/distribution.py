@@ -1,4 +1,4 @@
-"""Devices of training: one, several, several hosts, a TPU."""
+"""Training on one device, several devices, several hosts, or a TPU."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.training.options import Strategy
 
-# Either one tells keras.distribution.initialize about several processes.
+# If either variable is set, keras.distribution.initialize connects to several processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
 
@@ -22,13 +22,13 @@ def strategy_for(name: str) -> Any:
     """Returns the named strategy. Call it before TensorFlow or JAX compute anything.
 
     Args:
-        name: one of `Strategy`. "auto" selects a TPU if there is one, else the hosts in the
-            environment, else all devices of this host if there are several, else one device.
+        name: one of `Strategy`. "auto" selects the first that is available: a TPU, the hosts in
+            the environment, several devices of this host, or one device.
     Returns:
-        on TensorFlow a `tf.distribute.Strategy`; on JAX a `keras.distribution.DataParallel`, or
-        None for one device; on torch None. The model must be created in its `scope`.
+        a `tf.distribute.Strategy` on TensorFlow; a `keras.distribution.DataParallel`, or None for
+        one device, on JAX; None on torch. Create the model in its `scope`.
     Raises:
-        UserError: the strategy doesn't exist, or isn't available here.
+        UserError: if the strategy doesn't exist or isn't available here.
     """
     if name not in get_args(Strategy):
         names = ", ".join(get_args(Strategy))
@@ -36,9 +36,9 @@ def strategy_for(name: str) -> Any:
     backend = keras.backend.backend()
     if keras.distribution.distribution() is not None and backend != "jax":
         raise UserError(
-            "keras.distribution works on the JAX backend only; the others ignore it. "
+            "keras.distribution only works on the JAX backend. "
             f"Received: {keras.distribution.distribution()} on {backend}. Set KERAS_BACKEND=jax, "
-            "or remove it with keras.distribution.set_distribution(None)."
+            "or call keras.distribution.set_distribution(None)."
         )
     if backend == "tensorflow":
         return tensorflow_strategy(name)
@@ -46,19 +46,19 @@ def strategy_for(name: str) -> Any:
         return jax_strategy(name)
     if name not in ("auto", "none"):
         raise UserError(
-            f"The {backend} backend trains on one device. Received: strategy={name}. "
+            f"The {backend} backend trains on one device only. Received: strategy={name}. "
             "Set KERAS_BACKEND=tensorflow or jax, or omit the strategy."
         )
     return None
 
 
 def scope(strategy: Any) -> contextlib.AbstractContextManager[Any]:
-    """Returns the scope to create the model in, and on JAX to train it in."""
+    """Returns the scope in which to create the model and, on JAX, to train it."""
     return contextlib.nullcontext() if strategy is None else strategy.scope()
 
 
 def replicas(strategy: Any) -> int:
-    """Returns the number of devices, over all hosts, that train a copy of the model."""
+    """Returns the number of model replicas over all hosts."""
     if strategy is None:
         return 1
     if isinstance(strategy, keras.distribution.DataParallel):
@@ -67,11 +67,11 @@ def replicas(strategy: Any) -> int:
 
 
 def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
-    """Returns the data for `fit`, split among the replicas if TensorFlow has several.
+    """Returns the dataset for `fit`, distributed over the replicas if TensorFlow has several.
 
     Args:
-        dataset: this host's part of each global batch.
-        batch_size: examples of a global batch.
+        dataset: yields this host's part of each global batch.
+        batch_size: number of examples in a global batch.
     """
     count = replicas(strategy)
     if count == 1 or keras.backend.backend() != "tensorflow":
@@ -81,7 +81,7 @@ def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
 
 
 def hosts(strategy: Any) -> tuple[int, int]:
-    """Returns the number of this host, from 0, and of all that train together."""
+    """Returns the rank of this host and the number of hosts that train together."""
     if isinstance(strategy, keras.distribution.DataParallel):
         import jax
 
@@ -101,10 +101,10 @@ def is_chief(strategy: Any) -> bool:
 
 
 def check_same_step(strategy: Any, step: int) -> None:
-    """Refuses hosts that would resume from different checkpoints.
+    """Rejects hosts that would resume from different checkpoints.
 
     Raises:
-        UserError: not all hosts are at this step.
+        UserError: if a host is at another step.
     """
     index, count = hosts(strategy)
     if count == 1:
@@ -120,15 +120,15 @@ def check_same_step(strategy: Any, step: int) -> None:
         steps = gathered.numpy().tolist()
     if len(set(steps)) > 1:
         raise UserError(
-            "All hosts must see the same checkpoints. "
-            f"Received: step {step} on host {index}, others {sorted({*steps} - {step})}. "
-            "Give an --output on a shared file system."
+            "All hosts must resume from the same checkpoint. "
+            f"Received: step {step} on host {index}, {sorted({*steps} - {step})} on others. "
+            "Use an --output on a shared file system."
         )
 
 
 @contextlib.contextmanager
 def errors_of_lost_hosts(strategy: Any) -> Iterator[None]:
-    """Turns the loss of a TensorFlow host within the block into a `UserError`."""
+    """Raises a `UserError` if another TensorFlow host is lost within the block."""
     if keras.backend.backend() != "tensorflow" or hosts(strategy)[1] == 1:
         yield
         return
@@ -138,9 +138,8 @@ def errors_of_lost_hosts(strategy: Any) -> Iterator[None]:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         raise UserError(
-            "All hosts must train to the end. Received: another one is gone "
-            f"({error.message.strip().splitlines()[0]}). Start the same command again on all of "
-            "them: it resumes at the last checkpoint."
+            f"The connection to another host was lost ({error.message.strip().splitlines()[0]}). "
+            "Run the same command again on all hosts to resume from the last checkpoint."
         ) from error
 
 
@@ -151,7 +150,7 @@ def tensorflow_strategy(name: str) -> Any:
         name = "none"
         if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
             name = "tpu"
-        # Before devices are listed, because that starts what a strategy of several hosts must.
+        # First, because listing the devices initializes TensorFlow, which this strategy has to do.
         elif _workers(required=False) > 1:
             name = "multi-worker"
         elif len(_local_devices()) > 1:
@@ -160,18 +159,18 @@ def tensorflow_strategy(name: str) -> Any:
         return _tpu()
     if name == "multi-worker":
         _workers(required=True)
-        return _connected(os.environ["TF_CONFIG"])
-    if name == "mirrored":  # by name, because TF_CONFIG would add other hosts' devices
+        return _connect(os.environ["TF_CONFIG"])
+    if name == "mirrored":  # names the devices, because TF_CONFIG would add those of other hosts
         return tf.distribute.MirroredStrategy(_local_devices())
     return tf.distribute.get_strategy()
 
 
 def share_threads() -> None:
-    """Divides the CPU's threads among the slices of a batch, for a process that only trains.
+    """Divides the CPU threads among the slices of a batch, for a process that only trains.
 
-    On two cores a step of `small` takes three quarters of its time then; predictions one by one
-    take up to 1.7 times theirs. Call it before TensorFlow computes anything: later it has no
-    effect, nor on several hosts, on accelerators, or where the user has set the threads.
+    On two cores, a step of `small` then takes three quarters of the time, but single predictions
+    take up to 1.7 times as long. Call it before TensorFlow computes anything. It has no effect on
+    several hosts, on accelerators, or if the user has set the number of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return
@@ -182,22 +181,22 @@ def share_threads() -> None:
     if parallel_slices() == 1:
         return
     threading = tf.config.threading
-    chosen = (
+    user_settings = (
         threading.get_intra_op_parallelism_threads(),
         threading.get_inter_op_parallelism_threads(),
         *map(os.environ.get, ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")),
     )
-    if not any(chosen):
-        with contextlib.suppress(RuntimeError):  # TensorFlow has begun
+    if not any(user_settings):
+        with contextlib.suppress(RuntimeError):  # TensorFlow is already initialized
             threading.set_intra_op_parallelism_threads(max(1, cores() // SLICES))
             threading.set_inter_op_parallelism_threads(SLICES)
 
 
-# A second strategy would restart TensorFlow's server and interrupt another host that is ahead of
-# this one ("Delete called on non-empty BufRendezvous").
+# Cached, because a second strategy would restart TensorFlow's server and interrupt hosts that are
+# ahead of this one ("Delete called on non-empty BufRendezvous").
 @functools.cache
-def _connected(tf_config: str) -> Any:
-    """Connects to the hosts in `tf_config`, the environment's; once in a process."""
+def _connect(tf_config: str) -> Any:
+    """Connects to the hosts in the environment's `tf_config`, once per process."""
     import tensorflow as tf
 
     try:
@@ -206,8 +205,8 @@ def _connected(tf_config: str) -> Any:
         here = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         address = here.cluster_spec().task_address(here.task_type, here.task_id)
         raise UserError(
-            "This host must be able to listen at its address in TF_CONFIG. "
-            f"Received: {address} ({error.message}). Give it a free port, the same on each host."
+            f"This host can't listen on its address in TF_CONFIG: {address} ({error.message}). "
+            "Use a free port, and set the same address on all hosts."
         ) from error
 
 
@@ -219,7 +218,7 @@ def _local_devices() -> list[str]:
 
 
 def _workers(required: bool) -> int:
-    """Returns the number of hosts in `TF_CONFIG`, after a check of all its values."""
+    """Checks `TF_CONFIG` and returns the number of hosts in it."""
     text = os.environ.get("TF_CONFIG", "")
     try:
         settings = json.loads(text) if text else {}
@@ -232,10 +231,10 @@ def _workers(required: bool) -> int:
         usable = False
     if not usable:
         raise UserError(
-            "TF_CONFIG must name the hosts and the index of this one: "
+            "TF_CONFIG must contain the addresses of all hosts and the index of this one: "
             '{"cluster": {"worker": ["HOST:PORT", "HOST:PORT"]}, '
             '"task": {"type": "worker", "index": 0}}. '
-            f"Received: {text or 'none'}. Set it on each host, or give --strategy none."
+            f"Received: {text or 'none'}. Set it on each host, or pass --strategy none."
         )
     return sum(map(len, cluster.values()))
 
@@ -248,9 +247,8 @@ def _tpu() -> Any:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect(tpu)
     except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
         raise UserError(
-            f"A TPU must be in reach. Received: none ({tpu}: {str(error).splitlines()[0]}). "
-            "On a TPU VM install tensorflow-tpu; for one elsewhere set TPU_NAME; without one give "
-            "--strategy auto."
+            f"No TPU was found ({tpu}: {str(error).splitlines()[0]}). Install tensorflow-tpu on a "
+            "TPU VM, set TPU_NAME for a remote TPU, or pass --strategy auto to train without one."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -258,17 +256,17 @@ def _tpu() -> Any:
 def jax_strategy(name: str) -> Any:
     import jax
 
-    named = any(os.environ.get(variable) for variable in JAX_CLUSTER)
-    if name == "multi-worker" or (name in ("auto", "tpu") and named):
+    has_cluster = any(os.environ.get(variable) for variable in JAX_CLUSTER)
+    if name == "multi-worker" or (name in ("auto", "tpu") and has_cluster):
         _join()
     if name == "tpu" and jax.default_backend() != "tpu":
         raise UserError(
-            f"A TPU must be in reach. Received: {jax.default_backend()} devices alone. "
-            "Install jax[tpu] on a TPU VM; without one give --strategy auto."
+            f"No TPU was found, only {jax.default_backend()} devices. Install jax[tpu] on a TPU "
+            "VM, or pass --strategy auto to train without one."
         )
     if name == "none" or (name == "auto" and jax.device_count() == 1):
         return None
-    # Each host reads its own part of a batch.
+    # Each host already reads only its own part of a batch.
     return keras.distribution.DataParallel(auto_shard_dataset=False)
 
 
@@ -282,8 +280,8 @@ def _join() -> None:
         keras.distribution.initialize()
     except (ValueError, RuntimeError) as error:
         raise UserError(
-            "KERAS_DISTRIBUTION_JOB_ADDRESSES (HOST:PORT of the first host), "
-            "KERAS_DISTRIBUTION_NUM_PROCESSES and KERAS_DISTRIBUTION_PROCESS_ID must name the "
-            f"hosts, where no Slurm, MPI or cloud does. Received: {str(error).splitlines()[0]} "
-            "Set them on each host, or give --strategy none."
+            f"Can't connect to the other hosts: {str(error).splitlines()[0]} Without Slurm, MPI, "
+            "or a cloud, set KERAS_DISTRIBUTION_JOB_ADDRESSES (HOST:PORT of the first host), "
+            "KERAS_DISTRIBUTION_NUM_PROCESSES, and KERAS_DISTRIBUTION_PROCESS_ID on each host, or "
+            "pass --strategy none."
         ) from error

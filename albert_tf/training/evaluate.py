@@ -1,4 +1,4 @@
-"""Scores fine-tuned models on labelled examples, and returns their probabilities."""
+"""Scores fine-tuned models on labeled examples, and returns their probabilities."""
 
 import os
 import tempfile
@@ -36,13 +36,13 @@ from albert_tf.training.reports import write_finetuning
 
 @accepts_keywords(EvaluationOptions)
 def evaluate(options: EvaluationOptions) -> dict[str, float]:
-    """Scores a model on the labelled data of its task.
+    """Scores a model on the labeled data of its task.
 
     Returns:
-        each of the task's metrics; `one_class` if 99 % of the predictions are alike, but fewer of
-        the labels are; then the number of `examples`.
+        the task's metrics; `one_class` if at least 99 % of the predictions are the same but fewer
+        of the labels are; and the number of `examples`.
     Raises:
-        UserError: there is no such model or data, or the model doesn't have one of the labels.
+        UserError: if the model or the data don't exist, or the model lacks one of the labels.
     """
     return evaluate_on(options)
 
@@ -50,7 +50,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Does what `evaluate` does, with examples that are already parsed, if given."""
+    """Does the same as `evaluate`; `examples` are the parsed examples, or None to read them."""
     predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
         _write(predicted, options.predictions)
@@ -62,20 +62,20 @@ def evaluate_on(
 def predict_test_files(
     options: EvaluationOptions, folder: Path, examples: Sequence[Any] | None = None
 ) -> list[Path]:
-    """Predicts a task's test files, which have no labels, and returns the files that it writes.
+    """Predicts a task's unlabeled test files, and returns the paths of the prediction files.
 
     Args:
         options: options of `evaluate`.
-        folder: where the files are written.
-        examples: examples of the test files, if they are already parsed.
+        folder: folder for the prediction files.
+        examples: the parsed examples of the test files, or None to read them.
     Raises:
-        UserError: there is no such model or data, or the model is for another task.
+        UserError: if the model or the data don't exist, or the model is for another task.
     """
     return _write(_predict(options, "test", examples), folder)
 
 
 def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | None) -> Predicted:
-    """Returns the model's predictions for a split. The examples of "test" have no labels."""
+    """Returns the model's predictions for a split, of which "test" has no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
@@ -100,9 +100,9 @@ def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | N
 
 
 def _write(predicted: Predicted, folder: Path) -> list[Path]:
-    """Writes predictions to a folder, and replaces files with the same names.
+    """Writes predictions to a folder, replaces existing ones, and returns their paths.
 
-    Other files stay, because a submission may contain several tasks.
+    Other files in the folder are kept, because a submission may contain several tasks.
     """
     task, examples, predictions, config = predicted
     with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
@@ -114,12 +114,12 @@ def _write(predicted: Predicted, folder: Path) -> list[Path]:
 
 
 class HeldOut:
-    """The examples of dev, which each host predicts on one device during a training.
+    """The dev examples, which each host predicts on one device during training.
 
     Args:
         task: the task.
-        examples: the examples of dev.
-        model: the model that trains. If it is on several devices, a copy predicts.
+        examples: the dev examples.
+        model: the model that is trained. If it is on several devices, a copy predicts.
         replicas: number of devices.
     """
 
@@ -137,7 +137,7 @@ class HeldOut:
         return Predicted(self.task, self.examples, found, config)
 
     def scores(self) -> dict[str, float]:
-        """Chooses the thresholds of the model, and returns its scores with them."""
+        """Sets the model's thresholds to the best ones on dev, and returns its scores with them."""
         if self.on_one is not self.model:
             self.on_one.set_weights(self.model.get_weights())
         predicted = self._predict()
@@ -146,7 +146,7 @@ class HeldOut:
         return predicted._replace(config=config).scores()
 
     def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
-        """Writes the reports of the best version, a model directory, into its folder."""
+        """Writes the reports on the best version into its model directory, `folder`."""
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
@@ -155,7 +155,7 @@ class HeldOut:
 
 
 def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
-    """Returns the configuration's `thresholds` with the best F1; nothing for tasks without any."""
+    """Returns the `thresholds` with the best F1 for the configuration; {} for other tasks."""
     task, examples, predictions, config = predicted
     if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
         from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
@@ -175,12 +175,14 @@ def model_outputs(
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
 ) -> list[Outputs]:
-    """Returns a model's outputs for each row, some with padding; calls `at` with the rows done.
+    """Returns the model's outputs for each row, which may include padding.
 
-    TensorFlow computes several batches side by side.
+    TensorFlow computes several batches in parallel.
 
+    Args:
+        at: called after each batch with the number of finished rows.
     Raises:
-        UserError: an output isn't a number.
+        UserError: if an output is NaN.
     """
 
     def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
@@ -191,8 +193,8 @@ def model_outputs(
     for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
         if any(np.isnan(values).any() for values in batch_outputs.values()):
             raise UserError(
-                "A model's outputs must be numbers. Received: NaN. Its weights are damaged or its "
-                "training diverged; use another checkpoint, or train with a smaller rate."
+                "The model's outputs are NaN: its weights are damaged, or its training diverged. "
+                "Use another checkpoint, or train with a lower learning rate."
             )
         for position, row in enumerate(batch):
             outputs[row] = {
@@ -211,7 +213,7 @@ def _predict_batches(
         return
     from albert_tf.models.steps_tensorflow import parallel_slices
 
-    yield from map(predict, order[:1])  # traces the graph, in one thread
+    yield from map(predict, order[:1])  # traces the graph in this thread
     with ThreadPoolExecutor(parallel_slices()) as pool:
         yield from pool.map(predict, order[1:])
 
@@ -225,22 +227,22 @@ def soft_labels(
     temperature: float = 1.0,
     batch_size: int = 32,
 ) -> np.ndarray:
-    """Returns a teacher's probabilities of its labels, from which a smaller model learns by `fit`.
+    """Returns a teacher's label probabilities, on which a smaller model can be trained.
 
     Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", arXiv
     1503.02531.
 
     Args:
         teacher: directory or hub name of a model fine-tuned for classification.
-        texts: as the teacher was fine-tuned on.
-        text_pairs: second texts of pairs.
-        temperature: divides logits before they become probabilities.
-        batch_size: texts predicted at once.
+        texts: texts of the kind that the teacher was fine-tuned on.
+        text_pairs: the second texts of pairs.
+        temperature: divides the logits before the softmax or sigmoid.
+        batch_size: number of texts predicted at once.
     Returns:
-        float32 `[N, C]` in the order of the teacher's `config.labels`; the numbers of a model for
-        regression.
+        float32 `[N, C]` in the order of the teacher's `config.labels`; for a regression model, its
+        outputs.
     Raises:
-        UserError: there is no such teacher, or it isn't for classification.
+        UserError: if the teacher doesn't exist or isn't a classification model.
 
     Example:
         >>> import albert_tf

@@ -39,42 +39,43 @@ from albert_tf.training.options import (
 )
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
-FEW: Final = 10  # examples in dev
+FEW: Final = 10  # dev examples below which a warning is logged
 logger = logging.getLogger(__name__)
 
 
 @accepts_keywords(FinetuningOptions)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
-    """Trains, keeps the best version on dev, and writes a model directory with a report.
+    """Fine-tunes a model, and writes the best version on dev to a directory with a report.
 
-    The same call after an interruption resumes at the newest checkpoint and ends with the same
+    After an interruption, the same call resumes from the newest checkpoint and ends with the same
     weights.
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores.
     Raises:
-        UserError: data, model, or output can't be used, or the loss is not finite or diverges.
-        Interrupted: SIGINT or SIGTERM arrived. The same call resumes the run.
+        UserError: if the data, model, or output can't be used, or the loss is not finite or
+            diverges.
+        Interrupted: if SIGINT or SIGTERM was received. The same call resumes the run.
     """
     return finetune_on(options, options.read())
 
 
 def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
-    """Does what `finetune` does, with examples that are already parsed."""
+    """Does the same as `finetune` with parsed examples."""
     if len(data.dev) < FEW:
         logger.warning(
-            "dev contains %d of the examples in %s, too few to choose the best version by. Add "
-            "examples, or use a single file with a larger --dev-fraction.",
+            "dev contains only %d examples of %s, too few to choose the best version reliably. "
+            "Add examples, or use a single file with a larger --dev-fraction.",
             *(len(data.dev), options.data),
         )
     with open_run(options) as run:
         report = _train(options, data, run)
     if report["best"].get(ONE_CLASS):
         logger.warning(
-            "The model has not learned: nearly all its predictions on dev are alike. Try "
-            "--learning-rate %g, a third of this run's, or another --seed.%s",
+            "The model has not learned the task: nearly all its predictions on dev are the same. "
+            "Try --learning-rate %g (a third of this run's) or another --seed.%s",
             report["settings"]["learning_rate"] / 3,
-            " The classes are unbalanced: use --class-weights balanced."
+            " The classes are unbalanced, so try --class-weights balanced as well."
             if reports.is_unbalanced(report["data"]["labels"])
             else "",
         )
@@ -93,7 +94,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
     plan = Plan.of(recipe, len(rows))
     with run.scope():
         model.compile(
-            # Short runs need the bias correction of the moments, which the original omits.
+            # Short runs need bias correction, which the original optimizer omits.
             AlbertAdamW(plan.schedule, bias_correction=True),
             weighted_metrics=_metrics(model),
             micro_batches=options.micro_batches,
@@ -103,7 +104,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         **recipe._asdict(),
         "steps": plan.steps,
         "labels": list(model.config.labels),
-        # The locations in the files don't matter.
+        # Without the last field, because the location in a file doesn't matter.
         "examples_sha256": digest([example[:-1] for example in (*data.train, *data.dev)]),
         "vocab_sha256": hashlib.sha256(model.tokenizer.model_bytes).hexdigest(),
     }
@@ -114,7 +115,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
     curve = Curve(
         *(plan.steps, plan.epoch_steps, plan.schedule),
         folder=run.logs,
-        # `DIVERGED` is in nats: squared errors and weighted losses have other units.
+        # `DIVERGED` is in nats, but squared errors and weighted losses aren't.
         stop_diverged=model.config.problem_type != "regression" and not options.class_weights,
     )
     keep = KeepBest(
@@ -144,7 +145,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
 
 
 class Plan(NamedTuple):
-    """How long a run trains, and with which learning rates.
+    """The length of a run and its learning rates.
 
     Attributes:
         rows: number of rows in an epoch.
@@ -162,7 +163,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, rows: int) -> "Plan":
-        """Returns the plan of a recipe for this number of rows."""
+        """Returns the plan that follows from a recipe and the number of rows."""
         epoch_steps = steps_per_epoch(rows, recipe.batch_size)
         steps = recipe.steps or recipe.epochs * epoch_steps
         warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
@@ -178,13 +179,13 @@ class Plan(NamedTuple):
 
 
 def _metrics(model: TaskModel) -> list[str] | None:
-    """Returns accuracy if all labels of the model are classes."""
+    """Returns the Keras metrics: accuracy if all labels of the model are classes."""
     kinds = {target.kind for target in model.targets.values()}
     return ["accuracy"] if kinds == {"class"} else None
 
 
 def _summary(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
-    """Returns the summary of the examples, with the scores of a baseline if they are wanted."""
+    """Returns the summary of the examples, with baseline scores if the options ask for them."""
     summary = reports.summarize(data.task, data.train, data.dev)
     if options.baseline:
         assert isinstance(data.task, Classification), "one of TEXT_CLASSES"
@@ -193,7 +194,7 @@ def _summary(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
 
 
 def _model(options: FinetuningOptions, recipe: Recipe, data: TrainingData) -> TaskModel:
-    """Returns a model with the task's labels and head, and with its tokenizer."""
+    """Returns a model with the task's labels, head, and tokenizer."""
     changes = {**data.task.config_fields(data.train)}
     changes |= dict.fromkeys(DROPOUT_RATES, recipe.dropout)
     model_class = getattr(models, data.task.model)
@@ -206,12 +207,12 @@ def _model(options: FinetuningOptions, recipe: Recipe, data: TrainingData) -> Ta
             model = model_class.from_pretrained(
                 options.model,
                 dtype=options.dtype_policy,
-                ignore_mismatched_sizes=True,  # a model of another task gets a new head
+                ignore_mismatched_sizes=True,  # replaces the head of another task
                 **changes,
             )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
     limit = min(recipe.max_length, model.config.max_position_embeddings)
-    # Predictions and exports truncate at this length, too.
+    # Predictions and exports also truncate at this length.
     tokenizer.model_max_length = options.max_length or limit
     check_fit(tokenizer, model.config, tokenizer.model_max_length)
     model.tokenizer = tokenizer
@@ -224,15 +225,15 @@ def _model(options: FinetuningOptions, recipe: Recipe, data: TrainingData) -> Ta
 def _tokenizer_of_new_model(
     options: FinetuningOptions, task: Task[Any, Any], train: Sequence[Any]
 ) -> BaseTokenizer:
-    """Returns the tokenizer of an interrupted run or of a vocabulary file, or trains one."""
+    """Returns the tokenizer of an interrupted run or a vocabulary file, or trains a new one."""
     interrupted = [] if options.force else steps_in(options.output / CHECKPOINTS)
     if interrupted:
         return AlbertTokenizer.from_pretrained(interrupted[-1])
     if options.vocab is not None:
         if not options.vocab.exists():
             raise UserError(
-                "The vocabulary must be a file (spiece.model, vocab.txt) or a folder with one. "
-                f"Received: {options.vocab}, which doesn't exist."
+                f"The vocabulary {options.vocab} doesn't exist. Pass a file (spiece.model or "
+                "vocab.txt) or a folder that contains one."
             )
         return AlbertTokenizer.from_pretrained(options.vocab)
     texts = [text for example in train for text in task.texts(example)]
@@ -240,16 +241,16 @@ def _tokenizer_of_new_model(
 
 
 def freeze(model: PreTrainedModel, layers: int) -> None:
-    """Freezes the embeddings and the first layers; call it before `compile`.
+    """Freezes the embeddings and the first layers. Call it before `compile`.
 
-    No gradient passes the first `layers` layers. Weights that a later layer also uses, as in every
-    published ALBERT, train with only that layer's gradient. The other ones don't change, not even
-    by weight decay. The embeddings include their projection.
+    No gradient flows through the first `layers` layers. Weights that they share with a later layer,
+    as in every published ALBERT, still train with the gradient of that layer. All other frozen
+    weights don't change, not even by weight decay. The embeddings include their projection.
 
     Args:
-        layers: number of layers; 0 freezes only the embeddings.
+        layers: number of layers; 0 only freezes the embeddings.
     Raises:
-        UserError: the model has fewer layers.
+        UserError: if the model has fewer layers.
     """
     encoder = model._backbone().encoder
     check_frozen(layers, model.config.num_hidden_layers)
@@ -268,9 +269,9 @@ def class_weights(
     As in Keras, the mean loss divides by the number of examples, not by the sum of their weights.
 
     Args:
-        options: have the `class_weights`.
+        options: contain the `class_weights`.
         config: the model's configuration.
-        rows: rows of train; balanced weights are the inverse frequencies of their classes.
+        rows: the training rows. Balanced weights are the inverse frequencies of their classes.
     """
     if tuple(options.class_weights) != (BALANCED,):
         return weights_by_label(options.class_weights, config.labels)

@@ -1,4 +1,4 @@
-"""What a model got wrong: predictions compared with labels, as mistakes.md and confusion.png."""
+"""Compares predictions with labels, and writes mistakes.md and confusion.png."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,17 +22,17 @@ from albert_tf.training.plots import plot_confusion
 CONFUSION: Final = "confusion.png"
 MISTAKES: Final = "mistakes.md"
 _MOST_MISTAKES: Final = 50
-_LONGEST: Final = 400  # characters of a text, or of each part of one
+_LONGEST: Final = 400  # characters shown of each line of a text
 
 
 class Graded(NamedTuple):
-    """A prediction next to its label, for people to read.
+    """A prediction and its label, formatted for people.
 
     Attributes:
         text: all texts that the prediction depends on, each on its own line.
-        expected, predicted: names of classes, answers, tags, or numbers.
+        expected, predicted: class names, answers, entities, or numbers.
         confidence: probability of the prediction; for a number, its distance from the label.
-        is_right: whether the task's metric counts it as right.
+        is_right: whether the task's metric counts the prediction as correct.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Graded(NamedTuple):
 
 
 def write_mistakes(predicted: Predicted, folder: Path) -> None:
-    """Writes the worst mistakes and, for classes, a confusion matrix; replaces earlier ones."""
+    """Writes the worst mistakes and, for classes or tags, a confusion matrix."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFUSION).unlink(missing_ok=True)
     task, examples, predictions, config = predicted
@@ -103,7 +103,7 @@ def _choice_text(example: ChoiceExample) -> str:
 def grade_class(
     text: str, names: Sequence[str], label: int | None, probabilities: np.ndarray
 ) -> Graded:
-    """Compares the most probable class, or choice, with the right one."""
+    """Compares the most probable class or choice with the correct one."""
     best = int(probabilities.argmax())
     expected = "" if label is None else names[label]
     return Graded(text, expected, names[best], float(probabilities[best]), best == label)
@@ -112,7 +112,7 @@ def grade_class(
 def grade_labels(
     text: str, target: np.ndarray, probabilities: dict[str, float], config: AlbertConfig
 ) -> Graded:
-    """Compares the set of predicted labels with the right one."""
+    """Compares the predicted set of labels with the expected set."""
     expected = {name for name, holds in zip(config.labels, target, strict=True) if holds}
     chosen = chosen_labels(probabilities, config)
     confidence = min(
@@ -123,18 +123,18 @@ def grade_labels(
 
 
 def grade_number(text: str, target: float, value: float) -> Graded:
-    """Returns the distance of a number from the right one as its confidence."""
+    """Compares a number with its label; the confidence is the distance between them."""
     distance = abs(value - target)
     return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
 
 
 def grade_partner(texts: Sequence[str], match: Match) -> Graded:
-    """Compares the text that is most similar to the first one with its partner."""
+    """Compares the text that is most similar to the first text with the first text's partner."""
     return Graded(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
 
 
 def grade_span(text: str, golds: Sequence[str], answers: Answers, threshold: float) -> Graded:
-    """Compares an answer with the right ones, of which it shows the first."""
+    """Compares an answer with the gold answers, of which it shows the first."""
     answer = answers.text(threshold)
     is_right = bool(judge(answer, golds).exact_match)
     return Graded(text, golds[0] if golds else "", answer, answers.confidence(threshold), is_right)
@@ -143,7 +143,7 @@ def grade_span(text: str, golds: Sequence[str], answers: Answers, threshold: flo
 def grade_tags(
     words: Sequence[str], tags: Sequence[str], tagged: Tagged, config: AlbertConfig
 ) -> Graded:
-    """Compares the entities of a sentence; without entities they are empty."""
+    """Compares the tags of a sentence, and shows only the entities."""
     known = parsed(config.labels)
 
     def entities_of(tags: Sequence[str]) -> str:
@@ -162,9 +162,9 @@ def grade_tags(
 def entity_kinds(
     names: Sequence[Sequence[str]], predictions: Sequence[Tagged], config: AlbertConfig
 ) -> list[tuple[str, str]]:
-    """Returns the expected and the predicted kind of entity of each word.
+    """Returns the expected and the predicted entity type of each word.
 
-    The kind is "O" for a word in no entity, and the tag itself if tags have no entities.
+    The type is "O" for a word outside entities, and the tag itself if tags have no entity prefix.
     """
     kinds = {
         label: OUTSIDE if label == OUTSIDE else label if tag.kind == OUTSIDE else tag.kind
@@ -178,7 +178,7 @@ def entity_kinds(
 
 
 def mistakes(graded: Sequence[Graded], is_regression: bool = False) -> str:
-    """Returns the mistakes with the highest confidence, or distance, as Markdown."""
+    """Returns the mistakes with the highest confidence or distance, as Markdown."""
     wrong = [prediction for prediction in graded if not prediction.is_right]
     wrong.sort(key=lambda prediction: -prediction.confidence)
     measure, lines = "confidence", ["# Mistakes", ""]
@@ -192,14 +192,14 @@ def mistakes(graded: Sequence[Graded], is_regression: bool = False) -> str:
     if wrong:
         lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
     for each in wrong[:_MOST_MISTAKES]:
-        text = "<br>".join(_shortened(line, each) for line in each.text.splitlines())
-        cells = _shortened(each.expected), _shortened(each.predicted), text
+        text = "<br>".join(_shorten(line, each) for line in each.text.splitlines())
+        cells = _shorten(each.expected), _shorten(each.predicted), text
         lines.append(f"| {each.confidence:.3g} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _shortened(text: str, around: Graded | None = None) -> str:
-    """Returns the text of a cell: of a long one the beginning, or the part around the answer."""
+def _shorten(text: str, around: Graded | None = None) -> str:
+    """Returns text for a table cell; a long text is cut to its beginning, or around an answer."""
     answers = (around.expected, around.predicted) if around else ()
     shown = [answer for answer in answers if answer and answer in text]
     start = max(text.find(shown[0]) - _LONGEST // 2, 0) if shown and len(text) > _LONGEST else 0

@@ -1,4 +1,4 @@
-"""The options of `finetune`, which the task's recipe completes, and of `pretrain`."""
+"""The options of `finetune` and `pretrain`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ _OUTPUTS: Final = "evaluation and checkpoints"
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(Checked):
-    """The options of `pretrain` and `finetune` that decide how, but not what, a run computes."""
+    """The options of `pretrain` and `finetune` for precision, memory, and devices."""
 
     dtype_policy: Literal["float32", "mixed_bfloat16", "mixed_float16"] = option(
         "float32",
@@ -76,7 +76,7 @@ class DeviceOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningOptions(DeviceOptions, LabelledData):
-    """The options of `finetune`; None leaves a value to the task's recipe."""
+    """The options of `finetune`; those that are None default to the task's recipe."""
 
     model: str = option(
         help="model directory, name on the hub, or small, which ships with the package; for random "
@@ -175,33 +175,33 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         super().__post_init__()
         if self.dev_fraction != FinetuningOptions.dev_fraction and not self.data.is_file():
             raise UserError(
-                "--dev-fraction divides a single file; folders and the hub have dev. "
-                f"Received: --data {self.data}."
+                "--dev-fraction splits a single file; folders and hub datasets already have a dev "
+                f"split. Received: --data {self.data}."
             )
         if self.vocab_size != FinetuningOptions.vocab_size and not is_size(self.model):
             raise UserError(
-                "--vocab-size is for random weights; others have their vocabulary. "
+                "--vocab-size requires random weights; a pretrained model has its own vocabulary. "
                 f"Received: --model {self.model}."
             )
         if self.warmup is not None and self.warmup > 1 and not self.warmup.is_integer():
             raise UserError(
-                "warmup must be a whole number of steps, or a share of all steps below 1. "
+                "warmup must be a whole number of steps, or a fraction of all steps below 1. "
                 f"Received: {self.warmup}."
             )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
-                "freeze must be embeddings, or a number of layers, 1 or more. "
+                "freeze must be embeddings, or a number of layers of at least 1. "
                 f"Received: {self.freeze}."
             )
 
     @property
     def frozen_layers(self) -> int:
-        """The number of frozen layers; 0 if the embeddings alone are frozen, or nothing."""
+        """The number of frozen layers; 0 if only the embeddings are frozen, or nothing is."""
         text = self.freeze or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
     def read(self) -> "TrainingData":
-        """Reads and checks the examples, and the labels of `class_weights`, without TensorFlow."""
+        """Reads and checks the examples and the labels in `class_weights`, without TensorFlow."""
         from albert_tf.data.tasks.registry import training_data
 
         data = training_data(self, self.dev_fraction, self.seed)
@@ -209,13 +209,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         return data
 
     def recipe(self, name: str, examples: int) -> "Recipe":
-        """Returns a task's recipe with the values that these options override.
+        """Returns a task's recipe, overridden by the options that are set.
 
         Args:
             name: name of the task in `albert_tf.recipes`; see `TrainingData.recipe`.
             examples: number of training examples.
         """
-        from albert_tf.recipes import Recipe, recipe  # Imports all readers of checkpoints.
+        from albert_tf.recipes import Recipe, recipe  # imports all checkpoint readers
 
         base = recipe(name, self.model, examples)
         if self.epochs is not None:
@@ -229,7 +229,7 @@ class PretrainingOptions(DeviceOptions):
     """The options of `pretrain`.
 
     Source of the defaults: ALBERT, arXiv 1909.11942, section 4.1; google-research/albert,
-        run_pretraining.py, which also gives the flags that the help leaves out.
+        run_pretraining.py, whose flags are also accepted.
     """
 
     data: tuple[str, ...] = option(
@@ -377,7 +377,7 @@ class PretrainingOptions(DeviceOptions):
 
 
 def check_frozen(layers: int, count: int) -> None:
-    """Refuses to freeze more layers than a model has."""
+    """Rejects a number of frozen layers that exceeds the model's."""
     if layers > count:
         raise UserError(
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
@@ -386,10 +386,12 @@ def check_frozen(layers: int, count: int) -> None:
 
 
 def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float] | None:
-    """Reads `LABEL=WEIGHT` arguments; other labels weigh 1. Returns None for none, or "balanced".
+    """Parses `LABEL=WEIGHT` arguments; the weight of other labels is 1.
 
+    Returns:
+        a weight per label; None for no arguments, and for "balanced".
     Raises:
-        UserError: an argument has another form, or its label isn't the model's.
+        UserError: if an argument has another form, or the model doesn't have its label.
     """
     if tuple(given) in ((), (BALANCED,)):
         return None
@@ -402,7 +404,7 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
             weight = -1.0
         if label not in weights or not 0 <= weight < float("inf"):
             raise UserError(
-                f"--class-weights must be {BALANCED}, or LABEL=WEIGHT each, with labels of "
+                f"--class-weights must be {BALANCED}, or LABEL=WEIGHT arguments with labels from "
                 f"{listed(labels)}. Received: {short_repr(argument)}."
             )
         weights[label] = weight
@@ -410,10 +412,10 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Rejects a file, a folder that contains files of other origin, and a finished run.
+    """Rejects a file, a folder that also contains other files, and a finished run.
 
     Args:
-        force: allow a finished run.
+        force: whether to allow a finished run.
     """
     check_free(output, force=True, own=RUN)
     if not force and (output / FILE).exists() and not (output / CHECKPOINTS).is_dir():

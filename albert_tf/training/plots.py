@@ -1,4 +1,4 @@
-"""Pictures of a run: a confusion matrix, and curves."""
+"""Plots of a run: a confusion matrix and learning curves."""
 
 import contextlib
 import warnings
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-_MOST_CLASSES: Final = 30  # more can't be read
-_MOST_NUMBERED: Final = 12  # classes whose cells have room for numbers
+_MOST_CLASSES: Final = 30  # more are illegible
+_MOST_NUMBERED: Final = 12  # with more classes, the cells have no room for numbers
 
 
 def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
     """Writes a confusion matrix as a PNG.
 
-    If there are more than `_MOST_CLASSES` classes, it shows those that are missed most often.
+    If there are more than `_MOST_CLASSES` classes, it only shows those with the most errors.
 
     Args:
         pairs: expected and predicted class of each example.
@@ -29,7 +29,7 @@ def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
         names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
     is_numbered = len(names) <= _MOST_NUMBERED
     side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
-    with _drawn(path, side + 0.6, side) as figure:
+    with _figure(path, side + 0.6, side) as figure:
         ConfusionMatrixDisplay.from_predictions(
             *(expected, predicted),
             labels=names,
@@ -53,14 +53,14 @@ def plot_curves(
     """Writes curves of metrics over steps as a PNG.
 
     Args:
-        history, evaluation: points of the training and of the evaluation, each with its `step`.
-        names: metrics to show; those that no point contains are left out.
+        history, evaluation: training and evaluation points, each with its `step`.
+        names: metrics to show; those that no point contains are skipped.
         path: the file to write.
-        best: step of the best version, which a line marks.
+        best: step of the best version, which is marked by a line.
     """
     there = {name for point in (*history, *evaluation) for name in point}
     shown = [name for name in names if name in there]
-    with _drawn(path, 4.5 * len(shown), 3.5) as figure:
+    with _figure(path, 4.5 * len(shown), 3.5) as figure:
         for axes, name in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
             for points, label, colour in (
                 (history, "training", "tab:blue"),
@@ -77,12 +77,12 @@ def plot_curves(
 
 
 @contextlib.contextmanager
-def _drawn(path: Path, width: float, height: float) -> Iterator[Any]:
+def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
     """Yields an empty figure, sized in inches, and writes it as a PNG with reproducible bytes."""
-    from matplotlib.figure import Figure  # not pyplot, which asks for a display and keeps figures
+    from matplotlib.figure import Figure  # pyplot would look for a display and keep the figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     yield figure
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # they are drawn as boxes
         figure.savefig(path, format="png", dpi=150)

@@ -32,26 +32,27 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.plots import plot_curves
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
-# The outputs of the model, and what they are called in reports.
+# The model's outputs and their names in reports.
 TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_order"}
 EVALUATION_BATCH: Final = 64
-POINTS: Final = 1000  # of the history, at most
-KEEP: Final = 3  # checkpoints
-_LARGEST: Final = 700.0  # its exponential is still a float
+POINTS: Final = 1000  # maximum length of the history
+KEEP: Final = 3  # number of checkpoints to keep
+_LARGEST: Final = 700.0  # exp of more would overflow
 
 
 @accepts_keywords(PretrainingOptions)
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
-    """Trains, and writes a model directory with a report and curves.
+    """Pretrains a model, and writes a model directory with a report and learning curves.
 
-    The same call after an interruption resumes at the newest checkpoint and ends with the same
+    After an interruption, the same call resumes from the newest checkpoint and ends with the same
     weights.
 
     Returns:
-        the report: settings, versions, and the history of the training and its evaluations.
+        the report: settings, versions, and the history of training and evaluation.
     Raises:
-        UserError: data, model, or output can't be used, or the loss is not finite or diverges.
-        Interrupted: SIGINT or SIGTERM arrived. The same call resumes the run.
+        UserError: if the data, model, or output can't be used, or the loss is not finite or
+            diverges.
+        Interrupted: if SIGINT or SIGTERM was received. The same call resumes the run.
     """
     with open_run(options) as run:
         return _train(options, run)
@@ -73,8 +74,8 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
             micro_batches=options.micro_batches,
             jit_compile=options.jit_compile or "auto",
         )
-    sources = [_within(files, model.config.vocab_size) for files in sources]
-    held_out = held_out and _within(held_out, model.config.vocab_size)
+    sources = [_limit_ids(files, model.config.vocab_size) for files in sources]
+    held_out = held_out and _limit_ids(held_out, model.config.vocab_size)
     run.settings |= {
         "config": model.config.to_dict(),
         "data": [_identity(files) for files in sources],
@@ -114,24 +115,24 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
 
 
 def _check_batch_size(options: PretrainingOptions, replicas: int) -> None:
-    """Rejects batches that can't be divided into equal micro-batches."""
+    """Rejects a batch size that can't be divided into equal micro-batches."""
     if options.batch_size % (replicas * options.micro_batches):
         raise UserError(
-            "batch_size must be a multiple of the replicas times micro_batches. Received: "
+            "batch_size must be a multiple of replicas times micro_batches. Received: "
             f"batch_size={options.batch_size}, {replicas} replicas, "
             f"micro_batches={options.micro_batches}."
         )
 
 
 def _records(folder: str, batch_size: int) -> RecordFiles:
-    """Returns the records of a folder, and rejects fewer than a batch."""
+    """Returns the records of a folder, and rejects a folder with less than one batch."""
     files = find_records(folder)
     files.steps_per_epoch(batch_size)
     return files
 
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
-    """Returns the optimizer of the options."""
+    """Returns the optimizer that the options select."""
     return {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
         schedule,
         beta_2=options.beta_2,
@@ -145,7 +146,7 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
     """Returns the model to pretrain, with the tokenizer of its records.
 
     Args:
-        length: positions of the records' examples.
+        length: number of tokens in the longest example of the records.
     """
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
     if not options.vocab:
@@ -155,7 +156,7 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
     if options.dropout is not None:
         rates = dict.fromkeys(DROPOUT_RATES, options.dropout)
     if options.init_checkpoint is None:
-        assert options.size is not None  # one of the two is given
+        assert options.size is not None  # the options require one of the two
         config = size_config(options.size, tokenizer, **rates)
         model = AlbertForPreTraining(config, dtype=options.dtype_policy)
     else:
@@ -172,32 +173,31 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
-    """Refuses records whose ids mean other tokens than the checkpoint's."""
+    """Rejects records whose vocabulary differs from that of a checkpoint or of other records."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
     except UserError:  # weights without a vocabulary, such as the original's checkpoints
         return
     if own.get_vocab() != tokenizer.get_vocab():
         raise UserError(
-            "A run must have one vocabulary, of its records and its weights. Received: "
-            f"{data} and {checkpoint}, whose tokens differ. Build the data again with --vocab "
-            f"{checkpoint}."
+            f"{data} and {checkpoint} have different vocabularies. Build the data again with "
+            f"--vocab {checkpoint}."
         )
 
 
-def _within(files: RecordFiles, size: int) -> RecordFiles:
-    """Returns records that refuse ids beyond a model's vocabulary."""
+def _limit_ids(files: RecordFiles, size: int) -> RecordFiles:
+    """Returns records that raise an error for ids outside a model's vocabulary."""
     if files.table and len(files.table.starts) > size:
         raise UserError(
-            f"Records must fit the model's vocabulary, {size:,} tokens. Received: those of "
-            f"{os.path.dirname(files.paths[0])}, for {len(files.table.starts):,}. Build the "
-            "data again with --vocab."
+            f"The model's vocabulary has {size:,} tokens, but that of the records in "
+            f"{os.path.dirname(files.paths[0])} has {len(files.table.starts):,}. Build the data "
+            "again with the model's vocabulary (--vocab)."
         )
     return dataclasses.replace(files, vocab_size=size)
 
 
 def _identity(files: RecordFiles) -> dict[str, Any]:
-    """Identifies records by their number, and a digest of their files' names and sizes."""
+    """Returns the number of examples, and a digest of the files' names and sizes."""
     sizes = [
         [os.path.basename(path), count, tf.io.gfile.stat(path).length]
         for path, count in zip(files.paths, files.counts, strict=True)
@@ -209,11 +209,11 @@ def _identity(files: RecordFiles) -> dict[str, Any]:
 def _scorer(
     model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: tuple[int, int]
 ) -> Callable[[], dict[str, float]]:
-    """Returns a function that scores the model on held-out records, all hosts together."""
+    """Returns a function that scores the model on held-out records, on all hosts together."""
     index, count = host
 
-    def own(values: tf.Tensor, fill: int) -> tf.Tensor:
-        """Gives each batch the same size, which devices can share, and takes this host's part."""
+    def host_part(values: tf.Tensor, fill: int) -> tf.Tensor:
+        """Pads a batch to a size that devices can divide, and returns this host's part."""
         missing = EVALUATION_BATCH - tf.shape(values)[0]
         paddings = [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]
         filled = tf.pad(values, paddings, constant_values=fill)
@@ -221,8 +221,8 @@ def _scorer(
 
     batches = evaluation_batches(files, EVALUATION_BATCH).map(
         lambda features, labels: (
-            {name: own(values, 0) for name, values in features.items()},
-            {name: own(values, NO_LABEL) for name, values in labels.items()},
+            {name: host_part(values, 0) for name, values in features.items()},
+            {name: host_part(values, NO_LABEL) for name, values in labels.items()},
         )
     )
 
@@ -239,22 +239,22 @@ def _scorer(
 def compile_with_metrics(
     model: AlbertForPreTraining, optimizer: Any = "auto", **options: Any
 ) -> None:
-    """Compiles a model such that `fit` and `evaluate` give what `named_means` reads."""
+    """Compiles a model with the losses and metrics that `named_means` expects."""
     model.shows_losses = True
     accuracy = {output: ["accuracy"] for output in TARGETS}
     model.compile(optimizer, weighted_metrics=accuracy, **options)
 
 
 def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
-    """Returns `named_means` of batches such as those of `evaluation_batches`."""
+    """Returns the `named_means` of batches, such as those of `evaluation_batches`."""
     model.evaluate(batches, verbose=0)
     return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
 
 
 def named_means(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Returns `loss`, each target's loss and accuracy, and the masked tokens' `perplexity`.
+    """Returns `loss`, each target's loss and accuracy, and the `perplexity` of masked tokens.
 
-    A target without labels is left out.
+    Targets without labels are skipped.
 
     Source: google-research/albert, run_pretraining.py, `metric_fn`.
     """

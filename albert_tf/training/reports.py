@@ -1,4 +1,4 @@
-"""Reports of a run: a summary of its examples, its scores, and its model card."""
+"""The reports of a run: a summary of its examples, its scores, and its model card."""
 
 import contextlib
 import platform
@@ -26,25 +26,26 @@ PRETRAINING: Final = (
     *("masked_lm_loss", "sentence_order_loss"),
     *("masked_lm_accuracy", "sentence_order_accuracy"),
 )
-_UNBALANCED: Final = 0.9  # share of the largest class from which accuracy is misleading
-_CURVES: Final = 3  # scores next to the loss
-_PATHS: Final = ("data", "model", "vocab", "labels")  # settings that the card shows elsewhere
+_UNBALANCED: Final = 0.9  # fraction of the largest class above which accuracy is misleading
+_CURVES: Final = 3  # number of scores plotted next to the loss
+_PATHS: Final = ("data", "model", "vocab", "labels")  # settings shown elsewhere on the card
 _ODD: Final = {
     "skipped": "{:,} bad rows",
-    "duplicates": "{:,} rows of train",
-    "contradictions": "{:,} texts of train have several labels",
-    "in_both": "{:,} rows of dev are in train, which makes scores too high",
+    "duplicates": "{:,} repeated training rows",
+    "contradictions": "{:,} training texts have different labels in different rows",
+    "in_both": "{:,} dev rows also occur in train, which inflates the scores",
 }
 
 
 def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Counts the examples, and what is odd about them.
+    """Counts the examples and what looks wrong with them.
 
     Returns:
-        `rows` of train and dev; `columns` of the files; the `labels` of train with their counts,
-        the most frequent first; `alike`, lists of labels that only differ in case and spaces;
-        `skipped` rows; `duplicates`, examples of train that occurred before; `contradictions`,
-        texts of train with different labels; `in_both`, examples of dev whose texts are in train.
+        `rows`, the number of train and dev rows; `columns` of the files; `labels` of train with
+        their counts, the most frequent first; `alike`, lists of labels that only differ in case
+        and spaces; and the numbers of `skipped` rows, of `duplicates` (training examples that
+        occurred before), of `contradictions` (training texts with different labels), and of dev
+        examples whose texts are also in train (`in_both`).
     """
     labels = task.keys(train).labels or [()] * len(train)
     counts = Counter(name for names in labels for name in names)
@@ -70,11 +71,11 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of a summary for people, without those that have nothing to say.
+    """Returns the lines of a summary for people, without empty ones.
 
     Args:
-        summary: the result of `summarize`, and also `cut`, the number of rows of train with more
-            tokens than `max_length`, and possibly `baseline`, scores.
+        summary: the result of `summarize` with `cut`, the number of training rows with more tokens
+            than `max_length`, and optionally the scores of a `baseline`.
     """
     rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
     columns = (f"{name} from {column!r}" for name, column in summary["columns"].items())
@@ -85,12 +86,12 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
         "rows": f"{rows['train']:,} train, {rows['dev']:,} dev",
         "columns": ", ".join(columns),
         "labels": labels and f"{len(labels)}: {counts}",
-        "alike": alike and f"{alike}: labels that differ in case or spaces",
+        "alike": alike and f"{alike}: labels that only differ in case or spaces",
         "unbalanced": is_unbalanced(labels)
-        and "use --class-weights balanced; look at macro F1, not at accuracy",
+        and "use --class-weights balanced, and judge by macro F1 instead of accuracy",
         "cut": cut
-        and f"{cut:,} rows ({cut / rows['train']:.0%}) have more than {summary['max_length']} "
-        "tokens; a larger --max-length reads more",
+        and f"{cut:,} rows ({cut / rows['train']:.0%}) are longer than "
+        f"{summary['max_length']} tokens and truncated; a larger --max-length reads more",
         **{name: summary[name] and text.format(summary[name]) for name, text in _ODD.items()},
         "baseline": scores and f"TF-IDF with logistic regression: {scores}",
     }
@@ -98,7 +99,7 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def is_unbalanced(labels: Mapping[str, int]) -> bool:
-    """Whether one of several classes has nearly all examples."""
+    """Whether one of several classes contains nearly all examples."""
     return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
 
 
@@ -117,15 +118,16 @@ def finetuning_report(
     """Returns the content of report.json.
 
     Args:
-        settings: what decided the run.
+        settings: the settings that determine the result.
         summary: the summary of the examples.
-        history: means of the training metrics in each epoch, with `step` and `learning_rate`.
-        scores: scores on dev after each epoch, with `step`.
-        best: the best scores, with `step` and `number`, their epoch. The first score chose them.
-        parameters: number of weights of the model.
-        step: number of steps.
-        seconds: time that the run took, including evaluations and checkpoints.
-        examples: number of examples trained on, counted in each epoch.
+        history: mean training metrics of each epoch, with `step` and `learning_rate`.
+        scores: dev scores after each epoch, with `step`.
+        best: the scores of the best version, chosen by the first one, with `step` and `number`,
+            the epoch.
+        parameters: number of parameters of the model.
+        step: number of steps trained.
+        seconds: duration of the run, including evaluations and checkpoints.
+        examples: number of examples trained on, summed over epochs.
     """
     best_scores = {name: best[name] for name in best if name not in ("number", "step")}
     return {
@@ -152,7 +154,7 @@ def finetuning_report(
 
 
 def versions() -> dict[str, Any]:
-    """Returns the versions of Python and of the packages that a run computes with."""
+    """Returns the versions of Python and of the packages that a run uses."""
     packages = ("albert_tf", "tensorflow", "keras", "jax", "torch", "sentencepiece")
     found = {"python": platform.python_version()}
     for name in packages:
@@ -164,12 +166,12 @@ def versions() -> dict[str, Any]:
 def write_finetuning(
     output: Path, folder: Path, report: Mapping[str, Any], model: "PreTrainedModel"
 ) -> None:
-    """Writes the curves and the model card of a fine-tuning.
+    """Writes the learning curves and the model card of a fine-tuning run.
 
     Args:
-        output: folder of the result, which gives the card its name. The confusion matrix of an
-            earlier run in it is removed.
-        folder: where the files are written before they are moved to `output`.
+        output: folder of the result, whose name is the title of the card. A confusion matrix left
+            there by an earlier run is removed.
+        folder: folder in which the files are written before they are moved to `output`.
         report: the run's report.
         model: the best version.
     """
@@ -185,12 +187,12 @@ def write_finetuning(
 
 
 def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
-    """Returns the model card of a fine-tuning; it doesn't know the license and the language."""
+    """Returns the model card of a fine-tuning run, without license and language."""
     from huggingface_hub import EvalResult
 
     settings, best = report["settings"], report["best"]
     scores = {metric: best[metric] for metric in report["metrics"]}
-    dataset, repository = Path(settings["data"]).name, None  # a whole path may reveal its user
+    dataset, repository = Path(settings["data"]).name, None  # the full path may reveal a user name
     if settings["data"].startswith("hub:"):
         dataset = settings["data"].removeprefix("hub:").partition("@")[0]
         repository = "/".join(dataset.split("/")[:2])
@@ -198,7 +200,7 @@ def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
     rows = {
         "data": dataset,
         "examples": f"{report['examples']['train']:,}, {report['examples']['dev']:,} in dev",
-        "longer than the model reads": f"{report['data']['cut']:,} of the training examples",
+        "truncated": f"{report['data']['cut']:,} of the training examples",
         **{key: settings[key] for key in settings if key not in _PATHS},
         **report["versions"],
     }
@@ -212,8 +214,8 @@ Fine-tuned with albert_tf for the task {settings["task"]}, from \
 |---|---|
 {_lines({metric: f"{value:.4f}" for metric, value in scores.items()})}
 
-They are the scores of the version after epoch {best["epoch"]}, the best on dev. Scores on test
-data, which did not take part in the choice, may be lower.
+These are the scores after epoch {best["epoch"]}, which was the best on dev. Scores on test data may
+be lower, because test data did not choose the epoch.
 
 ## Training
 
@@ -223,9 +225,9 @@ data, which did not take part in the choice, may be lower.
 
 ## Limits
 
-The model only knows the labels above, and the language and the kind of text of its training data.
-It reads at most {settings["max_length"]} tokens at once. `mistakes.md` quotes dev: read it before
-you publish it.
+The model only knows the labels above, and the language and the kind of text in its training data.
+It reads at most {settings["max_length"]} tokens at once. `mistakes.md` quotes the dev data: read it
+before you publish it.
 """
     results = [
         EvalResult(
@@ -253,7 +255,7 @@ you publish it.
 
 
 def _lines(rows: Mapping[str, Any]) -> str:
-    """Returns the lines of a Markdown table with two columns, without those whose value is None."""
+    """Returns the rows of a two-column Markdown table, without those whose value is None."""
     pairs = (
         (in_cell(key), in_cell(str(value))) for key, value in rows.items() if value is not None
     )

@@ -30,20 +30,20 @@ REPORT: Final = "report.json"
 
 
 class Run:
-    """The devices, the output, the settings, and the checkpoints of a run.
+    """The devices, output, settings, and checkpoints of a run.
 
     Args:
         options: options of the command.
-        strategy: a strategy of `distribution.strategy_for`.
+        strategy: a strategy from `distribution.strategy_for`.
     Attributes:
-        settings: what decides the result, as JSON. Only a run with the same settings resumes.
-        replicas: number of devices, over all hosts, that train a copy of the model.
-        host: rank of this host (from 0), and the number of hosts.
+        settings: JSON values that determine the result and must be the same when the run resumes.
+        replicas: number of model replicas over all hosts.
+        host: rank of this host, and the number of hosts.
         is_chief: whether this host writes files.
-        best: folder of the best version until the end of the run; None if another host writes it.
-        logs: folder of TensorBoard's files; None if another host writes them.
+        best: folder of the best version during the run; None if another host writes it.
+        logs: folder for TensorBoard event files; None if another host writes them.
         step: number of steps trained, including those before an interruption.
-        seconds: time that they took.
+        seconds: time that these steps took.
     """
 
     def __init__(self, options: PretrainingOptions | FinetuningOptions, strategy: Any):
@@ -58,7 +58,7 @@ class Run:
         self.step, self.seconds = 0, 0.0
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Returns the scope to create and compile the model in."""
+        """Returns the scope in which to create and compile the model."""
         return distribution.scope(self.strategy)
 
     def train(
@@ -74,14 +74,14 @@ class Run:
 
         Args:
             model: a compiled model.
-            batches: returns this host's part of all batches from a number on.
+            batches: returns the dataset of this host's part of all batches, from a given step on.
             batch_size: number of examples in a batch, over all hosts.
-            curve: the learning curve, which knows the number of steps.
-            keep: scores the model; None for a run without evaluations.
-            checkpoints: number of checkpoints that are kept.
+            curve: the learning curve, which contains the number of steps.
+            keep: scores the model; None for a run without evaluation.
+            checkpoints: number of checkpoints to keep.
         Raises:
-            Interrupted: SIGINT or SIGTERM arrived, and the chief has saved a checkpoint.
-            UserError: the run was started with other settings, or its loss is not finite or
+            Interrupted: if SIGINT or SIGTERM was received; the chief has saved a checkpoint.
+            UserError: if the run was started with different settings, or its loss is not finite or
                 diverges. The last checkpoint is kept.
         """
         others = [curve, keep] if keep else [curve]
@@ -97,7 +97,7 @@ class Run:
             saver.load()
             distribution.check_same_step(self.strategy, saver.step)
         if self.is_chief:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)  # marks a run that can be resumed
+            self.checkpoints.mkdir(parents=True, exist_ok=True)  # marks a run that can resume
             save_options(self.options, self.options.output)
         if saver.step < curve.steps and not (keep and keep.is_late):
             try:
@@ -123,7 +123,7 @@ class Run:
                 line = ProgressLine("training", curve.steps, saver.step, curve.means)
                 callbacks.insert(0, stack.enter_context(line))
             stack.enter_context(distribution.errors_of_lost_hosts(self.strategy))
-            if keras.backend.backend() == "jax":  # the scope decides the layout of a step's results
+            if keras.backend.backend() == "jax":  # for the layout of a step's results
                 stack.enter_context(self.scope())
             data = distribution.shared(batches(saver.step), self.strategy, batch_size)
             steps = curve.steps - saver.step
@@ -132,10 +132,10 @@ class Run:
 
 @contextlib.contextmanager
 def open_run(options: PretrainingOptions | FinetuningOptions) -> Iterator[Run]:
-    """Yields a run on the devices of the options; its chief locks the output meanwhile.
+    """Yields a run on the selected devices, while its chief locks the output.
 
     Raises:
-        UserError: the strategy or the output can't be used.
+        UserError: if the strategy or the output can't be used.
     """
     run = Run(options, distribution.strategy_for(options.strategy))
     lock = lock_output(options.output, options.force)
@@ -150,7 +150,7 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
     """Locks an output that is new or contains an interrupted run; `force` restarts the run.
 
     Raises:
-        UserError: another run writes to it, or `check_output` rejects it.
+        UserError: if another run is writing to it, or `check_output` rejects it.
     """
     with locked(output):
         check_output(output, force)
@@ -162,9 +162,9 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
 
 
 def publish(output: Path, report: Mapping[str, Any]) -> None:
-    """Moves the best version to the output, then removes the checkpoints.
+    """Moves the best version to the output, and removes the checkpoints.
 
-    A list of modules from an earlier model in the output is removed.
+    A sentence-transformers module list left in the output by an earlier model is also removed.
     """
     best = output / CHECKPOINTS / BEST
     files = [path for pattern in ("*", "[0-9]_*/*") for path in best.glob(pattern)]
@@ -178,7 +178,7 @@ def publish(output: Path, report: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def silent_about_new_weights(output: Path) -> Iterator[None]:
-    """Hides the warning about newly initialized weights if a run resumes, which replaces them."""
+    """Hides the warning about newly initialized weights if a run resumes and replaces them."""
     before = weights.logger.level
     if steps_in(output / CHECKPOINTS):
         weights.logger.setLevel(logging.ERROR)

@@ -68,7 +68,7 @@ def test_what_a_run_understood(finetune, tmp_path, caplog):
     folder = data(tmp_path / "data", rows + "odd\tYes\n", rows)
     status, output, errors = finetune("--data", folder, "--text-column", "text", "--baseline")
     assert status == 0
-    for part in ("43 train, 42 dev", "3: yes 40, no 2, Yes 1", "'yes' = 'Yes'", "40 rows of train"):
+    for part in ("43 train, 42 dev", "3: yes 40, no 2, Yes 1", "'yes' = 'Yes'", "40 repeated"):
         assert part in errors
     assert "--class-weights balanced" in caplog.text
     assert "TF-IDF with logistic regression: accuracy 1.0000" in output

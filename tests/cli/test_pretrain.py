@@ -62,7 +62,7 @@ def test_too_little_memory_is_a_line_with_a_way_out(run):
     status, _, errors = run(error, "--batch-size", "64", "--micro-batches", "4")
     assert status == 2
     (line,) = errors.splitlines()
-    assert "Received: --batch-size 64 --micro-batches 4. Give twice as many" in line
+    assert "--batch-size 64 and --micro-batches 4." in line
 
 
 def test_the_summary(run):

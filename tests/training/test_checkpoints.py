@@ -85,7 +85,7 @@ def test_a_damaged_state(tmp_path, text):
     content = bytearray(path.read_bytes())
     content[content.index(text) if text else -1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match="checksum has changed. Start again."):
+    with pytest.raises(UserError, match="checksum.* Start again."):
         load(tmp_path, model)
 
 
@@ -93,7 +93,7 @@ def test_a_state_of_another_model(tmp_path, small_config):
     save(tmp_path, compiled(1))
     other = AlbertForSequenceClassification(small_config)
     other.compile("sgd")
-    with pytest.raises(UserError, match="belongs to another model"):
+    with pytest.raises(UserError, match=f"{tmp_path} was written by a different model"):
         load(tmp_path, other)
 
 

@@ -96,9 +96,7 @@ def test_several_hosts_must_be_named(value, monkeypatch):
     """Without the error each host would train and write alone."""
     monkeypatch.setenv("TF_CONFIG", value)
     for name in ("multi-worker", "auto") if value else ("multi-worker",):
-        with pytest.raises(
-            UserError, match=r"TF_CONFIG must name the hosts.* Received: .*on each host"
-        ):
+        with pytest.raises(UserError, match="TF_CONFIG must .* Received: .*--strategy none"):
             distribution.strategy_for(name)
 
 
@@ -126,7 +124,7 @@ def test_another_host_is_gone(monkeypatch):
 
     monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
     gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
-    said = r"another one is gone \(Connection reset by peer\). Start the same command again on all"
+    said = r"another host was lost \(Connection reset by peer\)\."
     with pytest.raises(UserError, match=said), errors_of_lost_hosts(of_named_hosts()):
         raise gone
     with (
@@ -142,7 +140,7 @@ def test_a_port_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         places = [f"127.0.0.1:{taken.getsockname()[1]}", "127.0.0.1:1"]
         found = error_of("auto", TF_CONFIG=tf_config({"worker": places}, "worker", 0))
-    assert f"listen at its address in TF_CONFIG. Received: {places[0]}" in found
+    assert f"address in TF_CONFIG: {places[0]} (" in found
 
 
 @pytest.mark.slow
@@ -165,7 +163,7 @@ def test_all_logical_devices_of_this_host_alone():
 @pytest.mark.slow
 @pytest.mark.tensorflow
 def test_without_a_tpu():
-    assert "A TPU must be in reach. Received: none (local: " in error_of("tpu")
+    assert "No TPU was found (local: " in error_of("tpu")
 
 
 @pytest.mark.slow
@@ -216,7 +214,7 @@ def test_a_tpu_comes_before_hosts(sign, monkeypatch):
 @pytest.mark.tensorflow
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.12 makes none on TensorFlow")
 def test_keras_distribution_would_be_ignored():
-    refused = pytest.raises(UserError, match="on the JAX backend only.*on tensorflow. Set KERAS_B")
+    refused = pytest.raises(UserError, match="JAX.* on tensorflow. Set KERAS_B")
     with keras.distribution.DataParallel().scope(), refused:
         distribution.strategy_for("auto")
 
@@ -225,9 +223,9 @@ def test_keras_distribution_would_be_ignored():
 @pytest.mark.parametrize(
     ("backend", "strategy", "message"),
     [
-        ("jax", "tpu", "Received: cpu devices alone."),
-        ("jax", "multi-worker", "where no Slurm"),
-        ("torch", "mirrored", "trains on one device. Received: strategy=mirrored"),
+        ("jax", "tpu", "No TPU was found, only cpu devices."),
+        ("jax", "multi-worker", "KERAS_DISTRIBUTION_PROCESS_ID"),
+        ("torch", "mirrored", "one device only. Received: strategy=mirrored"),
     ],
 )
 def test_what_another_backend_refuses(backend, strategy, message):

@@ -52,7 +52,7 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
         "predict_on_batch",
         lambda model, features: {"logits": np.full((5, 3), np.nan)},
     )
-    with pytest.raises(UserError, match="outputs must be numbers. Received: NaN"):
+    with pytest.raises(UserError, match="outputs are NaN"):
         soft_labels(tmp_path, texts)
 
 

@@ -80,7 +80,7 @@ def test_weights_of_classes():
 
 @pytest.mark.parametrize("each", ["good", "good=x", "good=nan", "good=inf", "=1"])
 def test_weights_that_are_none(each):
-    with pytest.raises(UserError, match="LABEL=WEIGHT each"):
+    with pytest.raises(UserError, match="LABEL=WEIGHT"):
         weights_of((each,), [0, 1])
 
 

@@ -163,7 +163,7 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
 @pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
     given = options(tmp_path / "model", learning_rate=1e30, save_steps=1)
-    with pytest.raises(UserError, match="must be a number. Received: nan, at step") as error:
+    with pytest.raises(UserError, match="loss is nan at step") as error:
         training.pretrain(given)
     last = max((tmp_path / "model" / "checkpoints").glob("step-*"))
     good = f"The last good checkpoint is {last}. Choose another output, or add force=True"
@@ -189,7 +189,7 @@ def test_weights_of_another_vocabulary(uninterrupted, options, records, tmp_path
     pieces = ModelProto.FromString((records / "spiece.model").read_bytes())
     pieces.pieces[-1].piece = "another"
     AlbertTokenizer(pieces.SerializeToString()).save_pretrained(other)
-    message = "one vocabulary, of its records and its weights. .* tokens differ"
+    message = f"{other} have different vocabularies"
     with pytest.raises(UserError, match=message):
         training.pretrain(options(tmp_path / "model", init_checkpoint=str(other)))
 

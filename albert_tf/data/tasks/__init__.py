@@ -1,1 +1,1 @@
-"""The tasks of fine-tuning: files to examples, examples to rows, a model's outputs to scores."""
+"""The fine-tuning tasks: from files to examples and rows, and from model outputs to scores."""

@@ -1,4 +1,4 @@
-"""Answers to questions, found in a text: SQuAD 1.1 and 2.0."""
+"""Extractive question answering: SQuAD 1.1 and 2.0."""
 
 import json
 import math
@@ -26,18 +26,18 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-# As in the official scripts: answers to a question that are ranked, and the most tokens of one.
+# As in the official scripts: number of answers to rank, and maximum number of tokens in an answer.
 _BEST, _LONGEST = 20, 30
 METRICS: Final = metrics.AnswerScore._fields
 
 
 class Answers(NamedTuple):
-    """The answers that a model found.
+    """The answers that a model found to one question.
 
     Attributes:
-        best: the best answers of different texts, best first, each with its `answer` and `score`.
-        null_score: compared with the threshold: the score of "no answer" minus that of the best
-            answer, or the logit of the original's head.
+        best: the best distinct answers, best first, each with its `answer` and `score`.
+        null_score: score to compare with the threshold: the score of "no answer" minus that of the
+            best answer, or the answerability logit of the original's head.
     """
 
     best: Sequence[Mapping[str, Any]]
@@ -48,7 +48,7 @@ class Answers(NamedTuple):
         return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
 
     def confidence(self, threshold: float) -> float:
-        """Returns the probability of `text`: among the best answers, or of no answer."""
+        """Returns the probability of `text` among the best answers, or that of no answer."""
         return (
             self.ranked()[0]["probability"]
             if self.text(threshold)
@@ -56,7 +56,7 @@ class Answers(NamedTuple):
         )
 
     def ranked(self) -> list[dict[str, Any]]:
-        """Returns the best answers as nbest_predictions.json has them."""
+        """Returns the best answers in the format of nbest_predictions.json."""
         probabilities = softmax([answer["score"] for answer in self.best]) if self.best else []
         return [
             {"text": answer["answer"], "probability": float(share), "score": answer["score"]}
@@ -65,13 +65,13 @@ class Answers(NamedTuple):
 
 
 class QuestionAnswering(Task[Question, Answers]):
-    """An answer in the words of a context, or none."""
+    """Answers questions with a span of the context, or with no answer."""
 
     model = "AlbertForQuestionAnswering"
     formats = FORMATS
 
     def files(self, split: str) -> list[Path]:
-        """Returns train*.json, dev*.json, or test*.json in a folder, or another of `FORMATS`."""
+        """Returns the one file of a split in a folder, such as train*.json; see `FORMATS`."""
         data = self.options.data
         if not data.is_dir():
             return super().files(split)
@@ -82,14 +82,16 @@ class QuestionAnswering(Task[Question, Answers]):
             if paths:
                 break
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must have one {split}*.json. Received: {there}.")
+        raise UserError(
+            f"The folder {data} must contain exactly one {split}*.json. Received: {there}."
+        )
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         skip = self.options.skip_bad_rows if labelled else None
         return read_questions(path, labelled, skip, self.options.encoding)
 
     def config_fields(self, train: Sequence[Question]) -> dict[str, Any]:
-        """Returns the head: by default the original's if some questions have no answer."""
+        """Returns the head, by default the original's if some questions have no answer."""
         some_impossible = any(example.is_impossible for example in train)
         given = self.options.head if isinstance(self.options, LabelledData) else None
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
@@ -120,7 +122,7 @@ class QuestionAnswering(Task[Question, Answers]):
     def _answers(
         self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: AlbertConfig
     ) -> Answers:
-        """Ranks the answers of all windows by the sum of their scores, as the official scripts."""
+        """Ranks the answers of all windows by their scores, as the official scripts do."""
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
@@ -137,10 +139,10 @@ class QuestionAnswering(Task[Question, Answers]):
     ) -> dict[str, float]:
         """Returns the official scores in percent.
 
-        If some questions have no answer, they include the scores of either kind of question, and
-        the best scores that a threshold can reach.
+        If some questions have no answer, they include separate scores for questions with and
+        without an answer, and the best scores that a threshold can reach.
         """
-        metrics = _scored(examples, predictions, answer_threshold(examples, config))
+        metrics = _score(examples, predictions, answer_threshold(examples, config))
         scores = {name: _percent(values) for name, values in metrics.items()}
         possible = np.array([not example.is_impossible for example in examples])
         if possible.all():
@@ -163,7 +165,7 @@ class QuestionAnswering(Task[Question, Answers]):
         predictions: Sequence[Answers],
         config: AlbertConfig,
     ) -> None:
-        """Writes the three files of the official scripts, by the questions' ids."""
+        """Writes the three files of the official scripts, keyed by question id."""
         threshold = answer_threshold(examples, config)
         answers = {
             example.id: answer for example, answer in zip(examples, predictions, strict=True)
@@ -190,17 +192,17 @@ def recipe_name(train: Sequence[Question]) -> str:
 
 
 def answer_threshold(examples: Sequence[Question], config: AlbertConfig) -> float:
-    """Returns the model's threshold; default: 0, or infinity if every question has an answer."""
+    """Returns the model's threshold, or else 0, or infinity if every question has an answer."""
     if config.thresholds:
         return config.thresholds[0]
     may_be_none = config.answerability or any(example.is_impossible for example in examples)
     return 0.0 if may_be_none else math.inf
 
 
-def _scored(
+def _score(
     examples: Sequence[Question], predictions: Sequence[Answers], threshold: float
 ) -> dict[str, np.ndarray]:
-    """Returns each metric of each question, `[N]` in `[0, 1]`."""
+    """Returns the values of each metric for all questions, `[N]` in `[0, 1]`."""
     pairs = zip(examples, predictions, strict=True)
     scored = [metrics.judge(answer.text(threshold), example.golds) for example, answer in pairs]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
@@ -209,12 +211,12 @@ def _scored(
 def threshold_curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns thresholds and the mean of each metric at each one; see `metrics.by_threshold`."""
+    """Returns the thresholds and means of each metric; see `metrics.by_threshold`."""
     null_score = [answer.null_score for answer in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {
         name: metrics.by_threshold(values.tolist(), null_score, has_answer)
-        for name, values in _scored(examples, predictions, math.inf).items()
+        for name, values in _score(examples, predictions, math.inf).items()
     }
 
 

@@ -1,4 +1,4 @@
-"""The base of all tasks."""
+"""The base class of all tasks."""
 
 import contextlib
 from abc import ABC, abstractmethod
@@ -16,21 +16,21 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.files import fault
 
-# An example is a NamedTuple whose last field is its `location` in a file, for errors.
+# An example is a NamedTuple whose last field is its `location` in a file, for error messages.
 Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
-# Names of a split's file.
+# Names of a split's file, the usual one first.
 _NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
-Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch's axis
+Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch axis
 
 
 class Keys(NamedTuple):
-    """What decides the side of each example when a file is split, as lists of a value per example.
+    """Determines how a file is split into train and dev, with one value per example.
 
     Attributes:
-        labels: names that a model learns from the example; None if its label is not a name.
-        strata: values that both sides contain in equal shares; None for a random split.
-        groups: documents or other groups that stay on one side; None without groups.
+        labels: label names in each example; None if labels are not names.
+        strata: values with the same distribution in train and dev; None for a random split.
+        groups: documents or other groups that are not split; None for no groups.
     """
 
     labels: Sequence[Sequence[str]] | None = None
@@ -39,20 +39,20 @@ class Keys(NamedTuple):
 
 
 class Task(ABC, Generic[Example, Prediction]):
-    """A kind of fine-tuning: its files, rows, predictions, and scores.
+    """A fine-tuning task: its files, rows, predictions, and scores.
 
     The configuration of a trained model contains everything that the model knows about its task:
-    labels, problem type, head, and thresholds. So training and evaluation call the same methods,
-    and none of them needs TensorFlow.
+    labels, problem type, head, and thresholds. Training and evaluation therefore call the same
+    methods, none of which requires TensorFlow.
 
     Args:
-        options: the task's name, its data, and their columns.
-        config: configuration of a trained model, which decides the kind of labels; default: the
-            options decide.
+        options: the task's name, data, and columns.
+        config: configuration of a trained model, which determines the label type. Default: the
+            options determine it.
     Attributes:
-        model: name of the model's class in `albert_tf.models`.
-        formats: endings of the task's files.
-        columns: columns of the user's own files by their role; empty for files with a fixed form.
+        model: name of the model class in `albert_tf.models`.
+        formats: suffixes of the task's files.
+        columns: columns of the user's own files by role; empty for files with a fixed format.
     """
 
     model: ClassVar[str]
@@ -67,9 +67,9 @@ class Task(ABC, Generic[Example, Prediction]):
         """Reads a file of examples.
 
         Args:
-            labelled: whether the rows have labels. Without labels no bad row is skipped.
+            labelled: whether the rows have labels. Without labels, no bad row is skipped.
         Raises:
-            UserError: the file or one of its rows can't be read. The message names the line.
+            UserError: if the file or one of its rows can't be read; the message names the line.
         """
 
     @abstractmethod
@@ -77,16 +77,16 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns the fields that the task sets in the configuration of a new model.
 
         Raises:
-            UserError: nothing can be learned from the examples.
+            UserError: if nothing can be learned from the examples.
         """
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        """Compares examples, labelled or not, with a model's configuration.
+        """Checks examples, labeled or not, against a model's configuration.
 
-        By default it accepts all examples: their labels don't depend on a model.
+        By default, all examples are accepted because their labels don't depend on a model.
 
         Raises:
-            UserError: the model is for another task, or doesn't have the label of an example.
+            UserError: if the model is for another task, or lacks the label of an example.
         """
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns the task's metrics; the first chooses the best version of a model."""
+        """Returns the task's metrics, the first of which chooses the best version of a model."""
 
     @abstractmethod
     def write(
@@ -128,18 +128,18 @@ class Task(ABC, Generic[Example, Prediction]):
         predictions: Sequence[Prediction],
         config: AlbertConfig,
     ) -> None:
-        """Writes predictions to a folder, in the form that the official scorer or site accepts."""
+        """Writes predictions to a folder in the format of the official scorer or website."""
 
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
-        """Returns the texts of an example, in the order in which the model reads them."""
+        """Returns the texts of an example in the order in which the model reads them."""
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        """Returns what decides the side of each example when a file is split."""
+        """Returns how to split a file into train and dev."""
         return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Returns the files of a split, or its name on the hub; a single file has all splits."""
+        """Returns the files of a split, or its name on the hub; a single file is all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
@@ -152,7 +152,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
 
 class Predicted(NamedTuple):
-    """A model's predictions for the examples of a task, and the model's configuration."""
+    """A model's predictions for the examples of a task, with the model's configuration."""
 
     task: Task[Any, Any]
     examples: Sequence[Any]
@@ -160,20 +160,20 @@ class Predicted(NamedTuple):
     config: AlbertConfig
 
     def scores(self) -> dict[str, float]:
-        """Returns the task's metrics; the first chooses the best version of a model."""
+        """Returns the task's metrics, the first of which chooses the best version of a model."""
         return self.task.scores(self.examples, self.predictions, self.config)
 
 
 def names_of(split: str) -> Sequence[str]:
-    """Returns the names that the file of a split may have, the usual one first."""
+    """Returns the possible names of a split's file, the usual one first."""
     return _NAMES.get(split, (split,))
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Returns the file `name` in a folder, or the one with this name and the ending of a format.
+    """Returns the file `name` in a folder, with or without the suffix of a format.
 
     Raises:
-        UserError: there is no such file, or more than one.
+        UserError: if there is no such file, or more than one.
     """
     if not data.is_dir():
         raise UserError(
@@ -183,5 +183,7 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
     paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").exists()]
     if len(paths) != 1:
         there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(f"The folder {data} must have one file {name}. Received: {there}.")
+        raise UserError(
+            f"The folder {data} must contain exactly one file {name}. Received: {there}."
+        )
     return paths[0]

@@ -1,4 +1,4 @@
-"""One of several choices for a context, a question, or both: RACE, SWAG, and files of your own."""
+"""Multiple choice for a context, a question, or both: RACE, SWAG, and your own files."""
 
 import json
 import logging
@@ -25,20 +25,20 @@ from albert_tf.text.windows import special_count
 
 RACE: Final = "race"
 SWAG: Final = "swag"
-PARTS: Final = ("middle", "high")  # of RACE
+PARTS: Final = ("middle", "high")  # folders of RACE
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-EVEN: Final = 0.01  # a choice must exceed an equal share by this much to count as preferred
-# Most tokens of a question with its choice: `max_qa_length` of google-research/albert, run_race.py.
+EVEN: Final = 0.01  # margin over a uniform probability below which no choice is preferred
+# Maximum tokens of a question and choice: `max_qa_length` in google-research/albert, run_race.py.
 MAX_CHOICE_LENGTH: Final = 128
-# A blank in RACE's questions: the underscore, and the characters that the original makes one.
+# A blank in RACE's questions: an underscore, or a character that the original converts to one.
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
 logger = logging.getLogger(__name__)
 
 
 class ChoiceExample(NamedTuple):
-    """A context, a question and choices; the label is the number of the right choice.
+    """A context, a question, and choices; the label is the 0-based index of the correct choice.
 
-    The context or the question may be empty. Each `part` of the data has a score.
+    The context or the question may be empty. Each `part` of the data is also scored by itself.
     """
 
     context: str
@@ -51,7 +51,7 @@ class ChoiceExample(NamedTuple):
 
 
 class ChoiceColumns(NamedTuple):
-    """The columns of a file: one with a list of choices, or one for each choice."""
+    """The columns of a file; `choices` is one column of lists, or one column per choice."""
 
     context: str
     question: str
@@ -61,7 +61,7 @@ class ChoiceColumns(NamedTuple):
     part: str | None
 
 
-# The columns on Hugging Face's hub. RACE's own files are read into the same.
+# The columns on the Hugging Face hub. RACE's own files are converted to the same columns.
 _LAYOUTS: Final = {
     RACE: ChoiceColumns("article", "question", ("options",), "answer", "example_id", "part"),
     SWAG: ChoiceColumns(
@@ -70,8 +70,8 @@ _LAYOUTS: Final = {
 }
 
 
-def _of_parts(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-    """Returns RACE's examples with their parts, and a number after each id of an article."""
+def _number_race(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+    """Returns RACE's examples with their parts, and with a number appended to each article id."""
     numbers: Counter[str] = Counter()
     numbered = []
     for example in examples:
@@ -86,7 +86,7 @@ def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
     context, question = row.optional_text(layout.context), row.optional_text(layout.question)
     if not context and not question:
         raise UserError(
-            f"A row must have a context or a question: {layout.context!r}, {layout.question!r}. "
+            f"A row must have a context ({layout.context!r}) or a question ({layout.question!r}). "
             f"Received: {row.location}, with {listed(map(repr, row.fields))}. Name their columns "
             "with --text-column and --text-pair-column."
         )
@@ -96,7 +96,7 @@ def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
         context,
         question,
         tuple(choices),
-        _number(label, len(choices), row.location) if label else None,
+        _index(label, len(choices), row.location) if label else None,
         row.optional_text(layout.part),
         row.optional_text(layout.id),
         row.location,
@@ -104,7 +104,7 @@ def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
 
 
 def _choices(row: Row, columns: Sequence[str]) -> list[str]:
-    """Returns the texts of a list, or of columns, of which the last ones may be empty."""
+    """Returns the texts of a list column, or of several columns, where the last may be empty."""
     if len(columns) == 1:
         choices = row.texts(columns[0])
     else:
@@ -117,22 +117,22 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
         )
     if "" in choices:
         raise UserError(
-            f"Every choice must have a text. Received: none for choice {choices.index('')}, "
-            f"{row.location}. Choices are counted from 0."
+            f"Choice {choices.index('')}, counted from 0, must not be empty. "
+            f"Received: {row.location}."
         )
     return choices
 
 
-def _number(label: str, choices: int, location: str) -> int:
-    """Returns the choice that a label means: its number from 0, or its letter."""
+def _index(label: str, choices: int, location: str) -> int:
+    """Returns the index of the choice that a label names by its 0-based index or its letter."""
     written = label.strip()
     number = int(written) if written.isdecimal() else -1
     if len(written) == 1 and written in LETTERS:
         number = LETTERS.index(written)
     if not 0 <= number < choices:
         raise UserError(
-            f"A label must be the number of a choice, from 0 to {choices - 1}, or its letter, from "
-            f"A. Received: {short_repr(label)}, {location}."
+            f"A label must be the index of a choice, from 0 to {choices - 1}, or its letter, from "
+            f"A on. Received: {short_repr(label)}, {location}."
         )
     return number
 
@@ -142,22 +142,21 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
     for example in examples:
         if example.id and first.setdefault(example.id, example.location) != example.location:
             raise UserError(
-                f"Every example must have an id of its own. Received: {short_repr(example.id)}, "
-                f"{first[example.id]} and {example.location}. Remove one, or rename "
-                "the column."
+                f"Ids must be unique. Received: {short_repr(example.id)}, {first[example.id]} and "
+                f"{example.location}. Remove one of them, or rename the column."
             )
 
 
 def _articles(folder: Path) -> Iterator[Row]:
-    """Yields RACE's questions as rows: a file has an article and its questions.
+    """Yields RACE's questions as rows. Each file contains an article and its questions.
 
     Source: Lai et al., "RACE", arXiv 1704.04683; its download.
     """
     files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
     if not any(files.values()):
         raise UserError(
-            f"RACE must have .txt files in middle or high, or both. Received: {folder}, which has "
-            "none."
+            f"RACE must have .txt files in the folders middle or high. Received: {folder}, which "
+            "has none."
         )
     for part, paths in files.items():
         for path in paths:
@@ -174,7 +173,8 @@ def _articles(folder: Path) -> Iterator[Row]:
                 if not len(questions) == len(options) == len(answers):
                     raise UserError(
                         "An article must have as many options and answers as questions. Received: "
-                        f"{row.location}, {len(questions)}, {len(options)} and {len(answers)}."
+                        f"{row.location}, with {len(questions)} questions, {len(options)} options, "
+                        f"and {len(answers)} answers."
                     )
                 for asked in zip(questions, options, answers, strict=True):
                     item = dict(zip(("question", "options", "answer"), asked, strict=True))
@@ -182,7 +182,7 @@ def _articles(folder: Path) -> Iterator[Row]:
 
 
 class Choices(Task[ChoiceExample, np.ndarray]):
-    """One of several choices. A prediction is float `[C]`: the probability of each choice."""
+    """Multiple choice. A prediction is float `[C]`, the probability of each choice."""
 
     model = "AlbertForMultipleChoice"
 
@@ -211,12 +211,12 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         else:
             examples = read_rows(path, columns, example, skip, encoding=options.encoding)
         if options.task == RACE:
-            return _of_parts(examples)
+            return _number_race(examples)
         _check_ids(examples)
         return examples
 
     def config_fields(self, train: Sequence[ChoiceExample]) -> dict[str, Any]:
-        """Returns the defaults: a model of choices has no names of classes."""
+        """Returns the defaults, because a multiple-choice model has no class names."""
         return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
     def encode(
@@ -253,9 +253,9 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> dict[str, float]:
-        """Returns `accuracy`, and where there are parts `accuracy_PART` of each.
+        """Returns `accuracy`, and `accuracy_PART` for each part of the data.
 
-        Adds `ONE_CLASS` if the model prefers no choice in `NEARLY_ALL` examples or more.
+        Adds `ONE_CLASS` if the model prefers no choice in at least `NEARLY_ALL` of the examples.
         """
         right = defaultdict(list)
         for example, probabilities in zip(examples, predictions, strict=True):
@@ -275,7 +275,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes an object a line: the id, or the place of a row without, choice, probabilities."""
+        """Writes one JSON object per line: id (or place in the file), choice, and probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in zip(examples, predictions, strict=True):
                 key = {"id": example.id} if example.id else {"place": example.location}
@@ -287,7 +287,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         return (text for text in (example.context, example.question, *example.choices) if text)
 
     def keys(self, examples: Sequence[ChoiceExample]) -> Keys:
-        """Returns the contexts as groups if several questions share one."""
+        """Returns the contexts as groups if several questions share a context."""
         contexts = [example.context or example.question for example in examples]
         return Keys(groups=contexts if len(set(contexts)) < len(contexts) else None)
 
@@ -301,17 +301,17 @@ def choice_rows(
 ) -> Rows:
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
-    A second segment has its last `MAX_CHOICE_LENGTH` tokens at most, or as many as fit; the first
-    gets the rest of the window, and loses its end.
+    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or to as many as fit.
+    The end of the first segment is truncated to the remaining length.
 
     Args:
-        pairs: for each example the first segment, and the second one of each choice.
-        labels: the right choices, if known.
-        locations: of the examples, for a warning.
+        pairs: for each example, the first segment and the second segments of all choices.
+        labels: the correct choices, if known.
+        locations: locations of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
     most = min(MAX_CHOICE_LENGTH, max_length - special_count(True))
-    texts = dict.fromkeys(first for first, _ in pairs)  # RACE's articles have many questions
+    texts = dict.fromkeys(first for first, _ in pairs)  # a RACE article has several questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
     arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
@@ -321,12 +321,12 @@ def choice_rows(
         if max(map(len, ends)) > most:
             cut.append(number)
         row = [_pair(firsts[first], end[-most:], tokenizer, max_length) for end in ends]
-        for name, values in zip(arrays, stacked(row, tokenizer.pad_token_id), strict=True):
+        for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
             arrays[name].append(values)
     if cut:
         logger.warning(
-            "%d of %d examples have a question with a choice of more than %d tokens, which lose "
-            "their beginnings%s. A larger max_length takes up to %d tokens.",
+            "%d of %d examples have a question and choice of more than %d tokens, which are "
+            "truncated at the start%s. A larger max_length allows up to %d tokens.",
             *(len(cut), len(pairs), most),
             *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),
         )
@@ -341,15 +341,15 @@ def _pieces(texts: list[str], tokenizer: Any) -> list[list[int]]:
 def _pair(
     first: list[int], second: list[int], tokenizer: Any, max_length: int
 ) -> tuple[list[int], list[int]]:
-    """Returns ids and segments of a pair; the first loses what doesn't fit."""
+    """Returns the ids and segments of a pair, and truncates the end of the first to fit."""
     room = max_length - len(second) - special_count(True)
     ids = tokenizer.build_inputs_with_special_tokens(first[:room], second)
     ones = len(second) + 1
     return ids, [0] * (len(ids) - ones) + [1] * ones
 
 
-def stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
-    """Yields ids, mask and segments `[C, T]`, padded to the longest choice."""
+def pad_choices(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
+    """Yields ids, mask, and segments `[C, T]`, padded to the longest choice."""
     longest = max(len(ids) for ids, _ in row)
     lengths = [longest - len(ids) for ids, _ in row]
     pairs = list(zip(row, lengths, strict=True))
@@ -361,12 +361,12 @@ def stacked(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator
 def segments(
     context: str, question: str, choices: Sequence[str], fills_blanks: bool = False
 ) -> tuple[str, list[str]]:
-    """Returns the first segment, and the second one of each choice.
+    """Returns the first segment, and the second segments of all choices.
 
-    Without a context the question is the first.
+    Without a context, the question is the first segment.
 
     Args:
-        fills_blanks: whether choices fill the question's blanks, as in RACE.
+        fills_blanks: whether choices fill the blanks of the question, as in RACE.
     """
     if not context:
         return question, list(choices)

@@ -1,4 +1,4 @@
-"""Classes or a number for a text or a pair of texts: GLUE, and files of your own."""
+"""Classification or regression of texts and text pairs: GLUE, and your own files."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,15 +17,15 @@ from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regr
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 
-# A key of scores: NEARLY_ALL of the predictions are one class, while the labels are not.
+# A key of scores, set if NEARLY_ALL predictions but fewer labels are the same class.
 ONE_CLASS: Final = "one_class"
 NEARLY_ALL: Final = 0.99
 
 
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
-    """Returns `{ONE_CLASS: 1.0}` for a model that answers alike to `NEARLY_ALL` examples or more.
+    """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns `{}` for other models, and where as many labels are alike.
+    Returns {} otherwise, and if at least as many labels are the same.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -34,12 +34,12 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
 
 
 class Classification(Task[Example, Any]):
-    """One or several classes, or a number, for a text or a pair.
+    """One or several classes, or a number, for a text or a text pair.
 
     Attributes:
-        label_type: what labels and predictions are.
-        table: the task's row of GLUE's table, or one for data of one's own, without known labels.
-        is_glue: whether it is GLUE's.
+        label_type: the type of labels and predictions.
+        table: the task's entry in `GLUE`, or an entry without labels for your own data.
+        is_glue: whether it is a GLUE task.
     """
 
     model = "AlbertForSequenceClassification"
@@ -75,7 +75,7 @@ class Classification(Task[Example, Any]):
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
-        """Returns a label as GLUE's files spell it; the hub has its name, or its number."""
+        """Maps a label name or class id from the hub to the spelling in GLUE's files."""
         label, labels = row.text(name), self.table.labels
         spelled = {str(number): written for number, (written, _) in enumerate(labels)}
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
@@ -84,21 +84,21 @@ class Classification(Task[Example, Any]):
         return {
             "id2label": dict(enumerate(self.label_type.model_labels(train))),
             "problem_type": self.label_type.problem_type,
-            "thresholds": None,  # a model of another task may have some
+            "thresholds": None,  # removes those of a model for another task
         }
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         self.targets(examples, config)
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the targets of labelled examples; errors are those of `check`."""
+        """Returns the targets of labeled examples. Raises the same errors as `check`."""
         labelled = [example for example in examples if example.label is not None]
         return self.label_type.targets(labelled, config)
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        targets = self.targets(examples, config)  # first, since it also compares the model's labels
+        targets = self.targets(examples, config)  # first, because it also checks the labels
         return encode_texts(
             [example.text for example in examples],
             None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
@@ -119,11 +119,11 @@ class Classification(Task[Example, Any]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns each metric, and what `one_class` does."""
+        """Returns the metrics of each part, and the result of `one_class`."""
         targets = np.array(self.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
         if isinstance(self.label_type, SingleLabel):
-            # F1 is that of GLUE's second class, whatever number the model has for it.
+            # F1 is that of GLUE's second class, whatever its class id in the model.
             in_order = np.argsort(list(self.label_type.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
@@ -146,7 +146,7 @@ class Classification(Task[Example, Any]):
         predictions: Sequence[Any],
         config: AlbertConfig,
     ) -> None:
-        """Writes a file for each part; for GLUE those that its site takes."""
+        """Writes a file for each part, for GLUE in the format of its website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")
@@ -167,10 +167,10 @@ class Classification(Task[Example, Any]):
 def baseline_scores(
     task: "Classification", train: Sequence[Any], dev: Sequence[Any], config: AlbertConfig
 ) -> dict[str, float]:
-    """Returns the scores on dev of TF-IDF with logistic regression.
+    """Returns the dev scores of logistic regression on TF-IDF features.
 
     Raises:
-        UserError: the texts have no words.
+        UserError: if the texts contain no words.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -182,7 +182,7 @@ def baseline_scores(
     try:
         vectors = words.fit_transform(train_texts)
     except ValueError as error:  # no words
-        raise UserError(f"A baseline needs words. Received: {error}.") from error
+        raise UserError(f"--baseline requires texts with words: {error}.") from error
     model = LogisticRegression(C=10, max_iter=1000).fit(vectors, task.targets(train, config))
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
@@ -202,8 +202,8 @@ def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelTyp
     is_known = config is not None or isinstance(options, LabelledData)
     if is_known and options.label_separator != TaskData.label_separator:
         raise UserError(
-            "--label-separator needs several labels for a text: --multi-label, or a model that was "
-            f"trained with it. Received: {options.label_separator!r}."
+            "--label-separator requires --multi-label, or a model that was trained with it. "
+            f"Received: {options.label_separator!r}."
         )
     return Regression if numbers else SingleLabel
 
@@ -215,7 +215,7 @@ def encode_texts(
     tokenizer: Any,
     max_length: int,
 ) -> Rows:
-    """Returns the rows of texts or pairs, with a number or an array as each one's label."""
+    """Returns the rows of texts or pairs; each label is a number or an array."""
     encoded = tokenizer(
         texts, text_pairs, truncation=True, max_length=max_length, split_special_tokens=True
     )
@@ -231,14 +231,14 @@ def encode_texts(
 
 
 def _glue_file(data: Path, names: Sequence[str]) -> Path | None:
-    """Returns the first file that there is; each may be compressed, or be Parquet."""
+    """Returns the first file that exists; each may be compressed, or a Parquet file."""
     stems = [name.removesuffix(".tsv") for name in names]
     paths = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
     return next(filter(Path.is_file, paths), None)
 
 
 def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """Returns the rows of each part, in the order of the first ones."""
+    """Returns the rows of each part, with the parts in the order of their first rows."""
     rows: dict[str, list[int]] = {}
     for row, example in enumerate(examples):
         rows.setdefault(example.part, []).append(row)

@@ -1,4 +1,4 @@
-"""GLUE's nine tasks and its diagnostics: files, labels, official metrics, names on the site."""
+"""GLUE's nine tasks and its diagnostics: files, labels, official metrics, and submissions."""
 
 import re
 from collections.abc import Sequence
@@ -9,26 +9,25 @@ from albert_tf.data.tables import Columns
 
 
 class ScoredSet(NamedTuple):
-    """A set of a task that is scored, and predicted for the site, by itself.
+    """A part of a task that is scored and submitted by itself.
 
-    `dev` and `test` are paths in a task's folder or beside it, of which the
-    first that exists counts.
+    `dev` and `test` are paths relative to the task's folder; the first that exists is read.
     """
 
-    submission: str  # the site's name of its predictions
+    submission: str  # file name of its predictions on the website
     dev: Sequence[str] = ("dev.tsv",)
     test: Sequence[str] = ("test.tsv",)
-    name: str = ""  # before the names of its metrics
-    columns: Columns | None = None  # of dev, unless the task's
-    metrics: Sequence[str] | None = None  # unless the task's
+    name: str = ""  # prefix of its metrics
+    columns: Columns | None = None  # columns of dev, if they differ from the task's
+    metrics: Sequence[str] | None = None  # metrics, if they differ from the task's
 
 
 class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` pairs the spelling in the files with the name in a model; empty for scores. All parts
-    but the first may be missing. `test_text` is the text's column in test files that have another;
-    `hub` has the columns on Hugging Face's hub (nyu-mll/glue), unless they are those of the files.
+    `labels` pairs each spelling in the files with the name in a model, and is empty for regression.
+    All parts but the first are optional. `test_text` is the text column of test files, and `hub`
+    contains the columns on the Hugging Face hub (nyu-mll/glue), if they differ from `columns`.
     """
 
     columns: Columns
@@ -39,20 +38,20 @@ class GlueTask(NamedTuple):
     hub: Columns | None = None
 
     def part(self, path: Path) -> ScoredSet:
-        """Returns the part that a file or a split on the hub has, by its name."""
+        """Returns the part that a file or a hub split belongs to, according to its name."""
         names = (set(map(_hub_split, (*part.dev, *part.test))) for part in self.parts)
         parts = zip(self.parts, names, strict=True)
         return next((part for part, own in parts if _hub_split(path.name) in own), self.parts[0])
 
     def splits(self, split: str) -> list[str]:
-        """Returns the hub's names of a split, without the diagnostics."""
+        """Returns the names of a split on the hub, without the diagnostics."""
         if split == "train":
             return [split]
         files = [(part.dev if split == "dev" else part.test)[0] for part in self.parts]
         return [_hub_split(file) for file in files if file.startswith(split)]
 
     def columns_of(self, part: ScoredSet, labelled: bool, on_hub: bool) -> Columns:
-        """Returns the columns of a part's files, or of the hub's."""
+        """Returns the columns of a part's files, or of its hub dataset."""
         if on_hub:
             columns = self.hub or self.columns
             return columns if labelled else columns._replace(label=None)
@@ -62,7 +61,7 @@ class GlueTask(NamedTuple):
 
 
 def _hub_split(file: str) -> str:
-    """Returns the hub's name of the split that a file of GLUE has."""
+    """Returns the name on the hub of the split in a GLUE file."""
     return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 
 
@@ -71,7 +70,7 @@ _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
 _DUPLICATE: Final = (("0", "not_duplicate"), ("1", "duplicate"))
 _SENTENCES: Final = Columns(text="sentence1", text_pair="sentence2", label="label")
 # Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints. Test files are
-# those of GLUE's download script: they have a header, also CoLA's, and are predicted in order.
+# those of GLUE's download script: all have a header, even CoLA's, and are predicted in order.
 GLUE: Final = {
     "cola": GlueTask(
         Columns(text=3, label=1),

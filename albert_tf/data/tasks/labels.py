@@ -1,4 +1,4 @@
-"""Types of labels: one of several classes, any number of them, or a number."""
+"""Label types: one class, any number of classes, or a number."""
 
 import ast
 import contextlib
@@ -21,23 +21,23 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import sigmoid, softmax
 
-SCORE: Final = "score"  # the label of a regressor
+SCORE: Final = "score"  # the label of a regression model
 MULTI_LABEL: Final = "multi_label_classification"
-# Separators of labels, other than the default, that tables contain.
+# Label separators in tables, other than the default.
 _OTHER_SEPARATORS: Final = (";", "|", "/")
-# Text that Python or JSON writes for several values.
+# How Python or JSON writes several values.
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
 class LabelType(ABC):
-    """A type of labels: how they are read, learned, predicted, scored, and written.
+    """How labels of one type are read, learned, predicted, scored, and written.
 
     Args:
-        options: the task's data and their columns.
-        labels: GLUE's labels, as in its table; () for data of your own.
+        options: the task's data and columns.
+        labels: the labels of a GLUE task, as in `GLUE`; () for your own data.
     Attributes:
-        problem_type: the configuration's.
-        metrics: names of the metrics for data of your own.
+        problem_type: `problem_type` of the configuration.
+        metrics: names of the metrics for your own data.
     """
 
     problem_type: ClassVar[str]
@@ -50,13 +50,13 @@ class LabelType(ABC):
         """Returns the label in a row.
 
         Raises:
-            UserError: there is none, or a list as pandas or JSON writes it.
+            UserError: if there is no label, or a list as pandas or JSON writes it.
         """
         label = row.text(column)
         if _LIST.fullmatch(label) and any(_written_list(label)):
             raise UserError(
                 f"{column!r} must be one label. Received: {short_repr(label)}, {row.location}. For "
-                "several labels give --multi-label."
+                "several labels, pass --multi-label."
             )
         return label
 
@@ -65,19 +65,20 @@ class LabelType(ABC):
         """Returns the labels of a new model.
 
         Raises:
-            UserError: nothing can be learned from the examples.
+            UserError: if nothing can be learned from the examples.
         """
 
     @abstractmethod
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the training target of each example: a class index, a float or a multi-hot array.
+        """Returns the training target of each example: a class id, a float, or a multi-hot array.
 
         Raises:
-            UserError: the model has other labels, or an example's label isn't among them.
+            UserError: if the model has a different label set, or the label of an example isn't in
+                it.
         """
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns a model's number of each label."""
+        """Returns the model's class id of each label."""
         return dict(config.label2id)
 
     @abstractmethod
@@ -86,7 +87,7 @@ class LabelType(ABC):
 
     @abstractmethod
     def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
-        """Returns `[N]` or `[N, C]`: predictions that can be compared with targets."""
+        """Converts predictions to the form of targets, `[N]` or `[N, C]`."""
 
     def score(
         self,
@@ -96,7 +97,7 @@ class LabelType(ABC):
         predictions: Sequence[Any],
     ) -> dict[str, float]:
         """Returns the named metrics."""
-        from albert_tf.evaluation.metrics import evaluate  # Imports scikit-learn: seconds.
+        from albert_tf.evaluation.metrics import evaluate  # imports scikit-learn, which is slow
 
         return evaluate(metrics, targets, decisions)
 
@@ -104,33 +105,33 @@ class LabelType(ABC):
     def write(
         self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
     ) -> None:
-        """Writes predictions to a file whose path begins with `stem`.
+        """Writes predictions to the file `stem` with a suffix.
 
         Args:
             rows: 0-based index of each example in its file.
         """
 
-    def _other_labels(self, expected: str, names: Sequence[str]) -> UserError:
+    def _label_error(self, expected: str, names: Sequence[str]) -> UserError:
         return UserError(
             f"The model's labels must be those of the task {self.options.task}: {expected}. "
-            f"Received: {listed(names)}. Give the task that the model was trained on, or for data "
-            "of your own --task classify."
+            f"Received: {listed(names)}. Pass the --task that the model was trained on, or --task "
+            "classify for your own data."
         )
 
 
 class SingleLabel(LabelType):
-    """One of several classes. A prediction is float `[C]`, their probabilities."""
+    """One of several classes. A prediction is float `[C]`, the class probabilities."""
 
     problem_type = "single_label_classification"
     metrics = ("accuracy", "macro_f1")
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
-        """Returns GLUE's labels in GLUE's order; for other data the labels of `train`, sorted."""
+        """Returns GLUE's labels in GLUE's order, or the sorted labels of `train` for other data."""
         names = [name for _, name in self.glue_labels]
         names = names or _sorted_labels({example.label or "" for example in train})
         if len(names) < 2:
             raise UserError(
-                "Classification needs at least two labels. "
+                "Classification requires at least two labels. "
                 f"Received: {len(train)} examples, all with the label {short_repr(names[0])}."
             )
         return names
@@ -154,15 +155,15 @@ class SingleLabel(LabelType):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes a TSV of index and label, as the files spell it."""
+        """Writes a TSV file of indices and labels, as spelled in the task's files."""
         labels = {number: label for label, number in self.numbers(config).items()}
         _write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns the class of each label in the files, in GLUE's order.
+        """Returns the class id of each label in the files, in GLUE's order.
 
-        A model of a GLUE task may name them as GLUE's files do, or LABEL_0, LABEL_1, … in GLUE's
-        order.
+        A model for a GLUE task may also name its classes as GLUE's files do, or LABEL_0, LABEL_1,
+        … in GLUE's order.
         """
         if not self.glue_labels:
             return super().numbers(config)
@@ -175,7 +176,7 @@ class SingleLabel(LabelType):
             if sorted(expected) == sorted(lowered):
                 pairs = zip(written, expected, strict=True)
                 return {label: lowered.index(name) for label, name in pairs}
-        raise self._other_labels(listed(known[0]), names)
+        raise self._label_error(listed(known[0]), names)
 
 
 class Regression(LabelType):
@@ -189,7 +190,7 @@ class Regression(LabelType):
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
         if len(config.labels) != 1:
-            raise self._other_labels(SCORE, config.labels)
+            raise self._label_error(SCORE, config.labels)
         return list(map(_number, examples))
 
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
@@ -205,26 +206,26 @@ class Regression(LabelType):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes a TSV of index and number."""
+        """Writes a TSV file of indices and numbers."""
         numbers = [prediction[0] for prediction in predictions]
-        if self.options.task in GLUE:  # STS-B's site refuses scores beyond 0 and 5
+        if self.options.task in GLUE:  # the website rejects scores outside [0, 5]
             numbers = list(np.clip(numbers, 0, 5))
         _write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
 
 
 class MultiLabel(LabelType):
-    """Any number of several labels.
+    """Any number of labels per text.
 
-    An example's label is a tuple of names. A prediction is the probability of each label by name,
-    in the model's order; dev chooses the thresholds above which labels hold.
+    The label of an example is a tuple of names. A prediction maps each label name, in the model's
+    order, to its probability; a label is predicted if it reaches its threshold, chosen on dev.
     """
 
     problem_type = MULTI_LABEL
 
     def read(self, row: Row, column: str | int) -> tuple[str, ...]:
-        """Returns the labels of a list, or those that the separator parts in a text.
+        """Returns the labels in a list, or in a text that is split at the separator.
 
-        A table has a list as pandas or JSON writes it.
+        In a table, a list is written as pandas or JSON writes it.
         """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):
@@ -241,7 +242,7 @@ class MultiLabel(LabelType):
         if not all(labels):
             raise UserError(
                 "Labels must be a list of texts, or one text with "
-                f"{self.options.label_separator!r} between labels; an empty one for no label. "
+                f"{self.options.label_separator!r} between labels (empty for no label). "
                 f"Received: {short_repr(value)}, {row.location}."
             )
         return tuple(dict.fromkeys(labels))
@@ -250,8 +251,8 @@ class MultiLabel(LabelType):
         names = _sorted_labels({label for example in train for label in example.label or ()})
         if not names:
             raise UserError(
-                "Several labels need a row with a label. "
-                f"Received: {len(train)} examples, all without one."
+                "--multi-label requires at least one row with a label. "
+                f"Received: {len(train)} examples, all without labels."
             )
         self._check_separator(train, names)
         return names
@@ -268,12 +269,12 @@ class MultiLabel(LabelType):
                 raise UserError(
                     f"--multi-label splits labels at {self.options.label_separator!r}, which no "
                     f"label contains. Received: {len(several)} of {len(names)} labels with "
-                    f"{separator!r}, such as {short_repr(several[0])}. Give --label-separator "
-                    f"{shlex.quote(separator)}, or omit --multi-label if each is one label."
+                    f"{separator!r}, such as {short_repr(several[0])}. Pass --label-separator "
+                    f"{shlex.quote(separator)}, or omit --multi-label if each is a single label."
                 )
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
-        """Returns float32 `[C]` for each example: 1 for its labels."""
+        """Returns float32 `[C]` for each example, which is 1 for its labels."""
         targets = np.zeros((len(examples), len(config.label2id)), "float32")
         for row, example in enumerate(examples):
             for label in example.label or ():
@@ -296,7 +297,7 @@ class MultiLabel(LabelType):
         decisions: np.ndarray,
         predictions: Sequence[Mapping[str, float]],
     ) -> dict[str, float]:
-        """Returns F1 of all decisions, its mean over labels, and the mean average precision."""
+        """Returns micro F1, macro F1, and the mean average precision."""
         from albert_tf.evaluation.metrics import evaluate_labels
 
         return evaluate_labels(targets, _probabilities(predictions), decisions)
@@ -308,7 +309,7 @@ class MultiLabel(LabelType):
         predictions: Sequence[Mapping[str, float]],
         config: AlbertConfig,
     ) -> None:
-        """Writes a line of JSON for each example, since a label may have any character."""
+        """Writes one JSON object per line, because a label may contain any character."""
         with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for index, probabilities in zip(rows, predictions, strict=True):
                 labels = chosen_labels(probabilities, config)
@@ -323,7 +324,7 @@ def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> l
 
 
 def _sorted_labels(labels: set[str]) -> list[str]:
-    """Sorts by value if all are finite numbers: "2" before "10"."""
+    """Sorts labels by value if all are finite numbers ("2" before "10"), or else as text."""
     try:
         values = {label: float(label) for label in labels}
     except ValueError:
@@ -370,9 +371,9 @@ def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
 
 
 def _written_list(text: str) -> list[str]:
-    """Returns the texts of a list as JSON or Python writes it; `[""]` for any other text.
+    """Returns the texts in a list as JSON or Python writes it, or `[""]` for any other text.
 
-    NumPy leaves out the commas of `['a' 'b']`, which Python reads as one text.
+    NumPy omits the commas in `['a' 'b']`, which Python would read as one text.
     """
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):

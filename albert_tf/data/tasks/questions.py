@@ -1,4 +1,4 @@
-"""Questions with contexts and answers: read from SQuAD's JSON, encoded as windows of tokens."""
+"""Questions with contexts and answers: reads SQuAD's JSON, and encodes windows of tokens."""
 
 import logging
 import re
@@ -31,12 +31,12 @@ class Question(NamedTuple):
     """A question about a context.
 
     Attributes:
-        golds: the right answers; none for a question without an answer.
-        span: first character of an answer in the context, and the character after its last; None
-            where there is none, or it isn't in the context.
-        is_impossible: whether the context has no answer.
-        article: parts of a split file share no article.
-        location: in a file, for errors.
+        golds: the gold answers; empty for an unanswerable question.
+        span: start and end (exclusive) of an answer in the context, in characters; None if there
+            is no answer, or it isn't in the context.
+        is_impossible: whether the question has no answer in the context.
+        article: the article, which stays on one side when a file is split.
+        location: location in a file, for messages.
     """
 
     id: str
@@ -50,22 +50,23 @@ class Question(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The place in a file, or else the id."""
+        """The location in a file, or else the id."""
         return self.location or self.id
 
 
 def read_questions(
     path: Path, labelled: bool, skip_bad_rows: bool | None = False, encoding: str | None = None
 ) -> list[Question]:
-    """Reads a file of SQuAD 1.1 or 2.0, or one with a row for each question.
+    """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
     Args:
-        labelled: whether answers are read; a file for a leaderboard has none.
-        skip_bad_rows: skips questions that can't be read, and logs their number; see `read_rows`.
-        encoding: default: the one that the first bytes name, otherwise UTF-8.
+        labelled: whether to read answers, which a file for a leaderboard doesn't contain.
+        skip_bad_rows: whether to skip questions that can't be read, and log how many; see
+            `read_rows`.
+        encoding: encoding of the file. Default: that of its byte order mark, or else UTF-8.
     Raises:
-        UserError: no such file, another format, a bad question, an id that comes twice, or no
-            question at all. The message names the location in the file.
+        UserError: if the file doesn't exist, has another format or no questions, or contains a bad
+            question or a repeated id; the message names the location in the file.
     """
     locations: dict[str, str] = {}
 
@@ -73,7 +74,7 @@ def read_questions(
         question = _question(*(_row_nodes(item) if isinstance(item, Row) else item), labelled)
         if question.id in locations:
             raise UserError(
-                f"Every id must be of one question. Received: {short_repr(question.id)}, "
+                f"Ids must be unique. Received: {short_repr(question.id)}, "
                 f"{locations[question.id]} and {question.location}."
             )
         locations[question.id] = question.location
@@ -83,10 +84,10 @@ def read_questions(
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """Returns an answer's characters in its context, or None.
+    """Returns the start and end of an answer in its context, in characters, or None.
 
-    An answer that isn't at `start` is looked for nearby: as it is, with any white space between its
-    words, then in any case.
+    If the answer isn't at `start`, the nearest match is returned, with any white space between the
+    words; case is ignored if there is no match otherwise.
     """
     if text and start >= 0 and context.startswith(text, start):
         return start, start + len(text)
@@ -99,24 +100,24 @@ def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
 
 
 def trainable(questions: Sequence[Question]) -> list[Question]:
-    """Returns the questions without those whose answer isn't in the context, and logs their number.
+    """Drops the questions whose answer isn't in the context, and logs how many.
 
     Raises:
-        UserError: none is left.
+        UserError: if no question is left.
     """
     usable = [question for question in questions if question.span or question.is_impossible]
     if not usable:
         raise UserError(
-            "Training needs questions with an answer in their context. Received: none among "
-            f"{len(questions)}; the first is {questions[0].source!r}."
+            "Training requires questions with an answer in their context. Received: none among "
+            f"{len(questions)} questions, such as {questions[0].source!r}."
         )
     if len(usable) < len(questions):
         lost = next(
             question for question in questions if not (question.span or question.is_impossible)
         )
         logger.warning(
-            "The answers to %d of %d questions are not in their context; the questions are left "
-            "out of training. The first is %r to %s.",
+            "The answers to %d of %d questions are not in their context. These questions are "
+            "dropped from training; the first is %r in %s.",
             len(questions) - len(usable),
             len(questions),
             lost.golds[0] if lost.golds else "",
@@ -128,18 +129,18 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
 def question_of(
     question: str, context: str, answers: Mapping[str, Sequence[Any]] | None, name: str = ""
 ) -> Question:
-    """Returns a question whose answers are columns `text` and `answer_start`; None for no labels.
+    """Returns a question from `answers` with the columns `text` and `answer_start`.
 
-    Without any answer, it has none.
+    A question with empty columns is unanswerable; one whose `answers` are None is unlabeled.
     """
-    unlabelled = Question(name, question, context, location=name)
+    unlabeled = Question(name, question, context, location=name)
     if answers is None:
-        return unlabelled
+        return unlabeled
     golds = list(zip(answers["text"], answers["answer_start"], strict=True))
-    return _labelled(unlabelled, golds)
+    return _with_answers(unlabeled, golds)
 
 
-def _labelled(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
+def _with_answers(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
     spans = (find_answer(question.context, *gold) for gold in golds)
     return question._replace(
         golds=tuple(text for text, _ in golds),
@@ -149,7 +150,7 @@ def _labelled(question: Question, golds: Sequence[tuple[str, int]]) -> Question:
 
 
 class _Node(NamedTuple):
-    """A value within the JSON, and its location for errors."""
+    """A value in a JSON file, and its location for messages."""
 
     value: Any
     location: str
@@ -172,7 +173,7 @@ class _Node(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """A question with the location of its article, and its paragraph."""
+    """A question, its paragraph, and the location of its article."""
 
     article: str
     paragraph: _Node
@@ -180,7 +181,7 @@ class _Nodes(NamedTuple):
 
 
 def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
-    """Yields a file's questions: rows, or the questions of SQuAD's articles."""
+    """Yields a file's questions, from rows or from SQuAD's articles."""
     is_hub = hub.is_hub(path)
     if not is_hub:
         require_file(path)
@@ -206,7 +207,7 @@ def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
 
 
 def _has_lines(path: Path, encoding: str | None) -> bool:
-    """Whether each line is an object, as in `.jsonl`; `datasets` writes `.json` so, too."""
+    """Whether each line is a JSON object, as in `.jsonl` and the `.json` that `datasets` writes."""
     if ".jsonl" in path.name:
         return True
     with open_text(path, encoding=encoding, whole=True) as file:
@@ -215,9 +216,9 @@ def _has_lines(path: Path, encoding: str | None) -> bool:
 
 
 def _row_nodes(row: Row) -> _Nodes:
-    """Returns the nodes of a row, as the hub and exports of it have them.
+    """Returns the nodes of a row in the format of the hub.
 
-    Its answers are lists of texts and of starts. A row without an id has its location.
+    Its answers are a list of texts and a list of starts. The default id is the location.
     """
     location, fields = str(row.location), row.fields
     if not isinstance(fields, dict):
@@ -231,14 +232,14 @@ def _row_nodes(row: Row) -> _Nodes:
         lists = [answers.get(name) or [] for name in names]
         if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
             raise UserError(
-                "'answers' must have the lists 'text' and 'answer_start', of one length. "
+                "'answers' must contain the lists 'text' and 'answer_start', of equal length. "
                 f"Received: {short_repr(answers)}, {location}."
             )
         fields["answers"] = [
             dict(zip(names, pair, strict=True)) for pair in zip(*lists, strict=True)
         ]
     node = _Node(fields, location)
-    # Questions about one context stay together where a file is split.
+    # Questions about the same context stay together when a file is split.
     return _Nodes(str(fields.get("title") or fields.get("context") or location), node, node)
 
 
@@ -255,14 +256,14 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
     if not labelled:
         return question
     is_impossible = node.field("is_impossible", bool, default=False)
-    # SQuAD 2.0 has an empty list; a file without the field has no labels.
+    # Required even if empty, as in SQuAD 2.0: a file without the field has no labels.
     answers = list(node.items("answers"))
     if is_impossible and answers:
         raise UserError(
-            "A question with 'is_impossible' must have no answers. "
-            f"Received: {question.location}, with {len(answers)}."
+            "A question with 'is_impossible' must not have answers. "
+            f"Received: {question.location}, with {len(answers)} answers."
         )
-    return _labelled(
+    return _with_answers(
         question, [(each.field("text", str), each.field("answer_start", int)) for each in answers]
     )
 
@@ -273,12 +274,12 @@ def encode_questions(
     max_length: int,
     answerability: bool,
 ) -> Rows:
-    """Returns the windows of questions, with the position of the answer in each.
+    """Returns the windows of questions, each labeled with the position of the answer.
 
-    A window without the whole answer has the answer `[CLS]`.
+    In a window that doesn't contain the complete answer, the label is `[CLS]`.
 
     Args:
-        answerability: whether labels are those of the original's head.
+        answerability: whether to add the labels of the original's head.
     """
     windows = question_windows(
         tokenizer,
@@ -291,8 +292,8 @@ def encode_questions(
     arrays = {
         name: [getattr(row, name) for row in rows] for name in ("input_ids", "token_type_ids")
     }
-    marks = [_marks(*pair) for pair in zip(windows, questions, strict=True)]
-    _log_unmarked(questions, marks, max_length)
+    marks = [_positions(*pair) for pair in zip(windows, questions, strict=True)]
+    _log_lost(questions, marks, max_length)
     labels: dict[str, Sequence[Any]] = {}
     if any(question.golds or question.is_impossible for question in questions):
         flat = [mark for question_windows in marks for mark in question_windows]
@@ -312,10 +313,11 @@ def encode_questions(
     )
 
 
-def _marks(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
-    """Returns first and last position of the answer in each window: `[CLS]` where it isn't whole.
+def _positions(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
+    """Returns the first and last position of the answer in each window.
 
-    `IGNORED` in every window where none has it.
+    They are `[CLS]` in a window without the complete answer, and `IGNORED` in all windows if none
+    contains it.
     """
     if question.span is None:
         none = CLS if question.is_impossible else IGNORED
@@ -335,7 +337,7 @@ def _marks(windows: Sequence[EncodedSequence], question: Question) -> list[tuple
     return marks
 
 
-def _log_unmarked(questions: Sequence[Question], marks: Sequence[Any], max_length: int) -> None:
+def _log_lost(questions: Sequence[Question], marks: Sequence[Any], max_length: int) -> None:
     lost = [
         question
         for question, found in zip(questions, marks, strict=True)
@@ -343,8 +345,8 @@ def _log_unmarked(questions: Sequence[Question], marks: Sequence[Any], max_lengt
     ]
     if lost:
         logger.warning(
-            "%d of %d questions have an answer that no window of %d tokens has whole; its position "
-            "doesn't count. The first is %s.",
+            "The answers to %d of %d questions don't fit into any window of %d tokens, so their "
+            "positions are not trained. The first is %s; a larger max_length may help.",
             len(lost),
             len(questions),
             max_length,

@@ -1,4 +1,4 @@
-"""The tasks by their names, as in `--task`, and the data of a run."""
+"""The tasks by name, as in `--task`, and the data of a run."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
-    """Returns the task that the options name; `config` is a trained model's."""
+    """Returns the task named by the options; `config` is that of a trained model."""
     return _TASKS.get(options.task, Classification)(options, config)
 
 
@@ -46,7 +46,7 @@ def training_data(options: LabelledData, dev_fraction: float, seed: int) -> Trai
     """Reads and checks the data of a run without TensorFlow, and parses each file once.
 
     Raises:
-        UserError: files, rows, or labels can't be used.
+        UserError: if files, rows, or labels can't be used.
     """
     task = task_of(options)
     train, dev = train_and_dev(task, dev_fraction, seed)

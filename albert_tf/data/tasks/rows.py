@@ -1,4 +1,4 @@
-"""Encoded examples, and their padded batches."""
+"""Encoded examples and their padded batches."""
 
 import copy
 import hashlib
@@ -12,7 +12,7 @@ from albert_tf.errors import UserError
 from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
 from albert_tf.text.padding import padded_length
 
-IGNORED: Final = -100  # label of a position that doesn't count
+IGNORED: Final = -100  # label that is ignored by the loss and the metrics
 
 logger = logging.getLogger(__name__)
 
@@ -21,21 +21,20 @@ class Rows:
     """Encoded examples without padding, and their labels.
 
     Args:
-        arrays: for each row, by name: `input_ids` and `token_type_ids`, `[T]` or for choices
-            `[C, T]`, and further features of this shape. Choices have an `attention_mask`, because
-            they differ in length; other rows are all attended.
-        labels: for each row, by the model's targets: a number or an array; without any for rows
-            that aren't labelled.
+        arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
+            `[C, T]` for choices, and further features of this shape. Choices differ in length and
+            have an `attention_mask`; other rows are attended in full.
+        labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
-        examples: the example of each row, `[N]`; None where each example is one row. A long text
-            may be several rows.
-        label_inputs: targets that training passes to the model, too.
-        tags: whether a row's label is an array `[T]`, which is padded as the features are.
-        details: for each row, data that reading the model's outputs needs.
+        examples: index of each row's example, `[N]`, because a long text may be split into several
+            rows; None if each example is one row.
+        label_inputs: targets that are also passed to the model in training.
+        tags: whether labels are arrays `[T]`, which are padded like the features.
+        details: data per row that is needed to decode the model's outputs.
     Attributes:
         lengths: int `[N]`, T of each row.
-        weights: for each row, the weight of its labels: a number, or an array in their shape; None
-            without weights.
+        weights: weights per row, a number or an array in the shape of the labels; None without
+            weights.
         cut: number of rows that were truncated.
     """
 
@@ -64,11 +63,11 @@ class Rows:
         self._fills = {INPUT_IDS.name: pad_id}
 
     def warn_of_cut(self, max_length: int) -> None:
-        """Says how many rows don't have all of their texts."""
+        """Logs how many rows were truncated."""
         if self.cut:
             logger.warning(
-                "%d of %d texts have more than %d tokens and are cut; a larger max_length reads "
-                "more, up to the model's positions.",
+                "%d of %d texts are longer than %d tokens and are truncated. A larger max_length "
+                "reads more, up to the model's max_position_embeddings.",
                 *(self.cut, len(self), max_length),
             )
 
@@ -76,7 +75,7 @@ class Rows:
         return len(self._ids)
 
     def in_epoch(self, epoch: int, seed: int) -> "Rows":
-        """Returns the rows as an epoch reads them; only masked texts differ between epochs."""
+        """Returns the rows of an epoch, which only differ between epochs for masked texts."""
         return self
 
     def batch(
@@ -84,9 +83,9 @@ class Rows:
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray | None]:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, labels, and weights.
 
-        With `jit_compile` T is rounded up (`padded_length`), at most to the longest of all rows,
-        because the model may have no position beyond it. Padding has the mask 0, the label -100,
-        and the weight 0.
+        With `jit_compile`, T is rounded up by `padded_length`, but not beyond the longest of all
+        rows, for which the model may have no positions. Padding has mask 0, label -100, and weight
+        0.
         """
         features = self.inputs(rows, jit_compile)
         length = features[INPUT_IDS.name].shape[-1] if self.has_tags else None
@@ -99,7 +98,7 @@ class Rows:
         return features, labels, None if self.weights is None else padded(self.weights, 0)
 
     def inputs(self, rows: np.ndarray, jit_compile: bool = False) -> dict[str, np.ndarray]:
-        """Returns the features of `batch` without labels."""
+        """Returns only the features of `batch`."""
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
         arrays.setdefault(ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows])
         length = padded_length(int(self.lengths[rows].max()), jit_compile)
@@ -110,7 +109,7 @@ class Rows:
         }
 
     def weight_by_class(self, weights: Sequence[float] | None) -> None:
-        """Sets the weight of each label to that of its class; None changes nothing."""
+        """Sets each label's weight to that of its class; None changes nothing."""
         if weights is not None:
             by_class = np.asarray(weights, "float32")
             (labels,) = self.labels.values()
@@ -131,10 +130,10 @@ class Rows:
         return total.hexdigest()
 
     def split(self, share: float) -> "tuple[Rows, Rows]":
-        """Returns the rows of the first examples, and those of the last `share` of them.
+        """Splits off the rows of the last `share` of the examples.
 
         Raises:
-            UserError: one of the two would be empty.
+            UserError: if one of the two parts would be empty.
         """
         count = int(self.examples.max()) + 1
         at = int(count * (1 - share))
@@ -162,7 +161,7 @@ class Rows:
 
 
 class ArrayRows(Rows):
-    """Examples that are padded arrays already.
+    """Examples that are already padded arrays.
 
     Args:
         features: arrays by name, `[N, …]`.
@@ -175,7 +174,7 @@ class ArrayRows(Rows):
         self.labels = {} if labels is None else _by_name(labels)
         self.weights = None if weights is None else _by_name(weights)
         self.examples = np.arange(len(next(iter(self.arrays.values()))))
-        self.lengths = np.zeros(len(self.examples), int)  # all are equally long
+        self.lengths = np.zeros(len(self.examples), int)  # all rows are equally long
         self.has_tags = False
 
     def __len__(self) -> int:
@@ -205,7 +204,7 @@ def _label(value: Any) -> np.ndarray:
 
 
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
-    """Stacks arrays of one rank; fills each axis up to its longest, and the last to `length`."""
+    """Stacks arrays of one rank, padded to the longest in each axis, or the last to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
     if length is not None:
         shape[-1] = length

@@ -1,4 +1,4 @@
-"""Pairs of texts with scores, and texts that belong together: STS-B, and files of your own."""
+"""Text pairs with scores, and texts that belong together: STS-B and your own files."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,29 +12,29 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, read_rows, row_numbers, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
-from albert_tf.data.tasks.choices import stacked
+from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import INPUT_IDS, INPUTS
 
-# Names of columns that aren't given by options, those of STS-B and of the usual data sets.
+# Default column names: those of STS-B and of common datasets.
 FIRST: Final = ("sentence1", "anchor", "text")
 SECOND: Final = ("sentence2", "positive", "text_pair")
 NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
-# What each kind of file teaches a model.
+# What a model learns from each kind of file.
 _KINDS: Final = {
     "pairs with scores": "the cosine of a pair learns its score",
     "pairs without scores": "a text learns to find its partner among those of its batch",
     "triplets": "a text learns to find its partner among the other texts of its batch",
 }
-_BLOCK: Final = 1024  # examples that are compared with all others at a time
+_BLOCK: Final = 1024  # number of examples compared with all others at a time
 
 
 class SimilarityExample(NamedTuple):
-    """Texts: two to compare, or one, its partner and perhaps one that doesn't belong to it.
+    """Two texts to compare, or a text, its partner, and optionally a negative text.
 
     The score is a number of 0 or more, or None.
     """
@@ -48,10 +48,10 @@ class Match(NamedTuple):
     """A prediction for an example.
 
     Attributes:
-        cosine: of the first two texts.
-        rank: of the second text among all others by their cosines with the first, from 1; None
-            where there are scores.
-        best: the most similar one of these.
+        cosine: cosine similarity of the first two texts.
+        rank: 1-based rank of the second text among all others, by their similarity to the first
+            text; None if the examples have scores.
+        best: the most similar of the other texts.
     """
 
     cosine: float
@@ -60,10 +60,10 @@ class Match(NamedTuple):
 
 
 class Similarity(Task[SimilarityExample, Match]):
-    """Vectors for texts: their cosines match the scores, or texts find their partner by them.
+    """Sentence embeddings, whose cosines match the scores of pairs or are highest for partners.
 
-    The columns of the files decide which of the two. All labelled files must have the same kind of
-    columns as the first one, whose names are in `columns`.
+    The columns of the first file determine which, and are kept in `columns`. All other labeled
+    files must have the same kind of columns.
     """
 
     model = "AlbertForSimilarity"
@@ -76,9 +76,9 @@ class Similarity(Task[SimilarityExample, Match]):
             self.columns = self.columns or columns
             if columns.keys() != self.columns.keys():
                 raise UserError(
-                    "All files of a data set must have the same columns. Received: "
+                    "All files of a dataset must have the same kind of columns. Received: "
                     f"{_kind(columns)} in {path}, {_kind(self.columns)} in train. Remove the "
-                    "column from one, or add it to the other."
+                    "column from one file, or add it to the other."
                 )
 
         def example(row: Row) -> SimilarityExample:
@@ -89,7 +89,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return read_rows(path, [*texts, score], example, skip, encoding=self.options.encoding)
 
     def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
-        """Returns a file's columns by their role, from its first row and the options."""
+        """Returns a file's columns by role, from its first row and the options."""
         options = self.options
         rows = rows_of(path, (None,), options.encoding)
         if options.skip_bad_rows:
@@ -117,7 +117,7 @@ class Similarity(Task[SimilarityExample, Match]):
         score = options.label_column or next((name for name in SCORE if name in names), None)
         if negative is not None and score is not None:
             raise UserError(
-                "Examples must have scores, or texts that don't belong to the first one. Received: "
+                "Examples must have either scores or negatives. Received: "
                 f"{path}, with the columns {score!r} and {negative!r}. Remove one of them."
             )
         if negative is not None:
@@ -134,15 +134,14 @@ class Similarity(Task[SimilarityExample, Match]):
         if train[0].score is not None:
             if len({example.score for example in train}) == 1:
                 raise UserError(
-                    "Scores must differ. Received: "
-                    f"{train[0].score:g} in all {len(train):,} examples of {self.options.data}. "
-                    "Give other examples, or leave the column of scores out."
+                    f"All {len(train):,} examples of {self.options.data} have the score "
+                    f"{train[0].score:g}. Add examples with other scores, or remove the column."
                 )
             fields = {"id2label": {0: "score"}, "problem_type": "regression"}
         elif len(set(_groups(train))) == 1:
             raise UserError(
-                "Texts that belong together need others that don't. Received: "
-                f"{len(train):,} examples of {self.options.data} that share their texts. Give more."
+                f"All {len(train):,} examples of {self.options.data} share their texts. Add "
+                "examples with other texts, which serve as negatives."
             )
         return {**fields, "thresholds": None}
 
@@ -160,7 +159,7 @@ class Similarity(Task[SimilarityExample, Match]):
         for example in examples:
             pieces = [next(ids).tolist() for _ in example.texts]
             row = [(each, [0] * len(each)) for each in pieces]
-            for name, values in zip(arrays, stacked(row, tokenizer.pad_token_id), strict=True):
+            for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
                 arrays[name].append(values)
         labels: dict[str, Sequence[Any]] = {}
         if self._is_scored(examples):
@@ -200,13 +199,13 @@ class Similarity(Task[SimilarityExample, Match]):
             block = np.arange(start, min(start + _BLOCK, len(examples)))
             scores = vectors[block, 0] @ others.T
             own = scores[np.arange(len(block)), block]
-            # Candidates that belong to the text: its group's, and equal texts among the negatives.
-            is_left_out = candidates == first[block, None]
-            is_left_out |= candidates == candidates[block, None]
-            is_left_out[:, : len(examples)] |= groups[block, None] == groups
-            is_left_out[np.arange(len(block)), block] = False
-            scores[is_left_out] = -np.inf
-            # Ties rank the partner last, so that a model whose vectors are all alike scores low.
+            # Leave out candidates that also belong to the text: those in its group and equal texts.
+            is_excluded = candidates == first[block, None]
+            is_excluded |= candidates == candidates[block, None]
+            is_excluded[:, : len(examples)] |= groups[block, None] == groups
+            is_excluded[np.arange(len(block)), block] = False
+            scores[is_excluded] = -np.inf
+            # Ties rank the partner last, so that a model with one vector for all texts scores low.
             ranks = (scores >= own[:, None]).sum(axis=1)
             best = scores.argmax(axis=1)
             for row, rank, other in zip(block, ranks, best, strict=True):
@@ -219,10 +218,10 @@ class Similarity(Task[SimilarityExample, Match]):
         predictions: Sequence[Match],
         config: AlbertConfig,
     ) -> dict[str, float]:
-        """Returns `spearman` and `pearson` of scores and cosines, or where there are no scores:
+        """Returns the `spearman` and `pearson` correlations of scores and cosines.
 
-        `accuracy`, the share of texts that find their partner first, and `mrr`, the mean of
-        1 / rank.
+        Without scores, returns `accuracy`, the fraction of texts that rank their partner first,
+        and `mrr`, the mean reciprocal rank.
         """
         if self._is_scored(examples):
             from albert_tf.evaluation.metrics import evaluate
@@ -254,14 +253,14 @@ class Similarity(Task[SimilarityExample, Match]):
         return example.texts
 
     def keys(self, examples: Sequence[SimilarityExample]) -> Keys:
-        """Returns the groups of texts that belong together if several examples share one."""
+        """Returns the groups of texts that belong together if several examples share a group."""
         groups = _groups(examples)
         is_shared = not self._is_scored(examples) and len(set(groups)) < len(groups)
         return Keys(groups=groups if is_shared else None)
 
 
 def _kind(columns: Mapping[str, str]) -> str:
-    """Returns a key of `_KINDS` for the columns of a file."""
+    """Returns the key of `_KINDS` for the columns of a file."""
     with_scores, pairs, triplets = _KINDS
     if "score" in columns:
         return with_scores
@@ -269,7 +268,7 @@ def _kind(columns: Mapping[str, str]) -> str:
 
 
 def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
-    """Returns a number for each example, the same for those that share texts, also by others."""
+    """Returns a group id per example, shared by those that share a text, even indirectly."""
     parents: dict[str, str] = {}
 
     def root(text: str) -> str:
@@ -285,7 +284,7 @@ def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
 
 
 def largest_score(examples: Sequence[SimilarityExample]) -> float:
-    """Returns the score of texts that mean the same: 1, or the largest one if that is larger."""
+    """Returns the score of texts with the same meaning: the largest score, but at least 1."""
     return max(1.0, *(example.score or 0.0 for example in examples))
 
 

@@ -1,4 +1,4 @@
-"""The examples of a split: files of their own, or a part of a single file."""
+"""Reads the examples of a split, from their own files or from part of a single file."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,18 +17,18 @@ def read_split(task: Task[Any, Any], split: str, labelled: bool = True) -> list[
 def train_and_dev(
     task: Task[Any, Any], dev_fraction: float, seed: int
 ) -> tuple[list[Any], list[Any]]:
-    """Reads the examples to train on and those to evaluate on.
+    """Reads the training examples and the dev examples.
 
-    A folder and a data set on the hub have files for each. A single file is split.
+    A folder or hub dataset contains both splits. A single file is split.
 
     Raises:
-        UserError: the data can't be read or split, or nothing can be learned from them.
+        UserError: if the data can't be read or split, or nothing can be learned from them.
     """
     data = task.options.data
     if not data.is_file():
         return read_split(task, "train"), read_split(task, "dev")
     examples = task.read(data)
-    task.config_fields(examples)  # raises a more specific error than a failed split
+    task.config_fields(examples)  # may raise a more specific error than a failed split
     keys = task.keys(examples)
     try:
         train, dev = split_rows(keys, len(examples), dev_fraction, seed)
@@ -36,10 +36,9 @@ def train_and_dev(
         of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} documents"
         once = len(_with_rare_labels(keys.labels or ()))
         raise UserError(
-            f"{data} can't be split with dev_fraction={dev_fraction}. train and dev need at least "
-            f"one example each, with labels that occur twice. Received: {len(examples)} "
-            f"examples{of_groups}, {once} with labels that occur once. Add examples, or use a "
-            "folder with files for train and dev."
+            f"{data} has too few examples to split with dev_fraction={dev_fraction}: "
+            f"{len(examples)} examples{of_groups}, of which {once} have labels that occur only "
+            "once. Add examples, or use a folder with files for train and dev."
         ) from error
     return [examples[row] for row in train], [examples[row] for row in dev]
 
@@ -47,15 +46,15 @@ def train_and_dev(
 def split_rows(
     keys: Keys, count: int, dev_fraction: float, seed: int
 ) -> tuple[list[int], list[int]]:
-    """Returns the rows of train and dev; every label of dev is also in train.
+    """Returns the train rows and the dev rows; every label in dev also occurs in train.
 
     Args:
-        keys: what decides the side of each row.
+        keys: determines how the rows are split.
         count: number of rows.
-        dev_fraction: share of dev, of the rows or of the groups.
-        seed: seed of the choice.
+        dev_fraction: fraction of the rows, or of the groups, to use for dev.
+        seed: random seed.
     Raises:
-        ValueError: one side would be empty.
+        ValueError: if train or dev would be empty.
     """
     from sklearn import model_selection  # takes seconds to import
 
@@ -64,7 +63,7 @@ def split_rows(
         ((train, dev),) = splitter.split(range(count), groups=keys.groups)
         return list(train), list(dev)
     labels = keys.labels or [()] * count
-    rare = _with_rare_labels(labels)  # a label that occurs once has to be learned
+    rare = _with_rare_labels(labels)  # stay in train, so that their labels are learned
     others = sorted({*range(count)} - {*rare})
     dev_count = max(1, round(dev_fraction * len(others)))
     train, dev = model_selection.train_test_split(
@@ -76,12 +75,12 @@ def split_rows(
     learned = {name for row in (*train, *rare) for name in labels[row]}
     unseen = [row for row in dev if not learned.issuperset(labels[row])]
     if len(unseen) == len(dev):
-        raise ValueError("dev has only labels that train lacks")
+        raise ValueError("every dev row has a label that train lacks")
     return [*train, *rare, *unseen], [row for row in dev if learned.issuperset(labels[row])]
 
 
 def _with_rare_labels(labels: Sequence[Sequence[str]]) -> list[int]:
-    """Returns the rows with a label that occurs once."""
+    """Returns the rows with a label that occurs only once."""
     counts = Counter(chain(*labels))
     return [row for row, names in enumerate(labels) if any(counts[name] < 2 for name in names)]
 

@@ -1,4 +1,4 @@
-"""A tag for each word of a sentence: named entities, parts of speech."""
+"""Tags each word of a sentence, for named entities or parts of speech."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -27,13 +27,13 @@ from albert_tf.probabilities import softmax
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
-_WORDS: Final = (conll.WORDS, "tokens")  # names of JSONL's columns
+_WORDS: Final = (conll.WORDS, "tokens")  # column names in JSONL
 _TAGS: Final = (conll.TAGS, "ner_tags")
 logger = logging.getLogger(__name__)
 
 
 class Sentence(NamedTuple):
-    """Words, their tags by name or by the model's number (None without labels), and location."""
+    """Words, their tags (names, class ids, or None without labels), and their location."""
 
     words: tuple[str, ...]
     tags: tuple[str | int, ...] | None
@@ -41,14 +41,14 @@ class Sentence(NamedTuple):
 
 
 class Tagged(NamedTuple):
-    """A sentence's predicted tags, one for each word, and their probabilities."""
+    """The predicted tags of a sentence, one per word, and their probabilities."""
 
     tags: list[str]
     probabilities: list[float]
 
 
 class Tagging(Task[Sentence, Tagged]):
-    """A tag for each word, which its first token decides."""
+    """A tag for each word, predicted at its first token."""
 
     model = "AlbertForTokenClassification"
     formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
@@ -74,7 +74,7 @@ class Tagging(Task[Sentence, Tagged]):
         return read_rows(path, (), sentence, skip, rows, options.encoding)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
-        """Returns "O", then the other tags of `train`, sorted; of numbers all up to the largest."""
+        """Returns "O" and the other tags, sorted, as labels, or all class ids up to the largest."""
         tags = {tag for sentence in train for tag in sentence.tags or ()}
         numbers = [tag for tag in tags if isinstance(tag, int)]
         names = sorted(
@@ -84,7 +84,7 @@ class Tagging(Task[Sentence, Tagged]):
             names = [f"LABEL_{number}" for number in range(max(numbers) + 1)]
         if len(names) < 2:
             raise UserError(
-                "Tagging needs at least two tags. "
+                "Tagging requires at least two tags. "
                 f"Received: {len(train)} sentences, all words with the tag {short_repr(names[0])}."
             )
         return {"id2label": dict(enumerate(names)), "problem_type": None}
@@ -100,14 +100,14 @@ class Tagging(Task[Sentence, Tagged]):
         stray = unprefixed(config.labels)
         if labels is not None and stray:
             warn_once(
-                "Tags are scored by accuracy alone. F1 of entities needs a prefix such as B- at "
-                f"each tag but O. Received: {listed(stray)}."
+                "Tags are scored by accuracy only. Entity F1 requires a prefix such as B- on every "
+                f"tag except O. Received: {listed(stray)}."
             )
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())
         if count and not stray:
             logger.warning(
-                "%d tags continue no entity (I- or E- without a B-): each begins one, as in "
+                "%d I- or E- tags don't continue an entity. Each begins a new entity, as in "
                 "conlleval.",
                 count,
             )
@@ -141,7 +141,7 @@ class Tagging(Task[Sentence, Tagged]):
     def scores(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns the scores of entities and words, and what `one_class` does for the words."""
+        """Returns the scores of entities and words, and the result of `one_class` for the tags."""
         expected = self.tag_names(examples, config)
         predicted = [prediction.tags for prediction in predictions]
         scores = entity_scores(expected, predicted, config.labels)
@@ -154,7 +154,7 @@ class Tagging(Task[Sentence, Tagged]):
         predictions: Sequence[Tagged],
         config: AlbertConfig,
     ) -> None:
-        """Writes words, their labels if there are any, and predicted tags, as conlleval reads."""
+        """Writes words, labels (if any), and predicted tags in the format of conlleval."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in zip(examples, predictions, strict=True):
                 words = [" ".join(word.split()) for word in example.words]
@@ -170,7 +170,7 @@ class Tagging(Task[Sentence, Tagged]):
         return Keys(labels=[tuple(map(str, example.tags or ())) for example in examples])
 
     def _labels(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[int]] | None:
-        """Returns the number of each word's tag; errors are those of `check`."""
+        """Returns the class id of each word's tag. Raises the same errors as `check`."""
         numbers = {name: number for number, name in enumerate(config.labels)}
         if any(example.tags is None for example in examples):
             return None
@@ -180,19 +180,19 @@ class Tagging(Task[Sentence, Tagged]):
         ]
 
     def tag_names(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[str]]:
-        """Returns the name of each word's tag, for labelled sentences."""
+        """Returns the name of each word's tag in labeled sentences."""
         labels = self._labels(examples, config)
-        assert labels is not None, "scores need labels"
+        assert labels is not None, "scores require labels"
         return [[config.labels[tag] for tag in tags] for tags in labels]
 
 
 def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
-    """Returns the list at the first of the names that a row has."""
+    """Returns the list in the first of these columns that a row has."""
     name = next((name for name in names if name in row.fields), None)
     if name is None:
         raise UserError(
-            f"Every row must have {' or '.join(map(repr, names))}. Received: {row.location}, with "
-            f"{listed(map(repr, row.fields))}."
+            f"Every row must have a column {' or '.join(map(repr, names))}. Received: "
+            f"{row.location}, with {listed(map(repr, row.fields))}."
         )
     return row.items(name)
 
@@ -201,7 +201,7 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     words = _column(row, names)
     if not words or not all(isinstance(word, str) for word in words):
         raise UserError(
-            "A sentence must be a list of words, at least one. "
+            "A sentence must be a list of at least one word. "
             f"Received: {row.location}, {short_repr(words)}."
         )
     return tuple(words)
@@ -212,12 +212,12 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     if len(tags) != count:
         raise UserError(
             "A sentence must have a tag for each word. "
-            f"Received: {row.location}, {count} words and {len(tags)} tags."
+            f"Received: {row.location}, with {count} words and {len(tags)} tags."
         )
     types = {type(tag) for tag in tags}
     if types not in ({str}, {int}) or "" in tags:
         raise UserError(
-            "Tags must be all names or all numbers, from 0. "
+            "The tags of a sentence must be all names or all 0-based numbers. "
             f"Received: {row.location}, {short_repr(list(tags))}."
         )
     return tuple(tags)
@@ -231,7 +231,7 @@ def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
     if isinstance(tag, int) and 0 <= tag < len(numbers):
         return tag
     raise UserError(
-        f"A tag must be one of the model's, {listed(numbers)}. Received: {short_repr(tag)} "
+        f"A tag must be one of {listed(numbers)}. Received: {short_repr(tag)} "
         f"for the word {short_repr(example.words[word])}, number {word + 1} of the sentence at "
         f"{example.location}."
     )
@@ -243,15 +243,15 @@ def encode_words(
     tokenizer: Any,
     max_length: int,
 ) -> Rows:
-    """Returns the rows of sentences; a sentence that is too long becomes several rows.
+    """Returns the rows of sentences; a sentence that is too long is split into several rows.
 
-    A word's label is at its first token; all other labels are -100. Where rows overlap, the label
-    is in the row in which the token is farthest from the edges (`deciding_tokens`). `Rows.details`
-    contains, for each position, the word whose label it has, or `NO_WORD`.
+    The label of a word is at its first token; all other labels are -100. Where rows overlap, the
+    label is in the row in which the token is farthest from the edges; see `deciding_tokens`.
+    `Rows.details` contains the word whose label is at each position, or `NO_WORD`.
 
     Args:
         words: the words of each sentence.
-        labels: the class id of each word's tag, or None.
+        labels: the class ids of each sentence's tags, or None.
         max_length: maximum number of tokens in a row.
     """
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
@@ -263,7 +263,7 @@ def encode_words(
             inside = tokens.ids[slice(*span)]
             ids.append([tokenizer.cls_token_id, *inside, tokenizer.sep_token_id])
             samples.append(sample)
-    _count_words_without_tokens(words, details)
+    _log_words_without_tokens(words, details)
     targets = {}
     if labels is not None:
         known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
@@ -272,14 +272,14 @@ def encode_words(
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
 
 
-def _count_words_without_tokens(
+def _log_words_without_tokens(
     words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
 ) -> None:
     count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
     if count:
         logger.warning(
-            "%d words have no tokens (control characters, for example): they don't train, and are "
-            "tagged %s.",
+            "%d words have no tokens, such as control characters. They are not trained on, and "
+            "are tagged %s.",
             count,
             OUTSIDE,
         )

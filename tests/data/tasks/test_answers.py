@@ -81,7 +81,7 @@ def test_an_answer_longer_than_a_window_does_not_count(tiny_tokenizer, caplog):
     starts = [int(label) for label in rows.labels["start_positions"]]
     assert set(np.array(starts)[rows.examples == 0]) == {-100}
     assert max(np.array(starts)[rows.examples == 1]) > 0
-    assert "1 of 2 questions have an answer that no window of 32 tokens has whole" in caplog.text
+    assert "answers to 1 of 2 questions don't fit into any window of 32 tokens" in caplog.text
 
 
 def test_questions_without_labels(tiny_tokenizer):
@@ -202,7 +202,7 @@ def written(path, *articles):
 
 
 def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match=r"must have one train\*.json. Received: nothing"):
+    with pytest.raises(UserError, match=r"one train\*.json. Received: nothing"):
         task(tmp_path).files("train")
     written(tmp_path / "train-v1.1.json", ["a"], ["b"])
     written(tmp_path / "dev-v1.1.json", ["c"])
@@ -220,7 +220,7 @@ def test_a_single_file_is_split_by_article(tmp_path):
     assert len(train) + len(dev) == 21 and len(dev) == 9
     assert not {each.article for each in train} & {each.article for each in dev}
     written(tmp_path / "one.json", ["a"])
-    with pytest.raises(UserError, match="one.json can't be split .*1 examples in 1 documents, 0"):
+    with pytest.raises(UserError, match="one.json .* 1 examples in 1 documents, .* 0 "):
         train_and_dev(task(tmp_path / "one.json"), 0.1, 1)
 
 

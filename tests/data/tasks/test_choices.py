@@ -52,7 +52,7 @@ def test_race(race):
     (race / "dev" / "high" / "2.txt").unlink()
     assert len(task(race, "race").read(race / "dev")) == 2
     (race / "dev" / "middle" / "1.txt").unlink()
-    with pytest.raises(UserError, match=r"\.txt files in middle or high.* Received: .*dev,"):
+    with pytest.raises(UserError, match=r"middle or high.* Received: .*dev,"):
         task(race, "race").read(race / "dev")
 
 
@@ -103,15 +103,15 @@ def test_a_file_without_labels(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"choices": ["a", " "]}, "must have a text. Received: none for choice 1, .*line 1"),
+        ({"choices": ["a", " "]}, "Choice 1, .* must not be empty. Received: .*line 1"),
         ({"choices": ["a"]}, "at least two choices. Received: 1, .*line 1"),
         ({"choices": "a b"}, "'choices' must be a list. Received: 'a b', .*line 1"),
-        ({"label": 2}, "from 0 to 1, or its letter, from A. Received: '2', .*line 1"),
+        ({"label": 2}, "from 0 to 1, .* Received: '2', .*line 1"),
         ({"label": -1}, "Received: '-1'"),
         ({"label": "C"}, "Received: 'C'"),
         ({"label": 0.0}, "Received: '0.0'"),
         ({"label": None}, "'label' must not be empty. Received: .*line 1"),
-        ({"context": "", "question": None}, "a context or a question: .*line 1.*--text-column"),
+        ({"context": "", "question": None}, "'context'.* or .*'question'.*line 1.*--text-column"),
     ],
 )
 def test_bad_rows(tmp_path, changes, message):
@@ -168,7 +168,7 @@ def test_long_texts(tiny_tokenizer, length, caplog):
     most = min(MAX_CHOICE_LENGTH, length - 3)
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
-    assert f"1 of 2 examples have a question with a choice of more than {most}" in caplog.text
+    assert f"1 of 2 examples have a question and choice of more than {most} " in caplog.text
     assert "the first: line 1" in caplog.text
 
 

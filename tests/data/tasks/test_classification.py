@@ -167,7 +167,7 @@ def test_labels_of_another_task(names, name, regression):
 
 
 def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match="must have one file train. Received: nothing"):
+    with pytest.raises(UserError, match="one file train. Received: nothing"):
         find_file(tmp_path, "train")
     (tmp_path / "train.csv").touch()
     assert find_file(tmp_path, "train").name == "train.csv"

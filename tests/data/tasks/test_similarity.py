@@ -101,8 +101,8 @@ def test_nothing_to_learn(tmp_path):
     alike = write(tmp_path / "alike.jsonl", ("a", "b", 1), ("c", "d", 1), columns=columns)
     shared = write(tmp_path / "shared.jsonl", ("a", "b"), ("b", "c"))
     for path, message in (
-        (alike, "Scores must differ. Received: 1 in all 2 examples"),
-        (shared, "need others that don't. Received: 2 examples"),
+        (alike, "All 2 examples .* score 1\\. "),
+        (shared, "All 2 examples .* share their texts"),
     ):
         made = task(path)
         with pytest.raises(UserError, match=message):

@@ -44,7 +44,7 @@ def test_a_single_file_is_split_by_sets_of_labels(tmp_path):
 def test_a_table_too_small_to_be_divided(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,x\nb,y\nc,z\n")
-    message = "at least one example each.* Received: 3 examples, 3 with labels that occur once"
+    message = "dev_fraction=.* 3 examples, of which 3 have labels that occur only once"
     with pytest.raises(UserError, match=message):
         train_and_dev(task("classify", path, multi_label=True), 0.1, 1)
 
@@ -56,7 +56,7 @@ def test_a_split_without_dev_is_refused(tmp_path, seed):
     try:
         _, dev = train_and_dev(task("classify", path), 0.1, seed)
     except UserError as error:
-        assert "at least one example each" in str(error)
+        assert "too few examples to split" in str(error)
     else:
         assert dev
 

@@ -123,12 +123,16 @@ BAD = {
     "a missing tag": ("a.conll", b"Anna O\nran\n", "as many fields as the first.*line 2, 1 f"),
     "no sentence": ("a.conll", b"\n-DOCSTART- O\n# a\n", "at least one row. Received"),
     "another encoding": ("a.conll", b"Anna O\n\nJos\xe9 B-PER\n", "UTF-8: line 3 contains"),
-    "one tag": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O"]}', "line 1, 2 words and 1 tags"),
-    "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one. Received: .*line 1"),
+    "one tag": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O"]}', "line 1, with 2 words and 1 t"),
+    "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one word. Received: .*line 1"),
     "a text": ("a.jsonl", b'{"words": "a b", "tags": ["O"]}', "'words' must be a list.*line 1"),
     "no column": ("a.jsonl", b'{"text": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
     "no tags": ("a.jsonl", b'{"words": ["a"]}', "'tags' or 'ner_tags'. Received: .*line 1"),
-    "a number": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O", 1]}', "all names or all numb"),
+    "a number": (
+        "a.jsonl",
+        b'{"words": ["a", "b"], "tags": ["O", 1]}',
+        "all names or all .* line 1",
+    ),
     "another format": ("a.csv", b"a,O\n", "must end in .jsonl.* Received: .*a.csv"),
 }
 
@@ -212,7 +216,7 @@ def test_predictions_and_scores(tokenizer, caplog):
     examples = [Sentence(words, ("B-PER", "O", "O", "O", "O", "I-LOC"))]
     config = AlbertConfig(**task.config_fields(examples))
     rows = task.encode(examples, tokenizer, config, 6)
-    assert "1 tags continue no entity" in caplog.text
+    assert "1 I- or E- tags" in caplog.text
     assert "1 words have no tokens" in caplog.text
     assert len(rows) > 1
     logits = [np.eye(3)[np.where(row == IGNORED, 1, row)] * 9 for row in rows.labels["labels"]]
@@ -230,7 +234,7 @@ def test_a_tag_without_prefix_is_named(tokenizer, caplog):
     tagging().encode([Sentence(("in",), None)], tokenizer, config, 6)
     assert not caplog.text
     tagging().encode([Sentence(("in",), ("PLACE",))], tokenizer, config, 6)
-    assert "accuracy alone" in caplog.text and "Received: PLACE." in caplog.text
+    assert "accuracy only" in caplog.text and "Received: PLACE." in caplog.text
 
 
 @pytest.mark.parametrize("tags", [None, ("B-LOC", "O")])
