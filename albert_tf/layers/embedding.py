@@ -249,10 +249,10 @@ def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: 
             f"{name} must lie in [0, {limit}). "
             f"Received values from {known.min()} to {known.max()}, {limit}={size}. {hint}"
         )
-    refuse_fractions(name, known)
+    reject_fractions(name, known)
 
 
-def refuse_fractions(name: str, values: Any) -> None:
+def reject_fractions(name: str, values: Any) -> None:
     """Refuses an array of ids that aren't whole numbers: a lookup would cut them."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         fractions = values[values != np.floor(values)]
