@@ -16,7 +16,7 @@ from albert_tf.layers.common import (
     Tensor,
     as_rows,
     dense,
-    replayed,
+    replay_seeds,
 )
 from albert_tf.layers.functions import activation, layer_norm
 
@@ -224,7 +224,7 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
         seeds = [dropout.seed_generator.next() for dropout in dropouts]
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-            with replayed(dropouts, seeds):
+            with replay_seeds(dropouts, seeds):
                 return self(hidden, bias, num_queries=num_queries, training=training)
 
         return keras.remat(run)(hidden, bias)
