@@ -1,4 +1,4 @@
-"""Tells users whose processor multiplies in bfloat16 that they can use it."""
+"""Suggests bfloat16 to users whose processor supports it."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Final
 CPUINFO: Final = Path("/proc/cpuinfo")  # on Linux only
 STEP: Final = "--dtype-policy mixed_bfloat16"
 SAVED_MODEL: Final = "--precision bfloat16"
-# Time relative to float32, base with 8 × 128 tokens (benchmarks/RESULTS.md), by the processor's
-# flag. Processors with AMX have both flags, so it comes first.
+# Time relative to float32 by processor flag, for base with 8 × 128 tokens (benchmarks/RESULTS.md).
+# Processors with AMX have both flags, so that flag comes first.
 TIMES: Final = {
     "amx_bf16": {STEP: 0.48, SAVED_MODEL: 0.45},
     "avx512_bf16": {STEP: 0.59, SAVED_MODEL: 0.52},

@@ -1,8 +1,8 @@
-"""Lets Keras find this package's classes in files, although they are imported when first used.
+"""Lets Keras load files that contain this package's classes before those have been imported.
 
-`keras.models.load_model` looks a class up by its registered name. A class registers itself when its
-module is imported, which takes seconds. `register` therefore registers a placeholder for each
-class, as soon as both `albert_tf` and `keras` have been imported, in either order.
+`keras.models.load_model` looks up a class by its registered name. A class registers itself when its
+module is imported, which takes seconds. Therefore, as soon as both `albert_tf` and `keras` have
+been imported, in either order, `register` registers a placeholder for each class.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from typing import Any, Final
 from albert_tf.tasks import BY_MODEL
 
 PACKAGE: Final = "albert_tf"
-# The module of each class that Keras can save.
+# The module of each class that Keras saves.
 MODULES: Final[Mapping[str, str]] = {
     **dict.fromkeys(BY_MODEL, "models"),
     "AlbertAdamW": "optimizers",
@@ -39,19 +39,19 @@ MODULES: Final[Mapping[str, str]] = {
 
 
 class Placeholder:
-    """Stands for a class until Keras reads a file that contains an instance of it."""
+    """Represents a class until Keras reads a file that contains an instance of it."""
 
     def __init__(self, name: str):
         self.name = name
 
     def from_config(self, config: dict[str, Any]) -> Any:
-        """Imports the class and returns an instance of it."""
+        """Imports the class and creates an instance."""
         module = importlib.import_module(f"{PACKAGE}.{MODULES[self.name]}")
         return getattr(module, self.name).from_config(config)
 
 
 class AfterKeras:
-    """Finds the `keras` module as Python does, and calls `register` once it has been imported."""
+    """Finds the `keras` module like Python, and calls `register` once it has been imported."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -77,12 +77,12 @@ def register(keras: Any) -> None:
     known = keras.saving.get_custom_objects()
     for name in MODULES:
         known.setdefault(f"{PACKAGE}>{name}", Placeholder(name))
-    for name in BY_MODEL:  # .h5 files contain no package
+    for name in BY_MODEL:  # .h5 files store names without a package
         known.setdefault(name, Placeholder(name))
 
 
 def register_when_imported() -> None:
-    """Calls `register` if Keras has been imported; otherwise waits until it is."""
+    """Calls `register` once Keras has been imported, or now if it has been."""
     if "keras" in sys.modules:
         register(sys.modules["keras"])
     else:

@@ -1,6 +1,6 @@
-"""From files to batches: readers of tasks, one schema of features, and padded batches by length.
+"""From files to batches: readers of tasks, the schema of features, and padded batches by length.
 
-The functions below make the datasets of `fit`; they are imported when they are first used.
+The functions below create datasets for `fit`. They are imported on first use.
 """
 
 import importlib

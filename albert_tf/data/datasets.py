@@ -1,4 +1,4 @@
-"""Examples in memory: columns of texts in; encoded rows out, or a dataset of padded batches."""
+"""Encodes columns of texts in memory as rows, or as a dataset of padded batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,20 +36,20 @@ def classification_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForSequenceClassification`.
 
-    With labels, each epoch has another order, and texts of similar length share a batch; without
-    them the order is that of the texts, for `predict`.
+    With labels, batches contain texts of similar length, in a different order in each epoch.
+    Without labels, the texts keep their order, for `predict`.
 
     Args:
-        tokenizer: the model's.
-        labels: for each text a class (int), a score (float), or 0 or 1 for each of several labels.
+        tokenizer: the model's tokenizer.
+        labels: a class id (int), a score (float), or a list of 0 and 1 (several labels) per text.
         text_pairs: second texts of pairs.
-        sample_weight: for each text its weight in the loss; needs labels.
-        max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
-        shuffle: whether the order changes; otherwise it is that of the texts.
-        seed: of the order.
-        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
+        sample_weight: weight of each text in the loss; requires labels.
+        max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
+        shuffle: whether to change the order; False keeps the order of the texts.
+        seed: seed of the order.
+        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
     Raises:
-        UserError: the columns have other lengths than `texts`, or labels aren't numbers.
+        UserError: the lengths of the columns differ, or labels aren't numbers.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, AlbertTokenizer
@@ -79,11 +79,11 @@ def text_rows(
     )
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
-            "labels must be numbers: class ids, scores, or 0 and 1 for several labels. Received: "
-            f"{short_repr(labels[0])}. config.label2id maps label names to class ids."
+            "labels must be class ids, scores, or lists of 0 and 1. Received: "
+            f"{short_repr(labels[0])}. Map label names to class ids with config.label2id."
         )
     if labels is None and sample_weight is not None:
-        raise UserError("sample_weight weights the loss of labels, so it requires labels.")
+        raise UserError("sample_weight requires labels.")
     length = max_length or tokenizer.model_max_length
     rows = encode_texts(texts, text_pairs, labels, tokenizer, length)
     rows.warn_of_cut(length)
@@ -107,21 +107,20 @@ def question_answering_dataset(
 ) -> tf.data.Dataset:
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
-    A long context gives several windows; those without the whole answer have `[CLS]` as answer.
-    Questions whose answer isn't in the context are left out, and their number is logged. Without
-    answers all rows have one length, because `predict` joins its batches.
+    A long context becomes several windows; in windows without the whole answer, the answer is
+    `[CLS]`. Questions whose answer isn't in the context are skipped, and their number is logged.
+    Without answers, all rows are padded to one length, because `predict` concatenates its batches.
 
     Args:
-        tokenizer: the model's.
-        answers: for each question `{"text": […], "answer_start": […]}`, as in Hugging Face's
-            datasets, with empty lists for an unanswerable question; or one `(text, start)`, or
-            None.
-        answerability: the model's, whose `start_positions` are then among the features, too.
-        max_length: maximum tokens of a window; the tokenizer's `model_max_length` if None.
-        seed: of the order.
-        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
+        tokenizer: the model's tokenizer.
+        answers: for each question, `{"text": […], "answer_start": […]}` as in Hugging Face
+            datasets (empty lists for an unanswerable question), `(text, start)`, or None.
+        answerability: the model's `answerability`; if True, features contain `start_positions`.
+        max_length: maximum number of tokens in a window. Default: `tokenizer.model_max_length`.
+        seed: seed of the order.
+        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
     Raises:
-        UserError: the columns have other lengths than `questions`, or no answer is in its context.
+        UserError: the lengths of the columns differ, or no context contains its answer.
 
     Example:
         >>> from albert_tf import AlbertForQuestionAnswering, AlbertTokenizer, ExactMatch
@@ -180,19 +179,19 @@ def token_classification_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForTokenClassification`.
 
-    A word's first token has its tag, and other positions have -100. A sentence of more tokens than
-    `max_length` is several rows. Order and batches are those of `classification_dataset`; without
-    tags all rows have one length, because `predict` joins its batches.
+    The first token of a word gets its tag, and other positions get -100. A sentence longer than
+    `max_length` tokens is split into several rows. The order is that of `classification_dataset`.
+    Without tags, all rows are padded to one length, because `predict` concatenates its batches.
 
     Args:
-        tokenizer: the model's.
-        words: the words of each sentence.
-        tags: a class for each word of each sentence.
-        max_length: maximum tokens of an example; the tokenizer's `model_max_length` if None.
-        seed: of the order.
-        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
+        tokenizer: the model's tokenizer.
+        words: a list of words for each sentence.
+        tags: a list of class ids for each sentence, one per word.
+        max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
+        seed: seed of the order.
+        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
     Raises:
-        UserError: the columns have other lengths than `words`, or tags aren't numbers.
+        UserError: the lengths of the columns differ, or tags aren't class ids.
 
     Example:
         >>> from albert_tf import AlbertForTokenClassification, AlbertTokenizer
@@ -221,15 +220,15 @@ def word_rows(
     for sentence, given in zip(words, words if tags is None else tags, strict=True):
         if isinstance(sentence, str) or len(sentence) != len(given):
             raise UserError(
-                "Each sentence must be a list of words, with a tag for each word. Received: "
-                f"{short_repr(sentence)} and {short_repr(given)}."
+                "Each sentence must be a list of words with a tag for each word. Received: "
+                f"{short_repr(sentence)} with {short_repr(given)}."
             )
     if tags is not None and any(
         len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags
     ):
         raise UserError(
             f"tags must be class ids. Received: {short_repr(tags[0])}. "
-            "config.label2id maps label names to class ids."
+            "Map label names to class ids with config.label2id."
         )
     return encode_words(words, tags, tokenizer, max_length or tokenizer.model_max_length)
 
@@ -247,23 +246,23 @@ def multiple_choice_dataset(
     seed: int = 0,
     initial_epoch: int = 0,
 ) -> tf.data.Dataset:
-    """Returns batches for `AlbertForMultipleChoice`, otherwise as `classification_dataset`.
+    """Returns batches for `AlbertForMultipleChoice`, in the order of `classification_dataset`.
 
-    A batch has a sequence for each choice; examples may differ in the number of choices.
+    A batch contains one sequence per choice. Examples may differ in their number of choices.
 
     Args:
-        tokenizer: the model's.
-        contexts: first segments; where one is empty, the question is the first segment.
-        choices: for each example two texts or more.
-        labels: for each example the number of the right choice.
-        questions: texts before each choice.
-        max_length: maximum tokens of a sequence; the tokenizer's `model_max_length` if None.
-        batch_size: examples of a batch.
-        seed: of the order.
-        initial_epoch: epoch whose order the first iteration has, as in `fit`; `Resume` sets it.
+        tokenizer: the model's tokenizer.
+        contexts: first segments. If a context is empty, the question is the first segment.
+        choices: two or more texts for each example.
+        labels: the index of the correct choice for each example.
+        questions: texts that precede each choice.
+        max_length: maximum number of tokens in a sequence. Default: `tokenizer.model_max_length`.
+        batch_size: number of examples in a batch.
+        seed: seed of the order.
+        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
     Raises:
-        UserError: the columns have unlike lengths, an example has fewer than two choices, or a
-            label isn't the number of one.
+        UserError: the lengths of the columns differ, an example has fewer than two choices, or a
+            label isn't the index of a choice.
 
     Example:
         >>> from albert_tf import AlbertForMultipleChoice, AlbertTokenizer
@@ -277,7 +276,7 @@ def multiple_choice_dataset(
         >>> history = model.fit(dataset, verbose=0)
     """
     rows = choice_rows_of(tokenizer, contexts, choices, labels, questions, max_length=max_length)
-    if labels is None:  # `predict` joins its batches
+    if labels is None:  # `predict` concatenates its batches
         most = max(len(ids) for ids in rows.arrays["input_ids"])
         for values in rows.arrays.values():
             values[:] = [np.pad(array, ((0, most - len(array)), (0, 0))) for array in values]
@@ -302,8 +301,8 @@ def choice_rows_of(
         has_label = label is None or 0 <= label < len(texts)
         if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
-                "Every example must have at least two choices, and the index of one as its label. "
-                f"Received: example {number} with {short_repr(texts)} and the label {label}."
+                "Each example must have at least two choices, and its label must be the index of "
+                f"one. Received: {short_repr(texts)} with label {label} in example {number}."
             )
     pairs = list(map(segments, contexts, questions or [""] * len(contexts), choices))
     return choice_rows(pairs, labels, tokenizer, max_length or tokenizer.model_max_length)
@@ -312,14 +311,14 @@ def choice_rows_of(
 def _epochs(
     rows: Rows, batch_size: int, seed: int, initial_epoch: int, shuffle: bool = True
 ) -> tf.data.Dataset:
-    jit_compile = keras.Model().jit_compile  # what Keras chooses for a model
+    jit_compile = keras.Model().jit_compile  # Keras's default for models
     batches = Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=jit_compile)
     batches.next_epoch = initial_epoch
     return batches.epochs()
 
 
 def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
-    """Returns the columns of a question's answers, which may be one (text, start) or None."""
+    """Returns a question's answers as a dict with the columns "text" and "answer_start"."""
     if answer is None:
         return {"text": [], "answer_start": []}
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], str):
@@ -333,16 +332,16 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
-    """Returns columns as lists, since a pandas Series is indexed by its labels; None stays.
+    """Returns columns as lists, because a pandas Series is indexed by labels. None is kept.
 
     Raises:
-        UserError: they have unlike lengths, or are empty.
+        UserError: the columns are empty, or their lengths differ.
     """
     lists = {name: None if values is None else list(values) for name, values in given.items()}
     lengths = {name: len(values) for name, values in lists.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise UserError(
-            "The columns must have one value for each example. Received: "
+            "All columns must have one value per example. Received: "
             f"{', '.join(f'{number} {name}' for name, number in lengths.items())}."
         )
     return tuple(lists.values())

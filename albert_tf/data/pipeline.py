@@ -1,4 +1,4 @@
-"""The batches of a run: each is a pure function of its number and a seed."""
+"""The batches of a run, each a pure function of its number and a seed."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.rows import IGNORED, Rows
 
-WINDOW: Final = 50  # batches whose examples are sorted together by length
+WINDOW: Final = 50  # number of batches whose examples are sorted together by length
 
 
 class Share(NamedTuple):
@@ -26,7 +26,7 @@ class Share(NamedTuple):
     hosts: int = 1
 
     def size(self, batch_size: int) -> int:
-        """Returns the number of rows in a batch that equal parts share."""
+        """Returns the number of rows in a batch that divides into equal parts."""
         return -(-batch_size // self.parts) * self.parts
 
 
@@ -34,17 +34,17 @@ WHOLE: Final = Share()
 
 
 class Batches:
-    """Padded batches of rows with similar lengths.
+    """Padded batches of rows of similar length.
 
-    A batch is what `fit` takes: features, labels (an array, or a dict if there are other targets
-    than `labels`), and weights if there are any. Where replicas or micro-batches share a batch,
-    each one has the same number of rows; see `without_padding`.
+    A batch is what `fit` takes: features, labels (an array, or a dict if there are targets other
+    than `labels`), and weights if there are any. If replicas or micro-batches share a batch, they
+    all get the same number of rows; see `without_padding`.
 
     Args:
         rows: the encoded examples.
-        batch_size: number of rows in a batch; an epoch's last batch may be smaller.
+        batch_size: number of rows in a batch; one batch of an epoch may be smaller.
         seed: seed of the order.
-        shuffle: whether labeled rows are in the order of `batch_order`; others keep their order.
+        shuffle: whether labeled rows follow `batch_order`; other rows keep their order.
         share: how devices divide a batch.
         jit_compile: whether XLA compiles the step; see `Rows.batch`.
     Attributes:
@@ -71,18 +71,18 @@ class Batches:
         return steps_per_epoch(len(self.rows), self.batch_size)
 
     def __getitem__(self, number: int) -> Any:
-        """Returns a batch of the endless run: number `epoch * len(self) + position`."""
+        """Returns the batch with number `epoch * len(self) + position`."""
         epoch, position = divmod(number, len(self))
         batch = self.of(self._order(epoch, self.seed)[position], epoch)
         if self.share.hosts == 1:
             return batch
-        # Hosts divide a batch after padding, because they need equal lengths.
+        # Hosts divide a batch after padding, because they require equal lengths.
         return tf.nest.map_structure(
             lambda array: np.split(array, self.share.hosts)[self.share.host], batch
         )
 
     def of(self, chosen: np.ndarray, epoch: int = 0) -> Any:
-        """Returns the batch with these rows, padded to the longest of them."""
+        """Returns a batch of these rows, padded to the longest one."""
         size = len(chosen) if self.share.parts == 1 else self.share.size(self.batch_size)
         rows = self.rows.in_epoch(epoch, self.seed)
         features, labels, weights = rows.batch(np.resize(chosen, size), self.jit_compile)
@@ -94,15 +94,14 @@ class Batches:
         return (features, targets) if weights is None else (features, targets, weights)
 
     def endless(self, start: int = 0) -> tf.data.Dataset:
-        """Returns all batches from number `start` on, without end."""
+        """Returns an infinite dataset of batches, starting with number `start`."""
         return self._dataset(tf.data.Dataset.counter(start))
 
     def epochs(self) -> tf.data.Dataset:
-        """Returns a dataset whose iterations are epochs, from `next_epoch` on.
+        """Returns a dataset that yields one epoch per iteration, starting with `next_epoch`.
 
         Its attribute `batches` is this object.
         """
-
         count = len(self)
 
         def first_number() -> int:
@@ -115,7 +114,7 @@ class Batches:
             return tf.data.Dataset.range(first, first + count)
 
         each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
-        # With an unknown length Keras runs an empty step at the end of each epoch on TensorFlow.
+        # If the length is unknown, Keras runs an empty step at the end of each epoch on TensorFlow.
         known = tf.data.experimental.assert_cardinality(count)
         dataset = self._dataset(each_epoch).apply(known)
         dataset.batches = self
@@ -136,7 +135,7 @@ class Batches:
         example = self.of(np.array([0]))
         specs = tf.nest.map_structure(free, example)
         if isinstance(example, tuple) and not self.rows.has_tags:
-            # Metrics such as F1Score need the number of classes.
+            # Metrics such as F1Score require the number of classes.
             specs = (specs[0], *tf.nest.map_structure(fixed, example[1:]))
         return mapped_batches(numbers, self.__getitem__, specs)
 
@@ -144,8 +143,8 @@ class Batches:
 def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
     """Returns the rows of each batch of an epoch.
 
-    Shuffles the rows, sorts windows of `WINDOW` batches by length, cuts them into batches, and
-    shuffles the batches. One batch may be smaller.
+    The rows are shuffled, sorted by length in windows of `WINDOW` batches, and split into batches,
+    which are shuffled. One batch may be smaller.
     """
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(lengths))
@@ -159,11 +158,11 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
 def evaluation_order(
     lengths: np.ndarray, batch_size: int, rows: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Returns the rows of each batch of an evaluation: every row once, sorted by length.
+    """Returns the rows of each batch of an evaluation, sorted by length.
 
     Args:
         lengths: int `[N]`, the length of each row.
-        rows: int `[N]`, the rows; default: 0 to N.
+        rows: int `[N]`, the rows. Default: 0 to N - 1.
     """
     order = np.argsort(lengths, kind="stable")
     return in_batches(order if rows is None else rows[order], batch_size)
@@ -177,10 +176,11 @@ def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
 def without_padding(
     labels: dict[str, np.ndarray], weights: np.ndarray | None, count: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """Returns labels and weights by which all but the first `count` rows don't count in the loss.
+    """Excludes all rows after the first `count` from the loss, and returns labels and weights.
 
-    The others fill up a batch and repeat its rows. Class labels become `IGNORED`. For labels of
-    another kind the weight becomes 0, and that of the first rows makes up for it in the mean.
+    These rows repeat others to fill up the batch. If all labels are class ids, they become
+    `IGNORED`. Otherwise the rows get a weight of 0, and the other weights are scaled so that the
+    mean stays the same.
     """
     size = len(next(iter(labels.values())))
     is_padding = np.arange(size) >= count
@@ -195,13 +195,13 @@ def without_padding(
 def mapped_batches(
     numbers: tf.data.Dataset, batch_at: Callable[[int], Any], specs: Any
 ) -> tf.data.Dataset:
-    """Returns the batches with these numbers.
+    """Maps the numbers of batches to batches.
 
-    `Dataset.from_generator` would make freed memory return to the system at once, for the rest of
-    the process (TensorFlow's generator_dataset_op.cc), and slow down steps on short texts.
+    `Dataset.from_generator` would slow down steps on short texts: for the rest of the process, it
+    makes freed memory return to the system at once (TensorFlow's generator_dataset_op.cc).
 
     Args:
-        batch_at: returns the batch with a number.
+        batch_at: function that returns the batch with a number.
         specs: the `tf.TensorSpec`s of a batch, in its structure.
     """
 
@@ -216,7 +216,7 @@ def mapped_batches(
         return tf.nest.pack_sequence_as(specs, tensors)
 
     options = tf.data.Options()
-    # tf.data's tuner gains nothing here; on one core an iterator's end waits for it up to a minute.
+    # Autotuning gains nothing, and can delay the end of an iterator by a minute on one core.
     options.autotune.enabled = False
     return numbers.map(batch).prefetch(8).with_options(options)
 

@@ -1,4 +1,4 @@
-"""Building blocks of all layers: base class, `Tensor`, dropout, ALBERT's initializer."""
+"""What all layers share: base class, `Tensor` type, dropout, and ALBERT's initializer."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,22 +9,22 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 
-# A tensor of Keras' backend, eager or symbolic, or a NumPy array in its place. The backends' types
-# have no common base, so that type checkers read it as `Any`; the name is for people.
+# An eager or symbolic tensor of the Keras backend, or a NumPy array. Backends have no common tensor
+# type, so this is `Any` to type checkers; the name is for readers.
 Tensor: TypeAlias = Any
 Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 
 class ShapesFromCall:
-    """Mixin: derives the shapes of outputs from `call`, as `keras.layers.TimeDistributed` asks."""
+    """Mixin that derives output shapes from `call`; `keras.layers.TimeDistributed` needs them."""
 
     takes_ids = False  # whether the inputs are int32
 
     def compute_output_shape(self, *input_shapes: Any) -> Any:
-        """Returns the shapes of the outputs, in their structure.
+        """Returns the shapes of the outputs, in the structure of the outputs.
 
         Args:
-            *input_shapes: the shape of each input, or a dict of them, as `call` takes its inputs.
+            *input_shapes: the shape of each input, or a dict of shapes if `call` takes a dict.
         """
         dtype = "int32" if self.takes_ids else "float32"
         inputs = [
@@ -37,16 +37,16 @@ class ShapesFromCall:
         return keras.tree.map_structure(lambda output: output.shape, outputs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # Keras' layers would ask `compute_output_shape`.
+        # `keras.layers.Layer` would call `compute_output_shape`.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
 
 class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
-    """A layer made from an `AlbertConfig`, which is saved with it.
+    """A layer with an `AlbertConfig`, which is saved with it.
 
     Args:
         config: sizes and probabilities.
-        **kwargs: those of `keras.layers.Layer`: `dtype`, `name`, `trainable`.
+        **kwargs: `dtype`, `name`, and `trainable`, as in `keras.layers.Layer`.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -55,7 +55,7 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
-        """For `summary()`: `[B, T, H]`, or the first output's shape."""
+        """The shape of the (first) output, for `summary()`: `[B, T, H]`."""
         return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:
@@ -67,10 +67,10 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
 
 class Dropout(keras.layers.Dropout):
-    """Keras' dropout with an explicit seed for each draw, which `replayed` can repeat.
+    """Keras's dropout with an explicit seed for each draw, which `replay_seeds` can repeat.
 
-    Without a seed, Keras' torch backend draws from torch's global generator, whose state no
-    checkpoint of the model contains.
+    Without a seed, the torch backend draws from torch's global generator, whose state isn't saved
+    in checkpoints.
     """
 
     replayed_seed: Tensor = None
@@ -85,19 +85,19 @@ class Dropout(keras.layers.Dropout):
 
 
 class _FixedSeed(keras.random.SeedGenerator):
-    """A seed generator without state: it returns one seed, which may be a tensor."""
+    """A stateless seed generator that always returns the same seed, which may be a tensor."""
 
     def __init__(self, seed: Tensor):
         self.seed = seed
-        self._initial_seed = seed  # Keras' torch backend doesn't ask an unseeded generator
+        self._initial_seed = seed  # Keras's torch backend ignores unseeded generators
 
     def next(self, ordered: bool = True) -> Tensor:
         return self.seed
 
 
 @contextlib.contextmanager
-def replayed(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
-    """Within this context each dropout uses its seed at every call."""
+def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
+    """Within this context, each dropout uses its seed in every call."""
     try:
         for dropout, seed in zip(dropouts, seeds, strict=True):
             dropout.replayed_seed = seed
@@ -108,7 +108,7 @@ def replayed(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[N
 
 
 def initializer(config: AlbertConfig) -> keras.initializers.Initializer:
-    """Truncated normal with the configuration's standard deviation, as in the original."""
+    """Returns a truncated normal initializer with the standard deviation in the config."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
@@ -119,12 +119,12 @@ def dense(
     dtype: Any,
     activation: Callable[[Tensor], Tensor] | None = None,
 ) -> keras.layers.Dense:
-    """A `Dense` layer with the configuration's initializer."""
+    """Returns a `Dense` layer with the initializer in the config."""
     return keras.layers.Dense(
         units, activation, kernel_initializer=initializer(config), name=name, dtype=dtype
     )
 
 
 def as_rows(hidden: Tensor) -> Tensor:
-    """`[B, T, H]` to `[B·T, H]`, where TensorFlow fuses a product with its bias and gelu."""
+    """Reshapes `[B, T, H]` to `[B·T, H]`, so that TensorFlow fuses matmul, bias, and gelu."""
     return ops.reshape(hidden, (-1, hidden.shape[-1]))

@@ -1,9 +1,9 @@
-"""The factorized embedding: tables of width E, then one projection to H; and checks of its ids.
+"""The factorized embedding (matrices of width E, then a projection to H), and checks of its ids.
 
 A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
-device. A check inside a layer would copy ids back from the device at every lookup, and torch would
-wait for all work queued before it. In graphs, where values are unknown during tracing, the lookup
-itself rejects them (`rows_at`).
+device. A check inside a layer would copy ids back from the device in every lookup, and on torch
+would wait for all queued work. In graphs, where values are unknown during tracing, the lookup
+itself rejects wrong ids (`rows_at`).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from albert_tf.layers.common import (
 )
 from albert_tf.layers.functions import layer_norm
 
-# For each input, the field of the configuration that its values stay below.
+# The config field that the values of each input must stay below.
 LIMITS: Final = {
     "input_ids": "vocab_size",
     "token_type_ids": "type_vocab_size",
@@ -37,14 +37,14 @@ _trusted: Final[ContextVar[bool]] = ContextVar("inputs have been checked", defau
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FactorizedEmbedding(ConfiguredLayer):
-    """Looks ids up in E dimensions, adds position and type, normalizes, then projects to H.
+    """Sums word, position, and type embeddings of width E, normalizes them, and projects to H.
 
     Call arguments:
         input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
         token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`; None means all 0.
         position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`; None means
             0, 1, ….
-        inputs_embeds: float `[B, T, E]`, used instead of the word table's rows.
+        inputs_embeds: float `[B, T, E]`, used instead of rows of the word embedding matrix.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
@@ -65,7 +65,7 @@ class FactorizedEmbedding(ConfiguredLayer):
         self.projection.build(embedded)
 
     def add_variables(self) -> None:
-        """Makes the three tables."""
+        """Creates the three embedding matrices."""
         self.word_embeddings = self._table("word_embeddings", self.config.vocab_size)
         self.position_embeddings = self._table(
             "position_embeddings", self.config.max_position_embeddings
@@ -76,7 +76,7 @@ class FactorizedEmbedding(ConfiguredLayer):
 
     @property
     def weight(self) -> keras.Variable:
-        """The word table `[V, E]`."""
+        """The word embedding matrix `[V, E]`."""
         return self.word_embeddings
 
     def call(
@@ -103,7 +103,7 @@ class FactorizedEmbedding(ConfiguredLayer):
         return self.projection(self.dropout(embedded, training=training))
 
     def tied_table(self) -> Tensor:
-        """The word table `[V, E]`, for the head that predicts words with it."""
+        """Returns the word embedding matrix `[V, E]` for the masked-word head."""
         return ops.multiply(self.word_embeddings, 1.0)
 
     def _table(self, name: str, rows: int) -> keras.Variable:
@@ -112,12 +112,12 @@ class FactorizedEmbedding(ConfiguredLayer):
 
 
 class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
-    """Looks ids up in the word table of a `FactorizedEmbedding`, and does no more.
+    """Looks up word embeddings in a `FactorizedEmbedding`, without the rest of that layer.
 
-    Its weights, and whether they train, are the embedding's.
+    The weights belong to that layer, which also determines whether they are trained.
 
     Args:
-        embedding: the layer with the table.
+        embedding: the layer that owns the matrix.
     Call arguments:
         input_ids: int `[B, T]`, or of any shape, each in `[0, vocab_size)`.
     Returns:
@@ -133,14 +133,14 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
 
     @property
     def weight(self) -> keras.Variable:
-        """The word table `[V, E]`."""
+        """The word embedding matrix `[V, E]`."""
         return self.embedding.word_embeddings
 
     def get_config(self) -> dict[str, Any]:
         raise ValueError(
-            "A functional model can't be saved with a layer of get_input_embeddings: loaded again, "
-            "the layer and its model would have two tables. Save with save_weights, and make the "
-            "model again before load_weights."
+            "A functional model with a layer of get_input_embeddings can't be saved, because the "
+            "loaded layer wouldn't share its weights with the model. Call save_weights, and "
+            "create the model again before load_weights."
         )
 
     def __call__(self, input_ids: Tensor, **kwargs: Any) -> Tensor:
@@ -155,22 +155,22 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
 def lookup(table: Tensor, ids: Tensor) -> Tensor:
     """Returns the rows of `table` `[N, E]` for int `ids` of any shape.
 
-    The table's gradient is dense, with repeated rows summed. Without the product by 1 it would be
-    TensorFlow's IndexedSlices, whose repeated rows Adam and LAMB square one by one, and whose
-    global norm is wrong.
+    The gradient is dense, with repeated rows summed. Without the multiplication by 1, it would be a
+    TensorFlow IndexedSlices, whose repeated rows Adam and LAMB would square separately, and whose
+    global norm would be wrong.
     """
     return rows_at(ops.multiply(table, 1.0), whole_numbers(ids))
 
 
-# How a `FactorizedEmbedding` reads its word table; an export may store it in 8 bits.
-word_lookup: Final = ContextVar("the lookup of words in their table", default=lookup)
+# How a `FactorizedEmbedding` looks up words; exports replace it if they store the matrix in 8 bits.
+word_lookup: Final = ContextVar("word lookup", default=lookup)
 
 
 def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
-    """Returns the rows 0 to `length` of `table` `[N, E]`, with a dense gradient.
+    """Returns the first `length` rows of `table` `[N, E]`, with a dense gradient.
 
-    On TensorFlow a slice: gathered rows have a sparse gradient and make a larger graph. On JAX and
-    torch rows are gathered: a slice needs a known length, and one that isn't above N.
+    TensorFlow slices the table, because a gather has a sparse gradient and a larger graph. JAX and
+    torch gather the rows, because a slice would require a known length of at most N.
     """
     if keras.backend.backend() == "tensorflow":
         return table[:length]
@@ -179,7 +179,7 @@ def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def trusted() -> Iterator[None]:
-    """Within this context models and layers don't check their inputs again."""
+    """Within this context, models and layers don't check their inputs again."""
     token = _trusted.set(True)
     try:
         yield
@@ -188,24 +188,24 @@ def trusted() -> Iterator[None]:
 
 
 def is_trusted() -> bool:
-    """Whether the current call is part of one whose inputs have been checked."""
+    """Returns whether the inputs of the outermost call have been checked."""
     return _trusted.get()
 
 
 def check_ids(
     config: AlbertConfig, inputs: Mapping[str, Tensor], length: int | None = None
 ) -> None:
-    """Checks that ids are whole numbers in their ranges; None and symbolic tensors pass.
+    """Checks that ids are integers in their range; None and symbolic tensors are accepted.
 
     Args:
-        config: has the limits.
-        inputs: a call's inputs by name.
-        length: number of tokens in a sequence, which `masked_lm_positions` stay below.
+        config: defines the limits.
+        inputs: inputs of a call by name.
+        length: sequence length, the limit of `masked_lm_positions`.
     Raises:
-        ValueError: an id is out of range.
+        ValueError: an id is out of range or isn't an integer.
     """
     for name, limit in LIMITS.items():
-        hint = "Do the tokenizer and the model belong together?"
+        hint = "Does the tokenizer belong to the model?"
         _check_range(inputs.get(name), name, limit, getattr(config, limit), hint)
     _check_range(
         inputs.get("masked_lm_positions"), "masked_lm_positions", "length", length, "Pad with 0."
@@ -213,7 +213,7 @@ def check_ids(
 
 
 def whole_numbers(values: Tensor) -> Tensor:
-    """Returns values in int32; a fraction is -1, which is outside every table and all classes."""
+    """Casts values to int32; fractions become -1, which is no valid id or class id."""
     numbers = ops.cast(values, "int32")
     if "int" in keras.backend.standardize_dtype(values.dtype):
         return numbers
@@ -221,11 +221,11 @@ def whole_numbers(values: Tensor) -> Tensor:
 
 
 def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
-    """Returns the rows of `table` at int32 `ids`, which must lie within it.
+    """Returns the rows of `table` at int32 `ids`, which must be valid indices.
 
-    Keras' `take` reads -1 as the last row. Here an id outside the table, negative ones included, is
-    an error on TensorFlow's and LiteRT's CPU kernels and on torch, gives NaN on JAX, and zeros on
-    TensorFlow's GPU kernel; XLA takes the nearest row.
+    Unlike in `keras.ops.take`, -1 isn't the last row. An id outside the table, including a negative
+    one, raises an error in the CPU kernels of TensorFlow and LiteRT and on torch. The result is NaN
+    on JAX, 0 in TensorFlow's GPU kernel, and the nearest row in XLA.
 
     Args:
         table: `[N, E]`, or `[B, N, E]` with `batch_dims=1`.
@@ -246,22 +246,22 @@ def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: 
     known = known_values(values) if isinstance(size, int) else None
     if known is not None and known.size and (known.min() < 0 or known.max() >= size):
         raise ValueError(
-            f"{name} must lie in [0, {limit}). "
-            f"Received values from {known.min()} to {known.max()}, {limit}={size}. {hint}"
+            f"{name} must lie in [0, {limit}), with {limit}={size}. "
+            f"Received: values from {known.min()} to {known.max()}. {hint}"
         )
-    refuse_fractions(name, known)
+    reject_fractions(name, known)
 
 
-def refuse_fractions(name: str, values: Any) -> None:
-    """Refuses an array of ids that aren't whole numbers: a lookup would cut them."""
+def reject_fractions(name: str, values: Any) -> None:
+    """Rejects arrays of ids with fractions, which a lookup would truncate."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         fractions = values[values != np.floor(values)]
         if fractions.size:
-            raise ValueError(f"{name} must be whole numbers. Received: {fractions[0]}.")
+            raise ValueError(f"{name} must be integers. Received: {fractions[0]}.")
 
 
 def known_values(values: Tensor) -> np.ndarray | None:
-    """`values` as an array, or None where there are none or a graph is being traced."""
+    """Returns values as an array, or None if they are None or symbolic."""
     if values is None or isinstance(values, np.ndarray):
         return values
     try:

@@ -1,7 +1,8 @@
-"""The encoder: attention, feed-forward network, the shared block of both, applied L times."""
+"""The encoder: a block of attention and feed-forward network, applied L times."""
 
 import functools
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import keras
@@ -15,21 +16,38 @@ from albert_tf.layers.common import (
     Tensor,
     as_rows,
     dense,
-    replayed,
+    replay_seeds,
 )
 from albert_tf.layers.functions import activation, layer_norm
 
+
+def apply_layers(
+    apply: Callable[..., Any], groups: Sequence[Any], schedule: Sequence[int], hidden: Tensor
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Runs ALBERT: L layers, each of which applies the blocks of the group that `schedule` names.
+
+    In most published models `schedule` is `[0] * L`: one block, with the same weights every time.
+    """
+    hidden_states, attentions = [hidden], []
+    for group in schedule:
+        for block in groups[group]:
+            hidden, probabilities = apply(block, hidden, len(attentions))
+            hidden_states.append(hidden)
+            attentions.append(probabilities)
+    return hidden_states, attentions
+
+
 Unroll: TypeAlias = bool | Literal["last"]
-# google-research/albert's value; float16 can represent it, and its exponential is 0 in float32.
+# Value from google-research/albert. It fits in float16, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
 
 
 def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
-    """Returns the term that masks attention scores: 0 where attended, `MASKED` where not.
+    """Returns the term that masks attention scores: 0 for attended keys, `MASKED` for others.
 
     Args:
         attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys; 1 attended, 0 not.
-        dtype: the result's; float32 or wider.
+        dtype: dtype of the result, float32 or wider.
     Returns:
         `[B, 1, 1, T]` or `[B, 1, T, T]`.
     """
@@ -48,13 +66,13 @@ def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
 class SelfAttention(ConfiguredLayer):
     """Multi-head self-attention, output projection, residual connection and layer norm.
 
-    The products are written out: on CPUs `keras.ops.dot_product_attention` takes longer, and a
-    joint product for query, key and value gains nothing (benchmarks/NOTES.md).
+    The matmuls are written out because `keras.ops.dot_product_attention` is slower on CPUs. A
+    fused matmul for query, key, and value isn't faster (benchmarks/NOTES.md).
 
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
-        num_queries: R, compute the output for the first R positions only; None computes all T.
+        num_queries: R, the number of leading positions to compute outputs for. Default: T.
     Returns:
         `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
@@ -90,8 +108,8 @@ class SelfAttention(ConfiguredLayer):
             hidden, bias = hidden[:, :num_queries], bias[:, :, :num_queries]
         query = self._heads(self.query, hidden)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # Scaled after the product: with the scale before it, oneDNN's fusion returns an empty
-        # tensor inside a graph loop.
+        # The scale comes after the matmul: otherwise oneDNN's fusion returns an empty tensor inside
+        # a graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
@@ -110,7 +128,7 @@ class SelfAttention(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FeedForward(ConfiguredLayer):
-    """Widens to I, applies the activation, narrows to H, then residual connection and layer norm.
+    """Projects to I, applies the activation, projects to H, adds the input, and normalizes.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -146,12 +164,11 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     """Applies attention, then the feed-forward network.
 
     Args:
-        attention, ffn: the two parts; with `share="attention"` or "ffn" one of them also belongs to
-            other blocks.
+        attention, ffn: the two parts. With `share="attention"` or `share="ffn"`, blocks share one.
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
-        num_queries: R, compute the output for the first R positions only; None computes all T.
+        num_queries: R, the number of leading positions to compute outputs for. Default: T.
     Returns:
         `(hidden, probabilities)`: `[B, R, H]` and `[B, A, R, T]`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, modeling.py.
@@ -196,24 +213,18 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
         )
         return self.ffn(attended, training=training), probabilities
 
-    def rematerialized(
+    def rematerialize(
         self, hidden: Tensor, bias: Tensor, num_queries: int | None, training: bool | None
     ) -> tuple[Tensor, Tensor]:
-        """Same as `call`, but recomputes activations in the backward pass (rematerialization)."""
-        dropouts = [
-            dropout
-            for dropout in (
-                self.attention.attention_dropout,
-                self.attention.output_dropout,
-                self.ffn.dropout,
-            )
-            if dropout.rate > 0
-        ]
-        # Drawn outside `run`: inside, TensorFlow would draw again for the gradient.
+        """Does the same as `call`, but recomputes the activations in the backward pass."""
+        attention, ffn = self.attention, self.ffn
+        parts = (attention.attention_dropout, attention.output_dropout, ffn.dropout)
+        dropouts = [dropout for dropout in parts if dropout.rate > 0]
+        # Inside `run`, TensorFlow would draw new seeds in the backward pass.
         seeds = [dropout.seed_generator.next() for dropout in dropouts]
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-            with replayed(dropouts, seeds):
+            with replay_seeds(dropouts, seeds):
                 return self(hidden, bias, num_queries=num_queries, training=training)
 
         return keras.remat(run)(hidden, bias)
@@ -221,42 +232,37 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(ConfiguredLayer):
-    """Applies a group of blocks L times; `schedule` lists the group of each layer.
+    """Applies L layers; `schedule` lists the group of each layer (see `apply_layers`).
 
-    With `share="all"` there are G groups, each with the same weights at every application;
-    otherwise every layer is a group of its own, and groups may share their attention or their
+    With `share="all"` there are G groups, and all layers of a group have the same weights.
+    Otherwise each layer is its own group, and groups may share their attention or their
     feed-forward network.
 
     Args:
         config: sizes and probabilities.
-        gradient_checkpointing: in training, recompute activations in the backward pass.
+        gradient_checkpointing: whether training recomputes activations in the backward pass.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
-        unroll: False applies each group in a graph loop, which is smaller to store and to load.
-            "last" takes the last layer out of the loop for `cls_only`, so that its weights have two
-            uses in the graph.
-        cls_only: compute the last block at `[CLS]` only, for heads that read nothing else: a fifth
-            of the work of 4 layers. Ignored by `unroll=False`.
+        unroll: False applies each group in a graph loop, which makes files smaller and faster to
+            load. "last" keeps the last layer out of the loop if `cls_only` is set; the graph then
+            uses its weights twice.
+        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. This
+            saves a fifth of the work of 4 layers. Ignored if `unroll=False`.
     Returns:
-        `(hidden_states, attentions)`: every block's `[B, T, H]`, the input first, and every block's
-        `[B, A, T, T]`; from a loop only the last hidden state, and no attentions; with
-        `cls_only` the last block's have one query.
+        `(hidden_states, attentions)`: the input and the output of every block, each `[B, T, H]`,
+        and the attention of every block, `[B, A, T, T]`. A loop returns only the last hidden state
+        and no attentions. With `cls_only`, the last block has a single query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        gradient_checkpointing: bool = False,
-        **kwargs: Any,
-    ):
+    def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-        # A flat list: Keras does not save layers in a list of lists.
+        # The list is flat because Keras doesn't save layers in a list of lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
-        self.frozen_layers = 0  # layers that no gradient passes
+        self.frozen_layers = 0  # number of first layers that gradients don't reach
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}
@@ -288,7 +294,7 @@ class AlbertEncoder(ConfiguredLayer):
                 block.build(None)
 
     def group(self, index: int) -> list[AlbertBlock]:
-        """Returns the blocks of one group, in the order of their application."""
+        """Returns the blocks of a group in the order in which they are applied."""
         inner = self.config.inner_group_num
         return list(self.blocks[index * inner : (index + 1) * inner])
 
@@ -302,38 +308,29 @@ class AlbertEncoder(ConfiguredLayer):
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
             attention_mask = ops.ones(ops.shape(hidden)[:2], "int32")
-        # Scores and softmax keep float32 under half precision.
+        # Scores and softmax stay in float32 under half precision.
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )
         if unroll in (False, "last"):
-            return [self._looped(hidden, bias, unroll, cls_only, training)], []
-        hidden_states, attentions = [hidden], []
-        # With share="all" the same weights at every application.
-        applied = [block for group in self.schedule for block in self.group(group)]
-        frozen = self.frozen_layers * self.config.inner_group_num
-        for number, block in enumerate(applied, start=1):
-            num_queries = 1 if cls_only and number == len(applied) else None
-            if self.gradient_checkpointing and training:
-                hidden, probabilities = block.rematerialized(hidden, bias, num_queries, training)
-            else:
-                hidden, probabilities = block(
-                    hidden, bias, num_queries=num_queries, training=training
-                )
-            if number <= frozen:
-                hidden = ops.stop_gradient(hidden)
-            hidden_states.append(hidden)
-            attentions.append(probabilities)
-        return hidden_states, attentions
+            return [self._loop(hidden, bias, unroll, cls_only, training)], []
+        inner = self.config.inner_group_num
+        frozen, last = self.frozen_layers * inner, len(self.schedule) * inner - 1
 
-    def _looped(
-        self,
-        hidden: Tensor,
-        bias: Tensor,
-        unroll: Unroll,
-        cls_only: bool,
-        training: bool | None,
+        def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:
+            run = block.rematerialize if self.gradient_checkpointing and training else block
+            num_queries = 1 if cls_only and index == last else None
+            hidden, probabilities = run(hidden, bias, num_queries=num_queries, training=training)
+            return ops.stop_gradient(hidden) if index < frozen else hidden, probabilities
+
+        groups = [self.group(index) for index in range(self.config.stored_groups)]
+        return apply_layers(apply, groups, self.schedule, hidden)
+
+    def _loop(
+        self, hidden: Tensor, bias: Tensor, unroll: Unroll, cls_only: bool, training: bool | None
     ) -> Tensor:
+        """Returns the last hidden state, computed in one graph loop per group."""
+
         def apply(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
                 hidden, _ = block(hidden, bias, training=training)

@@ -1,7 +1,7 @@
-"""Activations and layer norm whose backward pass keeps only their inputs, to save memory.
+"""Activations and layer norm that keep only their inputs for the backward pass, to save memory.
 
-Automatic differentiation keeps each array that the gradient of a composition reads, for gelu's tanh
-form five. In training the gradients here keep one, and recompute the others.
+Automatic differentiation keeps every array that the gradient reads: five of them for the tanh form
+of gelu. In training, the gradients in this file keep one, and recompute the others.
 """
 
 import math
@@ -16,13 +16,14 @@ from albert_tf.layers.common import Tensor
 
 Elementwise: TypeAlias = Callable[[Tensor], Tensor]
 
-CUBIC: Final = 0.044715  # of gelu's tanh form; Hendrycks and Gimpel, arXiv 1606.08415
+CUBIC: Final = 0.044715  # in the tanh form of gelu; Hendrycks and Gimpel, arXiv 1606.08415
 
 
 def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
     """Returns `function` with a gradient that computes `derivative` from the input.
 
-    The two need different forms: TensorFlow would merge equal operations and keep their results.
+    They must be written differently, because TensorFlow merges equal operations and keeps their
+    results.
     """
 
     @ops.custom_gradient
@@ -41,12 +42,12 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _gelu(x: Tensor) -> Tensor:
-    """x·Φ(x), without `ops.gelu`'s Erfc, which tf2onnx doesn't know."""
+    """Computes x·Φ(x), without Erfc as in `ops.gelu`, which tf2onnx doesn't support."""
     return 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5))
 
 
 def _gelu_derivative(x: Tensor) -> Tensor:
-    """Φ(x) + x·φ(x)"""
+    """Computes Φ(x) + x·φ(x)."""
     density = ops.exp(-0.5 * ops.square(x)) / math.sqrt(2.0 * math.pi)
     return 0.5 * ops.erfc(x * -(0.5**0.5)) + x * density
 
@@ -56,16 +57,16 @@ def _gelu_new(x: Tensor) -> Tensor:
 
 
 def _gelu_new_derivative(x: Tensor) -> Tensor:
-    """The tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³), its derivative σ·(1 + x·(1-σ)·z').
+    """Computes σ·(1 + x·(1-σ)·z'), as the tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
 
-    Factored like this it takes 13 ops with the upstream gradient, and 0.85 of the time of 15.
+    With the upstream gradient, this form takes 13 ops, and 0.85 of the time of one with 15.
     """
     scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
     gate = ops.sigmoid(x * (scale + scale * CUBIC * square))
     return gate * (1.0 + (1.0 - gate) * x * (scale + 3.0 * scale * CUBIC * square))
 
 
-# Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
+# By Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
 ACTIVATION_FUNCTIONS: Final[Mapping[str, Elementwise]] = {
     "gelu": _gelu,
     "gelu_new": _gelu_new,
@@ -81,12 +82,12 @@ _IN_TRAINING: Final[Mapping[str, Elementwise]] = {
 
 
 def _use_custom_gradient(training: bool | None) -> bool:
-    """Whether a call needs our gradients: torch's own kernels keep no more."""
+    """Returns whether to use our gradients; torch's kernels don't keep more than those."""
     return bool(training) and keras.backend.backend() != "torch"
 
 
 class Activation(keras.layers.Layer):
-    """An activation function that Keras tells whether a call is for training.
+    """An activation function with a `training` argument.
 
     Args:
         function: a key of `ACTIVATION_FUNCTIONS`.
@@ -105,7 +106,7 @@ class Activation(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras' layer norm of the last axis, with statistics in float32 under half precision.
+    """Keras's layer norm over the last axis, with float32 statistics under half precision.
 
     Source: arXiv 1607.06450.
     """
@@ -113,7 +114,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not _use_custom_gradient(training):
             return inference_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
-        # Copies, because TensorFlow allows no variables inside.
+        # Copies are needed because TensorFlow doesn't allow variables inside.
         normalized = ops.custom_gradient(self._normalized)
         return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
 
@@ -142,9 +143,9 @@ def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float)
     """Normalizes the last axis in the form that is fastest without a gradient.
 
     In TensorFlow graphs for CPUs, bfloat16 rows are normalized as the channels of a batch norm. If
-    their number is unknown, TensorFlow's graph optimizer replaces this pattern with oneDNN's layer
-    norm (`FindMklLayerNorm` in `remapper.cc`), which keeps its statistics in float32 as well, in a
-    fifth of the time (benchmarks/NOTES.md). With a known number it would not be replaced.
+    the number of rows is unknown, TensorFlow's graph optimizer replaces this pattern with oneDNN's
+    layer norm (`FindMklLayerNorm` in `remapper.cc`), which also has float32 statistics and takes a
+    fifth of the time (benchmarks/NOTES.md). It doesn't do so if the number is known.
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():
@@ -162,15 +163,15 @@ def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float)
         variance=empty,
         epsilon=epsilon,
         data_format="NCHW",
-        is_training=True,  # computes the statistics from `x`
+        is_training=True,  # compute the statistics from `x`
     )
-    # The optimizer sorts the inputs of an op by name: `Reshape` has to come before `gamma`.
+    # The graph optimizer sorts the inputs of an op by name, and `Reshape` must precede `gamma`.
     gamma, beta = tf.cast(gamma, x.dtype, "gamma"), tf.cast(beta, x.dtype, "beta")
     return tf.reshape(normalized, tf.shape(x)) * gamma + beta
 
 
 def _uses_only_cpus() -> bool:
-    """Returns whether TensorFlow is the backend and found no device other than CPUs."""
+    """Returns whether the backend is TensorFlow and all its devices are CPUs."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
@@ -179,11 +180,11 @@ def _uses_only_cpus() -> bool:
 
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
-    """Returns the configuration's activation function, for `keras.layers.Dense`."""
-    # The layer itself would not be quantized: Keras skips layers that contain others.
+    """Returns the activation function in the config, for `keras.layers.Dense`."""
+    # This isn't the layer itself, because Keras doesn't quantize layers that contain others.
     return Activation(config.hidden_act, dtype=dtype).__call__
 
 
 def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> LayerNorm:
-    """Returns a layer norm with the configuration's epsilon."""
+    """Returns a layer norm with the epsilon in the config."""
     return LayerNorm(epsilon=config.layer_norm_eps, name=name, dtype=dtype)

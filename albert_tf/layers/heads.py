@@ -1,4 +1,4 @@
-"""The pooler and the tasks' heads, on top of the encoder."""
+"""The pooler and the heads of the tasks."""
 
 from typing import Any, Final
 
@@ -10,35 +10,35 @@ from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, ini
 from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
 
-IMPOSSIBLE: Final = -1e30  # logit of a position where no answer may be; float32
+IMPOSSIBLE: Final = -1e30  # float32 logit of positions where an answer can't be
 BEAM: Final = 5  # number of starts, and of ends for each start
-DROPOUT: Final = 0.1  # before the answerable score
+DROPOUT: Final = 0.1  # rate before the answerability score
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
-    """BERT's pooler: a dense layer with tanh on the first token's `[B, H]`."""
+    """Returns BERT's pooler: a dense layer with tanh, applied to the first token `[B, H]`."""
     return dense(config.hidden_size, config, "pooler", dtype, ops.tanh)
 
 
 def in_float32(logits: Tensor) -> Tensor:
-    """Casts logits to float32; wider ones stay as they are."""
+    """Casts logits to float32, unless they are wider."""
     return ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
 
 
 def at_positions(hidden: Tensor, positions: Tensor) -> Tensor:
-    """Returns the states `[B, P, H]` of `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
+    """Gathers `[B, P, H]` from `hidden` `[B, T, H]` at int `positions` `[B, P]`."""
     return rows_at(hidden, whole_numbers(positions), batch_dims=1)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class ClassificationHead(ConfiguredLayer):
-    """Dropout, then a dense layer with one logit per class.
+    """Applies dropout, then a dense layer with one logit per class.
 
     Args:
         config: sizes and dropout rate.
-        units: C, number of classes.
+        units: C, the number of classes.
     Call arguments:
-        hidden: `[B, H]`, or `[B, T, H]` for a label at every position.
+        hidden: `[B, H]`, or `[B, T, H]` to classify every token.
     Returns:
         `[B, C]` or `[B, T, C]`, float32 under half precision.
     """
@@ -65,12 +65,12 @@ class ClassificationHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Maps back to E dimensions, then scores every word with the word table.
+    """Projects to E dimensions, then scores every token with the word embedding matrix.
 
     Call arguments:
         hidden: `[B, T, H]`.
-        word_embeddings: `[V, E]`, the embedding's own table: the weights are tied.
-        positions: int `[B, P]`, the positions to score; None scores all of them.
+        word_embeddings: `[V, E]`, the matrix of the embedding, with which the weights are tied.
+        positions: int `[B, P]`, the positions to score. Default: all positions.
     Returns:
         `[B, P, V]` or `[B, T, V]`, float32 under half precision.
     Source: BERT, arXiv 1810.04805, section 3.1; google-research/albert, run_pretraining.py.
@@ -88,7 +88,7 @@ class MaskedLMHead(ConfiguredLayer):
         self.add_variables()
 
     def add_variables(self) -> None:
-        """Makes the bias of every word."""
+        """Creates the bias `[V]`."""
         self.bias = self.add_weight(
             name="bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
@@ -107,7 +107,7 @@ class MaskedLMHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class SpanHead(ConfiguredLayer):
-    """Two logits per position: start and end of the answer.
+    """Computes two logits per position, for the start and the end of an answer.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -133,7 +133,7 @@ class SpanHead(ConfiguredLayer):
 
 
 class _FloatDense(keras.layers.Dense):
-    """A `Dense` layer that `model.quantize` leaves in float: its kernel is used directly."""
+    """A `Dense` layer that `model.quantize` skips, because its kernel is used directly."""
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
         return
@@ -145,13 +145,13 @@ class AnswerSpans(ConfiguredLayer):
 
     Call arguments:
         hidden: `[B, T, H]`.
-        p_mask: float `[B, T]`, 1 where no answer may start or end.
-        start_positions: int `[B]`, the true starts, for training; None takes the five best starts.
+        p_mask: float `[B, T]`, 1 where an answer can't start or end.
+        start_positions: int `[B]`, the true starts, for training. Default: the five best starts.
     Returns:
-        A dict of float32 (indices int32). `cls_logits` `[B]` is higher for questions without an
-        answer. With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`. Without:
-        `start_top_log_probs` and `start_top_index` `[B, 5]`, and five ends for each start in turn,
-        `end_top_log_probs` and `end_top_index` `[B, 25]`.
+        A dict of float32 tensors (int32 for indices). `cls_logits` `[B]` is higher for unanswerable
+        questions. With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`. Without:
+        `start_top_log_probs` and `start_top_index` `[B, 5]`; and `end_top_log_probs` and
+        `end_top_index` `[B, 25]`, the five best ends of each start in turn.
     Source: google-research/albert, run_squad_v2.py; the idea is XLNet's, arXiv 1906.08237.
     """
 
@@ -200,7 +200,7 @@ class AnswerSpans(ConfiguredLayer):
                 "end_log_probs": end_log_probs,
                 "cls_logits": cls_logits,
             }
-        length = hidden.shape[1]  # None, or a symbol on JAX, where it isn't known
+        length = hidden.shape[1]  # None, or a symbol on JAX, if it is unknown
         beam = min(BEAM, length) if isinstance(length, int) else BEAM
         start_top, start_index = _top(start_log_probs, beam)
         end_top, end_index = _top(self._ends(hidden, at_positions(hidden, start_index), mask), beam)
@@ -213,13 +213,13 @@ class AnswerSpans(ConfiguredLayer):
         }
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
-        """Log probabilities `[B, K, T]` of ends given the states `[B, K, H]` of K starts."""
-        # The dense layer of [state; start's state] as a sum, without a tensor of all pairs.
+        """Returns log probabilities `[B, K, T]` of ends, given states `[B, K, H]` of K starts."""
+        # The dense layer of [state; start state] is a sum, which avoids a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
         transformed = self.layer_norm(ops.tanh(ends + starts + self.end_0.bias))
-        # On two axes: with Keras 3.12 a `Dense(1)` of four writes beyond its memory.
+        # Two axes, because `Dense(1)` on four axes writes out of bounds with Keras 3.12.
         rows = ops.reshape(transformed, (-1, transformed.shape[-1]))
         logits = ops.reshape(in_float32(self.end_1(rows)), ops.shape(transformed)[:-1])
         return ops.log_softmax(_masked_logits(logits, ops.expand_dims(mask, 1)))
@@ -227,7 +227,7 @@ class AnswerSpans(ConfiguredLayer):
     def _unanswerable(
         self, hidden: Tensor, start_probabilities: Tensor, training: bool | None
     ) -> Tensor:
-        """`[B]` from the expected state of the start and the state of `[CLS]`."""
+        """Returns scores `[B]`, from the expected state of the start and the state of `[CLS]`."""
         weights = ops.expand_dims(ops.cast(start_probabilities, hidden.dtype), 1)
         expected = ops.matmul(weights, hidden)[:, 0]
         features = ops.concatenate([expected, hidden[:, 0]], axis=-1)
@@ -240,9 +240,9 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The highest `count` scores of the last axis and their indices; ties go to the first."""
+    """Returns the `count` highest scores of the last axis and their indices; the first tie wins."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
-    # torch's top_k breaks ties at random, and JAX's needs a known length.
+    # top_k breaks ties at random on torch, and requires a known length on JAX.
     indices = ops.take(ops.argsort(-scores), ops.arange(count), axis=-1)
     return ops.take_along_axis(scores, indices, axis=-1), indices

@@ -1,4 +1,4 @@
-"""ALBERT's encoder and the models for its tasks; and `load_pretrained`, which picks a class."""
+"""The ALBERT encoder, the task models, and `load_pretrained`, which picks the class."""
 
 import os
 from typing import Any, Final
@@ -39,17 +39,17 @@ CLASSES: Final[dict[str, type[PreTrainedModel]]] = {
 def load_pretrained(
     name_or_path: str | os.PathLike[str], task: str | None = None, **options: Any
 ) -> PreTrainedModel:
-    """Returns a model of the class that a checkpoint was saved from, with its weights.
+    """Loads a checkpoint into a model of the class that it was saved from.
 
     Args:
-        name_or_path: as `from_pretrained` takes it.
-        task: a key of `tasks.TASKS`. Default: the task of the class that `config.json` names under
-            "architectures", transformers' TensorFlow and Flax classes included; else the one that
-            has the checkpoint's heads.
-        **options: those of `from_pretrained`.
+        name_or_path: see `from_pretrained`.
+        task: a key of `tasks.TASKS`. Default: the task of the class under "architectures" in
+            `config.json`, which may be a TensorFlow or Flax class of transformers. Without one,
+            the heads in the checkpoint determine the task.
+        **options: options of `from_pretrained`.
     Raises:
-        UserError: an unknown task, another model's class in `config.json`, and what
-            `from_pretrained` raises.
+        UserError: the task is unknown, `config.json` names a class of another model, or
+            `from_pretrained` raises it.
 
     Example:
         >>> from albert_tf import load_pretrained
@@ -57,7 +57,7 @@ def load_pretrained(
         'AlbertForPreTraining'
     """
     if task is not None and task not in TASKS:
-        raise UserError(f"The task must be one of {', '.join(TASKS)}. Received: {task!r}.")
+        raise UserError(f"task must be one of {', '.join(TASKS)}. Received: {task!r}.")
     hub_options, options = finder.split_hub_options(options)
     location = finder.find(name_or_path, tokenizer=True, **hub_options)
     if (config := options.pop("config", None)) is not None:
@@ -71,7 +71,7 @@ def load_pretrained(
         if name in BY_MODEL:
             return CLASSES[BY_MODEL[name].name].from_checkpoint(checkpoint, **options)
     raise UserError(
-        f"A model's {hugging_face.CONFIG} must name its class under 'architectures', one of "
-        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}, in {location.folder}. "
-        f"Name the task (task=…, or --task on the command line): {', '.join(TASKS)}."
+        f"{hugging_face.CONFIG} in {location.folder} names no ALBERT class under 'architectures' "
+        f"({', '.join(BY_MODEL)}), but: {', '.join(names)}. "
+        f"Pass task= (--task on the command line), one of {', '.join(TASKS)}."
     )

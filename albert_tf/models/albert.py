@@ -18,11 +18,11 @@ from albert_tf.models.outputs import ModelOutput
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertModel(PreTrainedModel):
-    """The encoder: embedding, shared blocks and pooler.
+    """The encoder: embedding, shared blocks, and pooler.
 
     Args:
         config: sizes and probabilities.
-        add_pooling_layer: False leaves the pooler and `pooler_output` out.
+        add_pooling_layer: whether the model has a pooler and returns `pooler_output`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
@@ -30,17 +30,17 @@ class AlbertModel(PreTrainedModel):
         token_type_ids: int `[B, T]`; None means 0.
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
-        output_attentions, output_hidden_states: return the results of every block too.
-        unroll: False applies the layers in a graph loop, without these results, "last" all but
-            the last one if `pooled_only`; see `AlbertEncoder`.
-        pooled_only: leave `last_hidden_state` out, which saves most of the last layer's work.
+        output_attentions, output_hidden_states: whether to also return the results of every block.
+        unroll: False applies the layers in a graph loop, which doesn't return these results. "last"
+            keeps the last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
+        pooled_only: omit `last_hidden_state`, which saves most of the last layer's work.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
         `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
-        (L of `[B, A, T, T]`), L counting inner blocks.
+        (L of `[B, A, T, T]`), where L counts inner blocks.
     Raises:
-        ValueError: an id outside its table (checked in eager calls), a wrong rank, or a sequence
-            that is too long.
+        ValueError: an id is out of range (checked in eager calls), an input has the wrong rank, or
+            a sequence is too long.
     Source: ALBERT, arXiv 1909.11942.
 
     Example:
@@ -70,7 +70,7 @@ class AlbertModel(PreTrainedModel):
         self.encoder = AlbertEncoder(config, name="encoder", dtype=policy)
         self.pooler = pooler(config, policy) if add_pooling_layer else None
         self.build(None)
-        self._tracker.unlock()  # subclasses may add layers
+        self._tracker.unlock()  # so that subclasses can add layers
 
     def build(self, input_shape: Any = None) -> None:
         if self.built:
@@ -86,7 +86,7 @@ class AlbertModel(PreTrainedModel):
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
-        """For `summary()`: that of `last_hidden_state`."""
+        """The shape of `last_hidden_state`, for `summary()`."""
         return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:
@@ -110,11 +110,11 @@ class AlbertModel(PreTrainedModel):
         all_results = output_attentions or output_hidden_states
         if unroll in (False, "last") and all_results:
             raise ValueError(
-                "output_attentions and output_hidden_states need unroll=True: a loop "
-                f"returns no layer's result. Received unroll={unroll!r}."
+                "output_attentions and output_hidden_states require unroll=True, because a graph "
+                f"loop doesn't return the results of each layer. Received: unroll={unroll!r}."
             )
         if unroll is True and not all_results and in_predict.get():
-            unroll = "last"  # as fast, and traced in a third of the time
+            unroll = "last"  # equally fast, but traced in a third of the time
         check_shapes(inputs, self.config.max_position_embeddings)
         mask = inputs.pop("attention_mask")
         hidden = self.embedding(**inputs, training=training)

@@ -1,4 +1,4 @@
-"""Base class of all models: configuration, calls with checked inputs, loading and saving."""
+"""Base class of all models: configuration, checked calls, loading, and saving."""
 
 import hashlib
 import math
@@ -40,19 +40,21 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 
 @without_methods(METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
-    """A Keras model with an `AlbertConfig` and a directory format; its constructor builds it.
+    """A Keras model with an `AlbertConfig`, which loads and saves directories of checkpoints.
+
+    The constructor builds the model.
 
     Attributes:
-        task: the facts of the model's task.
-        form_options: arguments of the constructor that `from_pretrained` takes too.
-        targets: for each label, what it is compared with; see `batch.Target`.
-        task_inputs: inputs besides the encoder's; a label that the head reads is one of them.
-        keeps_labels: False for heads that always have two outputs; `id2label` is dropped, because
-            transformers would size the head by it.
-        tokenizer: makes ids of texts, in `fit` and where a tokenizer is left out. Default: the one
-            beside the weights of `from_pretrained`; None without one.
-        newly_initialized: parts without weights in the checkpoint. Clear the list after training
-            them in a way of your own.
+        task: facts about the task; see `tasks.TaskFacts`.
+        form_options: constructor arguments that `from_pretrained` also takes.
+        targets: maps each label to the output it is compared with; see `examples.Target`.
+        task_inputs: inputs other than the encoder's, including labels that the head reads.
+        keeps_labels: False for heads that always have two outputs. Their config has no `id2label`,
+            because transformers would derive the head's size from it.
+        tokenizer: encodes texts in `fit`, and is the default wherever a tokenizer is optional.
+            `from_pretrained` takes it from the folder of the weights; None if there is none.
+        newly_initialized: names of the parts that have no weights in the checkpoint. Clear the list
+            after training them in your own loop.
     """
 
     task: TaskFacts
@@ -69,8 +71,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.config = config if self.keeps_labels else config.replace(id2label=None)
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
-        self._folder: Path | None = None  # of the weights
-        self._module_folder: Path | None = None  # of modules.json, or the one below it
+        self._folder: Path | None = None  # contains the weights
+        self._module_folder: Path | None = None  # contains modules.json, or is its subfolder
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
@@ -81,18 +83,18 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def known_inputs(self) -> tuple[str, ...]:
-        """Names of all inputs and labels of a call."""
+        """The names of all inputs and labels of a call."""
         return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def make_train_function(self, force: bool = False) -> Any:
-        # Otherwise the first step would make the optimizer's slots, and TensorFlow trace twice.
+        # If the first step created the optimizer's slots, TensorFlow would trace it twice.
         if not self.optimizer.built and all(layer.built for layer in names.added(self)):
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
 
     @property
     def tokenizer(self) -> Any:
-        # Read when it is needed: a published vocabulary takes seconds.
+        # The tokenizer is loaded on first use because a published vocabulary takes seconds.
         if self._tokenizer is None and self._folder is not None:
             from albert_tf.text.tokenizer import AlbertTokenizer
             from albert_tf.text.tokenizer_files import vocabulary_in
@@ -107,16 +109,16 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def saved_class(self) -> str:
-        """The name of the class that `save_pretrained` writes a checkpoint of."""
+        """The class name that `save_pretrained` writes to `config.json`."""
         return type(self).__name__
 
     def sentence_embedding(self) -> SentenceEmbedding | None:
-        """Reads how vectors of texts are made, from the folder of sentence-transformers.
+        """Reads the pooling and normalization from a sentence-transformers folder.
 
         Returns:
-            None for a model of another folder, and for a task's model.
+            None if the model wasn't loaded from such a folder, or is a task model.
         Raises:
-            UserError: as for `sentence_transformers.read`.
+            UserError: see `sentence_transformers.read`.
         """
         if self._module_folder is None or self.task.pipeline_tag != ENCODER.pipeline_tag:
             return None
@@ -125,7 +127,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def build_added(self) -> list[str]:
         """Builds the layers that a subclass adds, and returns the names of those with weights.
 
-        Keras builds a layer when it is first called, which may be after its weights were read.
+        Keras builds a layer in its first call, which may be too late to read its weights.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):
@@ -138,9 +140,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             except Exception as error:
                 unbuilt = [part.name for part in added if not getattr(part, "built", True)]
                 raise UserError(
-                    "Layers that a subclass adds must be built before files are read or written. "
-                    f"Received: {', '.join(unbuilt)} of {type(self).__name__}, whose call doesn't "
-                    f"work with {', '.join(inputs)} alone. Call build(shape) of each in __init__."
+                    f"{type(self).__name__} adds layers that aren't built ({', '.join(unbuilt)}), "
+                    f"and its call doesn't work with only {', '.join(inputs)}. Call build(shape) "
+                    "of each layer in __init__."
                 ) from error
         return [part.name for part in added if getattr(part, "weights", True)]
 
@@ -152,36 +154,39 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.build_added()
         if weight_files.is_keras_2(Path(filepath)):
             raise UserError(
-                f"load_weights reads the files of Keras 3. Received: {filepath}, of Keras 2. "
-                "Rename it to tf_model.h5, beside the model's config.json, and give the folder to "
+                f"load_weights doesn't read Keras 2 files. Received: {filepath}. Rename it to "
+                "tf_model.h5, put it next to the model's config.json, and pass the folder to "
                 f"{type(self).__name__}.from_pretrained."
             )
         with weight_files.whole_file(Path(filepath)):
             super().load_weights(filepath, *args, **kwargs)
 
     def save_assets(self, dir_path: str) -> None:
-        """Adds the tokenizer to a `.keras` file, if the model has one."""
+        """Writes the tokenizer, if there is one, to a `.keras` file."""
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(dir_path)
 
     def load_assets(self, dir_path: str | None) -> None:
-        """Reads what `save_assets` wrote, from a folder that Keras removes; None without one."""
+        """Loads the tokenizer that `save_assets` wrote, before Keras deletes the folder."""
         if dir_path is not None:
             self._folder = Path(dir_path)
             self.tokenizer = self.tokenizer
 
     def __dir__(self) -> Iterable[str]:
-        """Omits `tokenizer`: Keras reads every name when it saves or loads a model."""
+        """Omits `tokenizer`, since Keras reads all attributes when it saves or loads a model."""
         return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
-        """The `AlbertModel`: a task's, or the model itself. No property: saving walks those."""
+        """Returns the `AlbertModel`: `self.albert`, or the model itself.
+
+        This isn't a property because Keras reads properties when it saves a model.
+        """
         return getattr(self, "albert", self)
 
     def untrained_parts(self) -> list[str]:
-        """Returns `newly_initialized`, or none of them if an optimizer has trained the model since.
+        """Returns `newly_initialized`, or an empty list if an optimizer has taken a step.
 
-        Another way of training can't be seen: `model.newly_initialized.clear()` says so.
+        After training in another way, call `model.newly_initialized.clear()`.
         """
         optimizer = getattr(self, "optimizer", None)
         is_trained = optimizer is not None and steps_of(optimizer) > 0
@@ -202,30 +207,30 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     @property
     def base_model(self) -> Any:
         raise AttributeError(
-            "There is no base_model here. Write model.albert; an AlbertModel is its own."
+            "base_model doesn't exist. Use model.albert; an AlbertModel is its own base model."
         )
 
     @property
     def device(self) -> Any:
         raise AttributeError(
-            "There is no device here. Keras moves inputs to the weights by itself; to choose a "
-            "device, make the model within keras.device(name)."
+            "device doesn't exist, because Keras moves inputs to the weights. To choose a device, "
+            "create the model within keras.device(name)."
         )
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
-        """Computes each block again for the gradient, so that only its input stays in memory.
+        """Saves memory in training: blocks keep only their inputs and recompute the rest.
 
-        Takes less memory and more time. Source: arXiv 1604.06174.
+        Training takes longer. Source: arXiv 1604.06174.
         """
         self._backbone().encoder.gradient_checkpointing = enabled
-        self.train_function = None  # the next `fit` traces it again
+        self.train_function = None  # `fit` traces a new one
 
     def gradient_checkpointing_disable(self) -> None:
         """Undoes `gradient_checkpointing_enable`."""
         self.gradient_checkpointing_enable(False)
 
     def _parts(self) -> Iterator[tuple[str, keras.layers.Layer]]:
-        """Yields every layer with its path; those within a layer follow it."""
+        """Yields every layer with its path, each followed by its sublayers."""
 
         def parts(layer: keras.layers.Layer, path: str) -> Iterator[tuple[str, Any]]:
             for part in layer._flatten_layers(include_self=False, recursive=False):
@@ -246,7 +251,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 str(index): {
                     "mode": layer.quantization_mode,
                     "config": keras.saving.serialize_keras_object(
-                        getattr(layer, "quantization_config", None)  # Keras 3.12 has none
+                        getattr(layer, "quantization_config", None)  # not in Keras 3.12
                     ),
                 }
                 for index, layer in enumerate(self._flatten_layers())
@@ -257,7 +262,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @classmethod
     def from_config(cls: type[Model], config: dict[str, Any], custom_objects: Any = None) -> Model:
-        if isinstance(config, AlbertConfig):  # as transformers' classes for any model take it
+        if isinstance(config, AlbertConfig):  # as in transformers' `AutoModel`
             return cls(config)
         values = {**config, "config": AlbertConfig.from_dict(config["config"])}
         if "dtype" in values:
@@ -290,22 +295,22 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         ignore_mismatched_sizes: bool = False,
         **options: Any,
     ) -> Model:
-        """Returns a model with the configuration and weights of a checkpoint of any format.
+        """Loads the configuration and weights of a checkpoint in any supported format.
 
         Args:
-            pretrained_model_name_or_path: a directory of Hugging Face (safetensors, PyTorch,
-                TensorFlow, Flax), a TensorFlow 1 checkpoint of Google's with its
+            pretrained_model_name_or_path: a Hugging Face directory (safetensors, PyTorch,
+                TensorFlow, or Flax), a Google TensorFlow 1 checkpoint with its
                 `albert_config.json`, a TF-Hub module, a KerasHub preset, a hub name such as
                 "albert/albert-base-v2", or "small", the model that ships with the package.
-            config: replaces the checkpoint's configuration, which isn't read then.
-            dtype: Keras dtype policy; the global one if None.
-            ignore_mismatched_sizes: whether to initialize a head whose shapes differ.
-            **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` and
-                `subfolder` for the hub; anything else overrides a field of the configuration
-                (`num_labels=3`, `hidden_dropout_prob=0.1`), or is an argument of the constructor
-                (`add_pooling_layer=False` of `AlbertModel`).
+            config: used instead of the checkpoint's configuration, which isn't read.
+            dtype: Keras dtype policy. Default: the global policy.
+            ignore_mismatched_sizes: whether to initialize heads whose shapes differ.
+            **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download`, and
+                `subfolder` for the hub; overrides of configuration fields (`num_labels=3`,
+                `hidden_dropout_prob=0.1`); or arguments of the constructor
+                (`add_pooling_layer=False` for `AlbertModel`).
         Raises:
-            UserError: there is no such model, it is damaged, or its weights don't fit its
+            UserError: the model doesn't exist, is damaged, or has weights that don't fit its
                 configuration.
         """
         hub_options, fields = finder.split_hub_options(options)
@@ -324,16 +329,16 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         ignore_mismatched_sizes: bool = False,
         **fields: Any,
     ) -> Model:
-        """Returns a model of a checkpoint in memory; see `from_pretrained`."""
+        """Creates a model from a checkpoint in memory; see `from_pretrained`."""
         fields = {name: value for name, value in fields.items() if name not in WITHOUT_EFFECT}
         fields = without_foreign(fields, LOADING)
         form = {name: fields.pop(name) for name in cls.form_options if name in fields}
         layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
         if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
             raise UserError(
-                "Only one group of shared layers can be loaded at another depth. Received: "
-                f"num_hidden_layers={layers} for {checkpoint.config.stored_groups} groups. Load it "
-                "as it is, then call with_depth."
+                "Only a model with one group of shared layers can be loaded at another depth. "
+                f"Received: num_hidden_layers={layers} for {checkpoint.config.stored_groups} "
+                "groups. Load it without num_hidden_layers, then call with_depth."
             )
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
@@ -342,7 +347,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
         has_new_head = bool({*model.newly_initialized} - {names.POOLER})
-        if has_new_head and "thresholds" not in fields:  # another task's head has them
+        if has_new_head and "thresholds" not in fields:  # they belong to the old head
             model.config = model.config.replace(thresholds=None)
         model.newly_initialized += model.build_added()
         model._folder = model._module_folder = checkpoint.folder
@@ -356,25 +361,25 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         repo_id: str | None = None,
         **hub_options: Any,
     ) -> None:
-        """Writes `config.json`, `model.safetensors` and the tokenizer as transformers reads them.
+        """Writes a Hugging Face directory: `config.json`, `model.safetensors`, and the tokenizer.
 
-        With a `sentence_embedding` also the modules, as sentence-transformers reads them.
-        A tokenizer that is only beside the loaded weights, and that nothing has used, doesn't
-        replace another one in the folder.
+        With a `sentence_embedding`, it also writes the modules of sentence-transformers. A
+        tokenizer that was found next to the loaded weights but hasn't been used doesn't replace
+        one in the folder.
 
         Args:
-            save_directory: other files in it stay.
-            push_to_hub: upload them too, with the folder's `README.md` if there is one; see the
-                method of this name.
-            repo_id: default: the folder's name.
-            **hub_options: of `push_to_hub`; options of transformers that have no effect here.
+            save_directory: the folder. Other files in it are kept.
+            push_to_hub: whether to call `push_to_hub` as well. The model card is the folder's
+                `README.md`, if there is one.
+            repo_id: name of the repository. Default: the folder's name.
+            **hub_options: options of `push_to_hub`, and options of transformers without effect.
         """
         hub_options = {k: v for k, v in hub_options.items() if k not in WITHOUT_EFFECT}
         hub_options = without_foreign(hub_options, SAVING)
         if hub_options and not push_to_hub:
             raise TypeError(
-                "save_pretrained's options are push_to_hub and, with it, those of push_to_hub. "
-                f"Received: {', '.join(hub_options)}. It only writes model.safetensors."
+                "save_pretrained takes the options of push_to_hub only with push_to_hub=True, and "
+                f"always writes model.safetensors. Received: {', '.join(hub_options)}."
             )
         tensors, name = weights.extract(self), self.saved_class
         path = user_path(save_directory)
@@ -385,7 +390,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         try:
             embedding = self.sentence_embedding()
         except UserError as error:
-            warnings.warn(f"{path} has no modules of sentence-transformers: {error}", stacklevel=2)
+            warnings.warn(
+                f"Saved {path} without sentence-transformers modules: {error}", stacklevel=2
+            )
         else:
             if embedding is not None:
                 sentence_transformers.write(path, embedding, self.config.hidden_size)
@@ -410,15 +417,15 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return tokenizer
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Uploads the model's files to the Hugging Face hub, with a model card if there is none.
+        """Uploads the model to the Hugging Face hub, and adds a model card if there is none.
 
         Args:
-            repo_id: of the form owner/name. The repository is made if necessary.
+            repo_id: owner/name. The repository is created if it doesn't exist.
             **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
         Returns:
-            The commit's URL.
+            The URL of the commit.
         Raises:
-            UserError: there is no token, no right to write, or no network.
+            UserError: there is no token, no write permission, or no network.
         """
         return self._upload(repo_id, None, **options)
 
@@ -432,12 +439,12 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         )
 
 
-# Tokenizers of this process, for copies made by `from_config`. A file contains the vocabulary.
+# Tokenizers of this process, which `from_config` passes on to copies. Files contain their own.
 _tokenizers: Final[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
 
 def _remember(tokenizer: Any) -> str | None:
-    """Returns the name by which `from_config` finds a tokenizer: the SHA-256 of its vocabulary."""
+    """Stores a tokenizer for `from_config`, and returns its key: the SHA-256 of the vocabulary."""
     if tokenizer is None:
         return None
     name = hashlib.sha256(tokenizer.model_bytes).hexdigest()
@@ -446,9 +453,9 @@ def _remember(tokenizer: Any) -> str | None:
 
 
 def require_config(cls: type, config: Any) -> None:
-    """Refuses what isn't a configuration, such as the path of a model."""
+    """Rejects values that aren't an `AlbertConfig`, such as a path."""
     if not isinstance(config, AlbertConfig):
         raise TypeError(
-            "A model is made from an AlbertConfig: AlbertConfig.from_size(name), or "
-            f"{cls.__name__}.from_pretrained(directory). Received: {short_repr(config)}."
+            f"config must be an AlbertConfig. Received: {short_repr(config)}. Pass "
+            f"AlbertConfig.from_size(name), or call {cls.__name__}.from_pretrained(directory)."
         )

@@ -1,8 +1,8 @@
-"""The parts of a batch by name, in a step and in a call of a model.
+"""The single entry point for features, labels, and weights, which become dicts by name.
 
-`batch_of` names the parts of a batch as Keras passes it, once per trace of a step. `arrays_of`
-does the same for all examples of a `fit` or `evaluate`, and checks their values. `check_call`
-checks a direct call of a model. The code behind these three works with dicts by name.
+`batch_of` sorts the parts of a batch as Keras passes it, once per trace of a step. `arrays_of` does
+the same for all examples of `fit` or `evaluate`, and checks their values. `check_call` checks a
+direct call of a model. The code behind these functions relies on them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ class Batch(NamedTuple):
     """Named features, labels, and weights: everything that a step computes with.
 
     Attributes:
-        features: inputs by name, without None. A label that the head reads is among them.
+        features: inputs by name, without None. They include labels that the head reads.
         labels: labels by target, in the order of the model's targets.
-        weights: sample weights by target; empty without weights.
+        weights: sample weights by target; may be empty.
     """
 
     features: dict[str, Tensor]
@@ -46,11 +46,11 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> Any:
-        """The number of examples, which may be symbolic."""
+        """The number of examples; may be symbolic."""
         return ops.shape(next(iter(self.features.values())))[0]
 
     def for_keras(self, targets: Mapping[str, Target]) -> tuple[Any, Any, Any]:
-        """Returns `x`, `y`, and `sample_weight`: a bare array for a single target, else dicts."""
+        """Returns `x`, `y`, and `sample_weight`: an array for a single target, otherwise dicts."""
         if len(targets) > 1:
             return self.features, self.labels or None, self.weights or None
         label, weight = (next(iter(each.values()), None) for each in (self.labels, self.weights))
@@ -58,31 +58,31 @@ class Batch(NamedTuple):
 
 
 def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-    """Names the parts of a batch, whose values may be symbolic.
+    """Returns the named parts of a batch, whose values may be symbolic.
 
     Args:
-        model: has the targets.
-        x: inputs by name, or only the ids. Labels may be among them.
-        y: labels in any of Keras's forms: one array, one for each target in a list or tuple, or a
-            dict by target or by output.
-        sample_weight: weights in the same forms. One array is for every label; a label without a
-            weight has that of the first.
+        model: defines the targets.
+        x: inputs by name, which may include labels; or only the ids.
+        y: labels in any of Keras's forms: one array, a list or tuple with one array per target, or
+            a dict by target or output.
+        sample_weight: weights in the same forms. A single array applies to every label; a label
+            without a weight uses that of the first.
     Raises:
         ValueError: a name is unknown, a label is passed twice, or a value is a string.
     """
     given = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
     features = {name: value for name, value in given.items() if value is not None}
-    _refuse_unknown(features, model.known_inputs, "inputs")
+    _reject_unknown(features, model.known_inputs, "inputs")
     labels = _by_target(model.targets, y)
     for name in features.keys() & model.targets.keys():
         if name not in model.task_inputs:
-            _refuse_twice(name, labels, "among the features and in `y`")
+            _reject_twice(name, labels, "among the features and in `y`")
             labels[name] = features.pop(name)
         labels.setdefault(name, features.get(name))
     labels = {name: labels[name] for name in model.targets if name in labels}
     check_types(features | labels)
     if "position_ids" in features:
-        features["position_ids"] = _one_row_each(features)
+        features["position_ids"] = _broadcast_positions(features)
     weights = _by_target(model.targets, sample_weight)
     if isinstance(sample_weight, Mapping | tuple | list):
         first = next(iter(weights.values()), None)
@@ -92,10 +92,10 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
     return Batch(features, labels, weights)
 
 
-def _one_row_each(features: Mapping[str, Any]) -> Any:
-    """Returns `position_ids` with a row per example: a call also takes `[1, T]` for all of them.
+def _broadcast_positions(features: Mapping[str, Any]) -> Any:
+    """Returns `position_ids` with one row per example, because steps split features by example.
 
-    Steps divide each feature into parts of a batch.
+    A call also accepts `[1, T]` for all examples.
     """
     positions = features["position_ids"]
     xp = np if isinstance(positions, np.ndarray) else ops
@@ -104,46 +104,46 @@ def _one_row_each(features: Mapping[str, Any]) -> Any:
 
 
 def _by_target(targets: Mapping[str, Target], values: Any) -> dict[str, Any]:
-    """Returns labels or weights by target, without None."""
+    """Returns labels or weights by target and drops None."""
     if not isinstance(values, Mapping):
         values = values if isinstance(values, tuple | list) else (values,)
         named = dict(zip(targets, values, strict=False))
     else:
         by_output = {target.output: name for name, target in targets.items()}
-        _refuse_unknown(values, (*targets, *by_output), "labels")
+        _reject_unknown(values, (*targets, *by_output), "labels")
         named = {}
         for key, value in values.items():
             name = str(by_output.get(key, key))
             if value is not None:
-                _refuse_twice(name, named, "by its name and by its output's")
+                _reject_twice(name, named, "by its name and by its output's")
                 named[name] = value
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _refuse_twice(name: str, labels: Mapping[str, Any], how: str) -> None:
+def _reject_twice(name: str, labels: Mapping[str, Any], how: str) -> None:
     if name in labels:
         raise UserError(f"Pass each label once. Received: {name} {how}.")
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+def _reject_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
     if unknown := given.keys() - set(known):
         raise ValueError(
-            f"The model's {what} are {', '.join(known)}. "
-            f"Received also: {', '.join(sorted(unknown))}."
+            f"Unknown {what}: {', '.join(sorted(unknown))}. "
+            f"The model's {what} are {', '.join(known)}."
         )
 
 
 def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-    """Names all examples of a `fit` or `evaluate`, and checks their values.
+    """Returns all examples of `fit` or `evaluate` by name, and checks their values.
 
     Args:
-        model: has the targets and the configuration.
+        model: defines the targets and the configuration.
         x: arrays or lists by name, such as a tokenizer's result, or only the ids.
-        y: as for `batch_of`; lists, pandas columns, and label names as well.
-        sample_weight: as for `batch_of`; lists as well.
+        y: see `batch_of`; may also be lists, pandas columns, or label names.
+        sample_weight: see `batch_of`; may also be lists.
     Raises:
-        ValueError: as for `batch_of`; an id or a label is out of range; or a label's shape doesn't
-            fit the output.
+        ValueError: see `batch_of`; or an id or a label is out of range; or the shape of a label
+            doesn't fit the output.
     """
     x = input_arrays(x)
     weights = None if sample_weight is None else as_arrays(sample_weight, "sample_weight")
@@ -159,7 +159,7 @@ def check_call(
     """Checks the arguments of a direct call of a model.
 
     Returns:
-        The arguments, with labels that are lists as arrays.
+        The arguments, in which labels that were lists are arrays.
     Raises:
         ValueError: an input is a list or a string, or an id or a label is out of range.
     """
@@ -187,14 +187,14 @@ def _check_ids(model: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Tensor]:
-    """Returns the inputs of a call by name, with None for those that aren't passed.
+    """Returns the inputs of a call by name; inputs that weren't passed are None.
 
     Args:
-        arguments: the inputs by name; `input_ids` may be a dict with any of them.
+        arguments: the inputs by name; `input_ids` may be a dict of inputs.
         known: names of the model's inputs.
     Raises:
-        ValueError: a name is unknown or passed twice, or neither or both of `input_ids` and
-            `inputs_embeds` are passed.
+        ValueError: an input is unknown or passed twice, or the call doesn't have exactly one of
+            `input_ids` and `inputs_embeds`.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(given.get("input_ids"), Mapping):
@@ -204,17 +204,17 @@ def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str
                 f"Pass each input once. Received: {', '.join(twice)} in the dict and by keyword."
             )
         given |= within
-    _refuse_unknown(given, known, "inputs")
+    _reject_unknown(given, known, "inputs")
     if ("input_ids" in given) == ("inputs_embeds" in given):
         received = "both" if "input_ids" in given else "neither"
-        raise ValueError(f"A model needs either input_ids or inputs_embeds. Received {received}.")
+        raise ValueError(f"Pass either input_ids or inputs_embeds. Received: {received}.")
     return dict.fromkeys(known) | given
 
 
 def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
-    """Rejects ids of a wrong rank or length, and inputs whose shape differs from that of the ids.
+    """Rejects ids of the wrong rank or length, and inputs whose shape differs from the ids'.
 
-    Broadcasting would compute something else than what was asked for. Unknown sizes pass.
+    Otherwise broadcasting would hide the mistake. Unknown sizes are accepted.
     """
     name = "inputs_embeds" if inputs["input_ids"] is None else "input_ids"
     given, axes = inputs[name], ["batch", "length", "embedding"][: 2 + (name == "inputs_embeds")]
@@ -223,11 +223,11 @@ def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
             f"{name} must have shape [{', '.join(axes)}]. Received shape {tuple(given.shape)}."
         )
     batch, length = given.shape[:2]
-    is_guess = getattr(given, "is_meta", False)  # Keras's, on torch
+    is_guess = getattr(given, "is_meta", False)  # Keras traces torch with guessed sizes
     if isinstance(length, int) and length > longest and not is_guess:
         raise ValueError(
-            "A sequence must not be longer than max_position_embeddings: truncate it, or split it "
-            f"into windows. Received a length of {length}, max_position_embeddings={longest}."
+            f"A sequence of length {length} is longer than max_position_embeddings={longest}. "
+            "Truncate it or split it into windows."
         )
     for name, shapes in {
         "attention_mask": [(batch, length), (batch, length, length)],
@@ -239,8 +239,8 @@ def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
         shape = tuple(inputs[name].shape)
         if shape not in shapes and not any(losses.agree(shape, each) for each in shapes):
             raise ValueError(
-                f"{name} must have the shape of the ids, {' or '.join(map(str, shapes))}. "
-                f"Received: {shape}."
+                f"{name} must have the shape {' or '.join(map(str, shapes))}, like the ids. "
+                f"Received shape {shape}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Resolves the arguments of `compile`: default optimizer, and losses and metrics of logits."""
+"""Arguments of `compile`: the default optimizer, and losses and metrics that read logits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -38,7 +38,7 @@ _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.Dice,
     keras.losses.Tversky,
 )
-# The classes of Keras's loss functions that read logits or probabilities.
+# The class name of each Keras loss function that reads logits or probabilities.
 _CLASSES: Final[Mapping[Any, str]] = {
     kind().fn: kind.__name__ for kind in (*_FROM_LOGITS[:5], *_LOSSES_OF_PROBABILITIES)
 }
@@ -66,10 +66,9 @@ _METRICS_OF_PROBABILITIES: Final = tuple(
 
 
 def default_optimizer(model: Any) -> AlbertAdamW:
-    """Returns the optimizer of `compile()`: AdamW with the rate and warm-up of the model's recipe.
+    """Returns AdamW with the learning rate and warm-up of the model's recipe.
 
-    A model is newly initialized if the embedding LayerNorm's beta is all zeros, which no training
-    leaves.
+    If beta of the embedding's layer norm is all zeros, the model hasn't been trained.
     """
     shift = ops.convert_to_numpy(model.albert.embedding.layer_norm.beta)
     recipe = recipe_of_width(model.config.hidden_size) if shift.any() else FROM_RANDOM_WEIGHTS
@@ -78,67 +77,66 @@ def default_optimizer(model: Any) -> AlbertAdamW:
 
 
 def loss_of_logits(loss: Any, function: str | None) -> Any:
-    """Returns a loss given to `compile` as one that reads logits.
+    """Returns a loss that reads logits for a loss passed to `compile`.
 
-    A name or a function of Keras becomes a loss with `from_logits=True` that ignores labels of
-    -100, as the model's own loss does. A loss object with `from_logits=False` is rejected, as are
-    losses that only accept probabilities and losses for a different kind of label.
+    The name or function of a Keras loss becomes a loss with `from_logits=True` that ignores labels
+    of -100, as the model's own loss does. Loss objects with `from_logits=False` are rejected, as
+    are losses that only accept probabilities and losses for a different kind of label.
 
     Args:
-        loss: a name, a function or an object.
-        function: as for `metric_of_logits`.
+        loss: a name, a function, or an object.
+        function: see `metric_of_logits`.
     """
     if loss is None:
         return None
     if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
         raise UserError(
-            "The kind of cross-entropy must be named: 'sparse_categorical_crossentropy' for "
-            "numbers of classes, 'categorical_crossentropy' for one-hot labels, "
-            f"'binary_crossentropy' for several labels. Received: {loss!r}."
+            f"loss={loss!r} is ambiguous. Pass 'sparse_categorical_crossentropy' for class ids, "
+            "'categorical_crossentropy' for one-hot labels, or 'binary_crossentropy' for several "
+            "labels per example."
         )
     found = _object(loss, keras.losses)
     if type(found) in _LOSSES_OF_PROBABILITIES:
         raise UserError(
-            f"The model's outputs are logits, and {type(found).__name__} reads probabilities. "
-            "Write the loss as a function: lambda labels, logits: "
-            "loss(labels, keras.ops.softmax(logits))."
+            f"The model's outputs are logits, but {type(found).__name__} reads probabilities. "
+            "Pass a function: lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
         )
     return _from_logits(found, isinstance(loss, keras.losses.Loss), "losses", function)
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
-    """Returns a metric given to `compile` as one that reads logits.
+    """Returns a metric that reads logits for a metric passed to `compile`.
 
     Args:
-        metric: a name, a function or an object.
-        function: "softmax" or "sigmoid", which turns the output into probabilities, for metrics
-            that read those; None where the output isn't logits.
+        metric: a name, a function, or an object.
+        function: "softmax" or "sigmoid", which converts logits for metrics that read probabilities;
+            None if the output isn't logits.
     """
     if function is None:
         return metric
     if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
         return LogitsAccuracy(function == "sigmoid", name=metric)
-    if metric is keras.metrics.binary_accuracy:  # the name means the class, with a sigmoid
+    if metric is keras.metrics.binary_accuracy:  # the class applies a sigmoid
         metric = "binary_accuracy"
     found = _object(metric, keras.metrics)
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric
     if type(found) in _METRICS_OF_PROBABILITIES:
         config = found.get_config()
-        if config.get("from_logits", False):  # an AUC may
+        if config.get("from_logits", False):  # AUC has this option
             return found
         threshold = config.get("thresholds", config.get("threshold"))
         if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
             raise UserError(
-                f"Thresholds must be probabilities, between 0 and 1: metrics such as {found.name} "
-                f"receive those. Received: {threshold}. A logit of 0 is a probability of 0.5."
+                f"Thresholds of {found.name} are compared with probabilities, so they must lie "
+                f"between 0 and 1. Received: {threshold}."
             )
         return OfProbabilities(found, function)
     return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
 
 
 def _object(given: Any, module: Any) -> Any:
-    """Returns the loss or metric that a name, a class, or a function means, if it has an object."""
+    """Returns the loss or metric object for a name, class, or function, if there is one."""
     if isinstance(given, type):
         return given()
     found = module.get(given) if isinstance(given, str) else given
@@ -147,26 +145,25 @@ def _object(given: Any, module: Any) -> Any:
 
 
 def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:
-    """Returns a loss or metric with `from_logits=True`, and refuses an object without it."""
+    """Returns a loss or metric with `from_logits=True`, and rejects an object without it."""
     if not isinstance(found, _FROM_LOGITS):
         return found
     needed = "sigmoid" if isinstance(found, _BINARY) else "softmax"
     if function != needed:
         raise UserError(
-            f"Losses and metrics must fit the output, which is for {_MEANING[function]}. Received: "
-            f"{type(found).__name__}, for {_MEANING[needed]}. A classifier's problem_type decides: "
-            "give from_pretrained 'single_label_classification', 'multi_label_classification' or "
-            "'regression'."
+            f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "
+            f"{_MEANING[needed]}. Use another one, or pass from_pretrained a problem_type: "
+            "'single_label_classification', 'multi_label_classification', or 'regression'."
         )
-    if type(found) not in _FROM_LOGITS:  # a subclass may do it differently
+    if type(found) not in _FROM_LOGITS:  # a subclass may handle logits itself
         return found
     config, kind = found.get_config(), type(found)
     if config["from_logits"]:
         return found
     if is_object:
         raise UserError(
-            f"The model's outputs are logits. Received: {kind.__name__} with from_logits=False. "
-            f"Write keras.{module}.{kind.__name__}(from_logits=True)."
+            f"The model's outputs are logits, but {kind.__name__} has from_logits=False. Pass "
+            f"keras.{module}.{kind.__name__}(from_logits=True)."
         )
     config["from_logits"] = True
     if "ignore_class" in config:
@@ -176,22 +173,23 @@ def _from_logits(found: Any, is_object: bool, module: str, function: str | None)
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LogitsAccuracy(keras.metrics.Mean):
-    """Share of right predictions, which "accuracy" means; labels of -100 are ignored.
+    """Computes the "accuracy" of logits; labels of -100 are ignored.
 
     Args:
-        is_binary: compare each logit with a label of 0 or 1, instead of the class with the highest.
+        is_binary: whether to compare each logit with a label of 0 or 1, rather than the class with
+            the highest logit with a class id.
         name: as in `keras.metrics.Metric`.
         dtype: as in `keras.metrics.Metric`.
     Call arguments:
-        y_true: numbers of classes `[B, …]`, or one-hot or probabilities `[B, …, C]`, of which the
-            highest counts as the label; with `is_binary` 0 or 1.
+        y_true: class ids `[B, …]`, or one-hot labels or probabilities `[B, …, C]`, whose maximum
+            is the label; 0 or 1 if `is_binary`.
         y_pred: logits `[B, …, C]`.
     """
 
     def __init__(self, is_binary: bool = False, name: str = "accuracy", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         self.is_binary = is_binary
-        self._direction = "up"  # by which Keras's callbacks tell whether a higher score is better
+        self._direction = "up"  # tells Keras's callbacks that higher is better
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         labels = ops.convert_to_tensor(y_true)
@@ -217,12 +215,12 @@ class LogitsAccuracy(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class OfProbabilities(keras.metrics.Metric):
-    """A metric that reads probabilities, applied to logits.
+    """Applies a metric that reads probabilities to logits.
 
     Args:
-        metric: such as `keras.metrics.Precision`.
+        metric: a metric such as `keras.metrics.Precision`.
         function: "softmax" or "sigmoid".
-        name: default: the metric's.
+        name: name of the result. Default: the metric's name.
         dtype: as in `keras.metrics.Metric`.
     """
 
@@ -235,9 +233,9 @@ class OfProbabilities(keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         if self.function == "softmax" and not agree(y_true.shape, y_pred.shape):
             raise UserError(
-                f"The metric {self.name} compares the probability of each class, so labels must be "
-                f"one-hot: keras.utils.to_categorical(labels). Received: labels of shape "
-                f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}."
+                f"The metric {self.name} requires one-hot labels. Received: labels of shape "
+                f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}. Pass "
+                "keras.utils.to_categorical(labels)."
             )
         probabilities = getattr(ops, self.function)(y_pred)
         self.metric.update_state(y_true, probabilities, sample_weight=sample_weight)

@@ -1,7 +1,7 @@
-"""The examples that users pass: their forms, and checks of their values.
+"""Converts and checks the examples that users pass.
 
 Features are texts, or arrays and lists by name. Labels are arrays, lists, pandas columns, or label
-names; a model's targets describe them. `albert_tf.models.batch` names the parts of a batch.
+names, as described by a model's targets. `albert_tf.models.batch` builds on these functions.
 """
 
 import math
@@ -14,10 +14,10 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.layers.embedding import LIMITS, known_values, refuse_fractions
+from albert_tf.layers.embedding import LIMITS, known_values, reject_fractions
 from albert_tf.models.losses import IGNORED, not_ids
 
-# The first arguments of every model's call, in their order.
+# The first arguments of every model's `call`, in order.
 ENCODER_INPUTS: Final = (
     "input_ids",
     "attention_mask",
@@ -25,9 +25,9 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-# Inputs that are ids; "x" is a single array in place of the dict.
+# Inputs that are ids; "x" stands for a single array passed instead of a dict.
 _IDS: Final = (*LIMITS, "masked_lm_positions", "x")
-SUM_TOLERANCE: Final = 1e-2  # of probabilities, which half precision and rounded files meet
+SUM_TOLERANCE: Final = 1e-2  # of probabilities in half precision or rounded in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
 Kind = Literal["class", "number", "multi_label", "position"]
 
@@ -37,12 +37,11 @@ class Target(NamedTuple):
 
     Attributes:
         output: name of the output.
-        kind: "class" for class ids, or probabilities of the classes; "number" for a regression;
-            "multi_label" for a 0 or 1 per class; "position" for a token's position, or
-            probabilities of the positions.
-        classes: number of classes or numbers, or the configuration's field with it; "choices" for
-            the number of an example's choices; None if it isn't fixed.
-        by_token: whether there is a label for each token.
+        kind: "class" for class ids or class probabilities; "number" for regression; "multi_label"
+            for 0 or 1 per class; "position" for a token's position or probabilities of positions.
+        classes: number of classes or numbers, or the configuration field that contains it;
+            "choices" for the number of choices per example; None if it varies.
+        by_token: whether each token has a label.
     """
 
     output: str
@@ -52,25 +51,25 @@ class Target(NamedTuple):
 
     @property
     def activation(self) -> str | None:
-        """The function that turns the output into probabilities; None for numbers."""
+        """The function that converts the output to probabilities; None for numbers."""
         return {"number": None, "multi_label": "sigmoid"}.get(self.kind, "softmax")
 
 
 def holds_rows(x: Any) -> bool:
-    """Whether `x` contains its examples, in contrast to datasets and generators."""
+    """Returns whether `x` contains its examples, unlike datasets and generators."""
     return hasattr(x, "shape") or isinstance(x, Mapping | list | tuple)
 
 
 def is_empty(x: Any) -> bool:
-    """Whether `x` has no examples: an empty list, columns without rows, or empty arrays."""
+    """Returns whether `x` is an empty list, or contains empty columns or arrays."""
     while isinstance(x, Mapping | tuple) and x:
         x = next(iter(x.values())) if isinstance(x, Mapping) else x[0]
     return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
 
 
 def holds_strings(values: Any) -> bool:
-    """Whether the values contain a string anywhere, including in nested lists."""
-    values = values.to_numpy() if hasattr(values, "to_numpy") else values  # of pandas
+    """Returns whether the values contain a string anywhere, including in nested lists."""
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values  # pandas
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = values.ravel().tolist()
     elif isinstance(values, bytes) or _may_be_strings(values):
@@ -83,7 +82,7 @@ def holds_strings(values: Any) -> bool:
 
 
 def _may_be_strings(values: Any) -> bool:
-    """Whether the values are a string, or an array or tensor of strings or of Python objects."""
+    """Returns whether the values are a string, or an array of strings or Python objects."""
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, np.dtype):
         return dtype.kind in "OUST"
@@ -91,27 +90,27 @@ def _may_be_strings(values: Any) -> bool:
 
 
 def check_types(inputs: Mapping[str, Any]) -> None:
-    """Rejects strings and ragged tensors, which no layer computes."""
+    """Rejects strings and ragged tensors, which layers don't accept."""
     for name, values in inputs.items():
         if hasattr(values, "row_splits"):
             raise UserError(
-                "A model's inputs must be dense tensors. Received: a ragged tensor as "
-                f"{name}. Pad its rows: pass ids.to_tensor() as input_ids, and "
-                "tf.sequence_mask(ids.row_lengths()) as attention_mask."
+                f"Inputs must be dense tensors. Received: a ragged tensor as {name}. Pass "
+                "ids.to_tensor() as input_ids and tf.sequence_mask(ids.row_lengths()) as "
+                "attention_mask."
             )
         if _may_be_strings(values):
             others = np.ravel(values) if isinstance(values, np.ndarray | str) else ["…"]
             other = next((each for each in others if not isinstance(each, Number)), others[:1])
             received = f"{other.item() if isinstance(other, np.generic) else other!r:.60}"
             raise UserError(
-                f"Inputs and labels must be numbers. Received: {received}, … as {name}. "
-                "config.label2id maps label names to class ids. A tokenizer, or AlbertPreprocessor "
-                "in tf.data and graphs, maps texts to ids."
+                f"Inputs and labels must be numbers. Received: {received}, … as {name}. Map label "
+                "names to class ids with config.label2id, and texts to ids with a tokenizer, or "
+                "with AlbertPreprocessor in tf.data and graphs."
             )
 
 
 def check_lists(inputs: Mapping[str, Any]) -> None:
-    """Rejects lists, which Keras would split into single numbers, and inputs by position."""
+    """Rejects lists, which Keras would split into numbers, and inputs passed by position."""
     ids = inputs.get("input_ids")
     if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
         named = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
@@ -120,21 +119,21 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
         )
     if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
         raise ValueError(
-            "A model's inputs must be arrays or tensors, as tokenizer(texts, padding=True, "
-            f"return_tensors='np') returns them. Received: a list as {', '.join(lists)}."
+            f"Inputs must be arrays or tensors. Received: a list as {', '.join(lists)}. "
+            "tokenizer(texts, padding=True, return_tensors='np') returns arrays."
         )
 
 
 def as_arrays(values: Any, name: str = "y") -> Any:
-    """Returns a tokenizer's result as a dict of arrays, and lists of numbers as arrays.
+    """Converts a tokenizer's result to a dict of arrays, and lists of numbers to arrays.
 
-    Keras would take every number of a list for an input. Tensors and datasets are returned
+    Keras would treat every number in a list as an input. Tensors and datasets are returned
     unchanged.
 
     Args:
-        name: what the values are, for messages.
+        name: name of the values, for messages.
     Raises:
-        ValueError: rows of different lengths, strings, or fractions where ids are expected.
+        ValueError: rows have different lengths, values are strings, or ids are fractions.
     """
     if isinstance(values, Mapping):
         return {
@@ -153,15 +152,15 @@ def as_arrays(values: Any, name: str = "y") -> Any:
             ) from error
     check_types({name: values})
     if name in _IDS:
-        refuse_fractions(name, values)
+        reject_fractions(name, values)
     return values
 
 
 def input_arrays(x: Any) -> Any:
-    """Returns the inputs of a `fit`, `evaluate`, or `predict` with lists as arrays.
+    """Returns the inputs of `fit`, `evaluate`, or `predict`, with lists converted to arrays.
 
     Raises:
-        ValueError: as for `as_arrays`, or inputs are passed by position.
+        ValueError: see `as_arrays`; or inputs are passed by position.
     """
     x = as_arrays(x, "x")
     if not is_empty(x):
@@ -170,20 +169,20 @@ def input_arrays(x: Any) -> Any:
 
 
 def text_columns(x: Any, most: int = 2) -> list[list[str]]:
-    """Returns texts as one column, and pairs of texts as two.
+    """Returns texts as one column, and text pairs as two.
 
     Args:
         x: texts (a list, an array, or a pandas Series), a list of tuples of two texts, or a tuple
             of two columns.
-        most: number of columns that the model takes.
+        most: maximum number of columns.
     Raises:
-        UserError: texts in another form, something else among them, or more columns than `most`.
+        UserError: texts have another form or aren't strings, or there are more columns than `most`.
     """
     columns = _columns(x)
     if columns is None:
         shape = getattr(x, "shape", None)
         received = short_repr(x) if shape is None else f"{type(x).__name__} of shape {tuple(shape)}"
-        which = ", which may be two rows or two columns" if isinstance(x, tuple) else ""
+        which = ", which could be two rows or two columns" if isinstance(x, tuple) else ""
         raise _not_texts(received + which)
     for column in columns:
         for row, value in enumerate(column):
@@ -192,15 +191,15 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
     if len(columns[0]) != len(columns[-1]):
         raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
     if len(columns) > most:
-        raise UserError("This model takes single texts, but the examples are pairs.")
+        raise UserError("This model takes single texts. Received: text pairs.")
     return columns
 
 
 def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
-    """Returns the columns of a list of tuples of two, or of a tuple of two columns.
+    """Returns two columns from a list of pairs, or from a tuple of two columns.
 
     Args:
-        what: the form of a row, for messages.
+        what: form of a row, for messages.
     """
     columns = _columns(x)
     if columns is None or len(columns) != 2:
@@ -224,9 +223,9 @@ def _columns(x: Any) -> list[list[Any]] | None:
 
 def _not_texts(received: str) -> UserError:
     return UserError(
-        "Texts must be a list of strings; pairs a list of tuples, [(text, pair), …], or a tuple of "
-        f"two columns, (texts, pairs). Received: {received}. "
-        "AlbertPreprocessor takes tensors of strings, in tf.data and graphs."
+        "Texts must be a list of strings; text pairs must be a list of tuples, [(text, pair), …], "
+        f"or a tuple of two columns, (texts, pairs). Received: {received}. For string tensors, use "
+        "AlbertPreprocessor in tf.data."
     )
 
 
@@ -241,12 +240,12 @@ def _is_pair(row: Any) -> bool:
 
 
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
-    """Returns `y` with arrays in place of lists, pandas columns, and label names.
+    """Returns `y`, with lists, pandas columns, and label names converted to arrays.
 
     Args:
-        model: has the targets and the configuration.
-        y: labels as `fit` receives them.
-        x: the features, to tell a list with one array of labels from a list of rows.
+        model: defines the targets and the configuration.
+        y: labels as passed to `fit`.
+        x: the features, which distinguish a list with one array of labels from a list of rows.
     """
     y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if len(model.targets) > 1:
@@ -255,8 +254,8 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         y = as_arrays(y)
         if isinstance(y, list | tuple) and y:
             raise UserError(
-                f"y must have an array for each of {', '.join(model.targets)}, or be a dict with "
-                f"their names. Received: a list of {len(y)}."
+                "y must be a dict, or a list with one array for each of "
+                f"{', '.join(model.targets)}. Received: a list of {len(y)}."
             )
         return y
     (target,) = model.targets.values()
@@ -267,8 +266,8 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         if len(lengths) > 1:
             count = _class_count(model, target, {})
             raise UserError(
-                f"Several labels per example must be a matrix of 0 and 1, [batch, {count}], or "
-                f"a list of label names per example. Received: {short_repr(y)}."
+                f"Several labels per example must be a matrix of 0 and 1, [batch, {count}], or a "
+                f"list of label names for each example. Received: {short_repr(y)}."
             )
     y = as_arrays(y, "labels")
     if not isinstance(y, list | tuple) or not y:
@@ -280,12 +279,12 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
 
 
 def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
-    """Returns label names as class ids `[B]`, or several names per example as 0 and 1 `[B, C]`.
+    """Maps label names to class ids `[B]`, or several names per example to 0 and 1 `[B, C]`.
 
     Args:
-        labels: names in `config.label2id`; for several labels per example a list of them each.
+        labels: names in `config.label2id`, or for several labels a list of names per example.
     Raises:
-        UserError: a label isn't a name of the model.
+        UserError: the model has no label with this name.
     """
     ids: Mapping[str, int] = config.label2id
     several = target.kind == "multi_label"
@@ -295,8 +294,8 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
     def class_id(name: Any, row: int) -> int:
         if not isinstance(name, str) or name not in ids:
             raise UserError(
-                f"Labels must be numbers, or names in label2id: {', '.join(ids)}. "
-                f"Received: {short_repr(name)} in row {row}. Pass the names to from_pretrained: "
+                f"Labels must be class ids, or names in label2id ({', '.join(ids)}). Received: "
+                f"{short_repr(name)} in row {row}. Pass your own names to from_pretrained: "
                 "id2label={0: …, 1: …}."
             )
         return ids[name]
@@ -317,7 +316,7 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
 
 def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
-    """Returns `class_weight` of `fit` by class id; its keys may also be label names.
+    """Returns `class_weight` of `fit` by class id. Its keys may also be label names.
 
     Raises:
         UserError: the model doesn't predict one class per example, `class_weight` isn't a dict, or
@@ -326,26 +325,26 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
     target, *others = model.targets.values()
     if others or target.by_token or target.kind != "class" or target.classes == "choices":
         raise UserError(
-            f"class_weight requires one class per example. {type(model).__name__} has other "
-            "labels: pass sample_weight with one weight per label."
+            f"class_weight requires one class per example, and {type(model).__name__} has other "
+            "labels. Pass sample_weight with one weight per label."
         )
     if not isinstance(class_weight, Mapping):
         raise UserError(
-            "class_weight must be a dict with the weight of each class: dict(enumerate(weights)). "
-            f"Received: {short_repr(class_weight)}."
+            f"class_weight must be a dict. Received: {short_repr(class_weight)}. Pass "
+            "dict(enumerate(weights))."
         )
     ids, count = model.config.label2id, _class_count(model, target, {})
     weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
     for key in weights:
         if not isinstance(key, Integral) or not 0 <= int(key) < (count or math.inf):
             raise UserError(
-                f"The keys of class_weight must be class ids, or names in label2id: "
-                f"{', '.join(ids)}. Received: {short_repr(key)}."
+                "The keys of class_weight must be class ids, or names in label2id "
+                f"({', '.join(ids)}). Received: {short_repr(key)}."
             )
     for key, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
             raise UserError(
-                "The values of class_weight must be numbers, 0 or more. Received: "
+                "The values of class_weight must be finite numbers >= 0. Received: "
                 f"{short_repr(weight)} for {short_repr(key)}."
             )
     return {**dict.fromkeys(range(count or 0), 1.0), **weights}
@@ -354,14 +353,14 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
 def check_labels(
     model: Any, labels: Mapping[str, Any], inputs: Mapping[str, Any], loss: Any = None
 ) -> None:
-    """Rejects labels whose shape or values don't fit their target, if the values are known.
+    """Rejects labels whose shape or values don't fit their target. Symbolic labels are accepted.
 
     Args:
-        model: has the targets and the configuration.
+        model: defines the targets and the configuration.
         labels: labels by target; other names are ignored.
-        inputs: inputs by name; their shape contains the number of choices.
-        loss: the loss that reads the labels; None for the model's own. Labels of losses that expect
-            others aren't checked.
+        inputs: inputs by name, whose shape contains the number of choices.
+        loss: the loss that reads the labels; None for the model's own. Labels aren't checked if it
+            may expect other labels than the model's own loss.
     """
     if not isinstance(loss, _SPARSE | None):
         return
@@ -371,8 +370,8 @@ def check_labels(
             continue
         count = _class_count(model, target, inputs)
         if target.kind == "position":
-            if known.ndim < 2:  # otherwise probabilities
-                refuse_fractions(name, known)
+            if known.ndim < 2:  # not probabilities
+                reject_fractions(name, known)
         elif target.kind != "class":
             check_numbers(name, known, count, several=target.kind == "multi_label")
         elif count is not None:
@@ -392,13 +391,13 @@ def _class_count(model: Any, target: Target, inputs: Mapping[str, Any]) -> int |
 def check_classes(
     name: str, known: np.ndarray, count: int, rank: int, ids_only: bool = False
 ) -> None:
-    """Rejects labels that are neither ids nor probabilities of `count` classes.
+    """Rejects labels that are neither class ids nor probabilities of `count` classes.
 
-    In a graph, such an id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
+    In a graph, a wrong id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
 
     Args:
-        rank: rank of class ids; probabilities have one axis more.
-        ids_only: whether the loss reads no probabilities.
+        rank: rank of class ids; probabilities have one more axis.
+        ids_only: whether probabilities are rejected as well.
     """
     if known.ndim == rank + 1 and known.shape[-1] == count > 1:
         if ids_only or known.dtype.kind != "f":
@@ -409,9 +408,9 @@ def check_classes(
     outside = known[(known != IGNORED) & ~inside]
     if outside.size:
         raise ValueError(
-            f"{name} must be numbers of classes from 0 to {count - 1}, or {IGNORED} to be ignored. "
-            f"Received: {outside[0]}, the first of {outside.size} that are not. "
-            "For more classes, make the model with num_labels."
+            f"{name} must be class ids from 0 to {count - 1}, or {IGNORED} to be ignored. "
+            f"Received: {outside[0]}, the first of {outside.size} others. For more classes, pass "
+            "num_labels to from_pretrained."
         )
 
 
@@ -422,18 +421,18 @@ def _check_probabilities(name: str, known: np.ndarray) -> None:
     wrong = (np.abs(rows.sum(axis=-1) - 1) > SUM_TOLERANCE) | (rows < 0).any(axis=-1)
     if wrong.any():
         raise ValueError(
-            f"{name} that are probabilities must be 0 or more and sum to 1 over the classes. "
-            f"Received: {rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} that don't. "
-            "Give the softmax of logits, or numbers of classes (int)."
+            f"Probabilities in {name} must be >= 0 and sum to 1 over the classes. Received: "
+            f"{rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} others. Pass the "
+            "softmax of logits, or class ids (int)."
         )
 
 
 def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
-    """Rejects labels that aren't finite, or that have another shape than the outputs.
+    """Rejects labels that aren't finite, or whose shape differs from the outputs'.
 
     Args:
-        count: number of labels per example; None allows any.
-        several: whether they must lie between 0 and 1.
+        count: number of labels per example; None accepts any.
+        several: whether labels must lie between 0 and 1.
     """
     columns = labels.shape[-1] if labels.ndim == 2 else 1
     if count is not None and (labels.ndim > 2 or columns != count):
@@ -441,12 +440,10 @@ def check_numbers(name: str, labels: np.ndarray, count: int | None, several: boo
         raise ValueError(f"{name} must have shape {shape}. Received shape {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         received = labels[~np.isfinite(labels)][0]
-        raise ValueError(
-            f"{name} must be finite numbers. Received: {received} among {labels.size}."
-        )
+        raise ValueError(f"{name} must be finite. Received: {received} among {labels.size} values.")
     outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
     if outside.size:
         raise ValueError(
             f"With several labels per example, {name} must lie between 0 and 1. Received: "
-            f"{outside[0]}, the first of {outside.size} outside."
+            f"{outside[0]}, the first of {outside.size} others."
         )

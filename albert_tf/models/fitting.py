@@ -1,4 +1,4 @@
-"""`fit` and `evaluate`: the data that Keras reads, and the callbacks that know about it."""
+"""`fit` and `evaluate`: prepares the data that Keras reads, and informs callbacks about it."""
 
 import math
 from collections.abc import Container, Mapping, Sequence
@@ -30,10 +30,9 @@ class Fit(NamedTuple):
 
     Attributes:
         batches: an `albert_tf.data.pipeline.Batches` for texts, arrays, and the package's datasets;
-            None if Keras reads other data.
+            None for other data.
         data: the dataset or generator that Keras reads.
-        epochs: `epochs` of `fit`.
-        steps_per_epoch: `steps_per_epoch` of `fit`.
+        epochs, steps_per_epoch: arguments of `fit`.
         class_weight: `class_weight` of `fit`, by class id.
         callbacks: all callbacks.
     """
@@ -47,30 +46,30 @@ class Fit(NamedTuple):
 
 
 class FitCallback(keras.callbacks.Callback):
-    """A callback that knows what `fit` trains on. It runs after the other callbacks."""
+    """A callback that is told what `fit` trains on. It runs after the other callbacks."""
 
     def begin_fit(self, fit: Fit) -> None:
-        """Called before Keras's `fit`."""
+        """Called before `fit` of Keras."""
 
     def data(self, fit: Fit) -> Any:
         """Returns the data that Keras reads."""
         return fit.data
 
     def end_fit(self) -> None:
-        """Called after Keras's `fit`, also if it raised an exception."""
+        """Called after `fit` of Keras, even if it raised an exception."""
 
 
 class Fitting(keras.Model):
-    """Base of `TaskModel`: the methods of Keras that read labeled examples.
+    """Base of `TaskModel`: the Keras methods that read labeled examples.
 
-    Keras reads arrays by itself, after they have been named and checked. Texts become a dataset.
+    Arrays are named, checked, and passed on to Keras. Texts become a dataset.
     """
 
     targets: Mapping[str, Target]
     config: AlbertConfig
     tokenizer: Any
-    open_schedule: Any = None  # the optimizer's schedule if `fit` tells it the number of steps
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # with which each Keras function is traced
+    open_schedule: Any = None  # the optimizer's schedule, if `fit` sets its number of steps
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # for which Keras traced a function
 
     @checks_numbers(
         batch_size=COUNT,
@@ -100,15 +99,15 @@ class Fitting(keras.Model):
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
     ) -> Any:
-        """Trains as `keras.Model.fit` does, also on texts. Other arguments are those of Keras.
+        """Trains like `keras.Model.fit`, which documents the other arguments, but also on texts.
 
         Args:
-            x: ids, arrays by name, a dataset, or texts in the form of the task; see the class.
-                Texts of similar length share a batch.
-            y: labels; label names as well.
-            class_weight: keys may also be label names.
+            x: ids, arrays by name, a dataset, or texts in the task's form (see the class). Batches
+                contain texts of similar length.
+            y: labels, which may be label names.
+            class_weight: weights by class id or label name.
         Returns:
-            The `keras.callbacks.History`.
+            A `keras.callbacks.History`.
         """
         if isinstance(validation_freq, str) or not isinstance(validation_freq, Container):
             check_number("validation_freq", validation_freq, COUNT)
@@ -121,8 +120,8 @@ class Fitting(keras.Model):
         held_out_size = validation_batch_size or batch_size
         if isinstance(validation_data, tuple | list):
             held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
-            validation_data = self._scored(held_out, held_out_size, validation_steps)
-        batches, rows = getattr(x, "batches", None), self._encoded(x, y, sample_weight)
+            validation_data = self._evaluation_data(held_out, held_out_size, validation_steps)
+        batches, rows = getattr(x, "batches", None), self._encode(x, y, sample_weight)
         if rows is None and holds_rows(x):
             x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
             if informed:
@@ -182,9 +181,9 @@ class Fitting(keras.Model):
         return_dict: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Evaluates as `keras.Model.evaluate` does; `x` and `y` as in `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has read its validation data
-            x, y, sample_weight = self._scored((x, y, sample_weight), batch_size, steps)
+        """Evaluates like `keras.Model.evaluate`; for `x` and `y`, see `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has prepared it
+            x, y, sample_weight = self._evaluation_data((x, y, sample_weight), batch_size, steps)
         return super().evaluate(
             x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
         )
@@ -209,7 +208,7 @@ class Fitting(keras.Model):
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        """Returns the `Rows` of examples that are texts, in the form of the task.
+        """Encodes examples that are texts, in the task's form, and returns their `Rows`.
 
         Args:
             x: texts.
@@ -218,12 +217,12 @@ class Fitting(keras.Model):
             max_length: maximum number of tokens in a row.
         """
         raise UserError(
-            f"{type(self).__name__} can't encode texts in fit and evaluate. Pass ids, as "
-            "tokenizer(texts, padding=True, return_tensors='np') returns them."
+            f"fit and evaluate of {type(self).__name__} don't take texts. Pass "
+            "tokenizer(texts, padding=True, return_tensors='np')."
         )
 
-    def _encoded(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Returns the `Rows` of examples that are texts, or None for other examples."""
+    def _encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Returns the `Rows` of texts, or None if the examples aren't texts."""
         if is_empty(x):
             raise UserError("Training and evaluation require at least one example.")
         if not holds_strings(x):
@@ -233,8 +232,8 @@ class Fitting(keras.Model):
         tokenizer = self.tokenizer
         if tokenizer is None:
             raise UserError(
-                "Texts require a tokenizer, and there is none in the folder of the model's "
-                "weights. Set model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
+                "Texts require a tokenizer, but there is none in the folder of the weights. Set "
+                "model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
             )
         length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
         check_fit(tokenizer, self.config, length)
@@ -247,7 +246,7 @@ class Fitting(keras.Model):
     def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
         from albert_tf.data.pipeline import Batches
 
-        if batch_size is None:  # Keras divides the examples into the steps
+        if batch_size is None:  # as in Keras
             batch_size = math.ceil(len(rows) / steps) if steps else BATCH_SIZE
         seed = np.random.randint(2**31)  # follows keras.utils.set_random_seed
         return Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=self.jit_compile)
@@ -255,9 +254,9 @@ class Fitting(keras.Model):
     def _in_order(
         self, rows: Any, batch_size: int | None, steps: int | None
     ) -> tuple[Any, np.ndarray]:
-        """Returns a dataset for evaluation, and the order of its rows.
+        """Returns a dataset of rows sorted by length, and their order.
 
-        It contains the first `steps` batches of rows, sorted by length.
+        The dataset contains the first `steps` batches of rows.
         """
         batches = self._batches(rows, batch_size, steps, shuffle=False)
         last = len(rows) if steps is None else steps * batches.batch_size
@@ -265,11 +264,11 @@ class Fitting(keras.Model):
         batches.rows = rows.select(order)
         return batches.epochs(), order
 
-    def _scored(
+    def _evaluation_data(
         self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
     ) -> tuple[Any, Any, Any]:
-        """Returns the `x`, `y`, and `sample_weight` of an evaluation as Keras reads them."""
-        if (rows := self._encoded(*data)) is not None:
+        """Returns `x`, `y`, and `sample_weight` of an evaluation in a form that Keras reads."""
+        if (rows := self._encode(*data)) is not None:
             return self._in_order(rows, batch_size, steps)[0], None, None
         if holds_rows(data[0]):
             return self._arrays("test_function", *data)
@@ -277,7 +276,7 @@ class Fitting(keras.Model):
         return data
 
     def _arrays(self, function: str, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Returns examples that are arrays as Keras reads them, named and checked."""
+        """Names and checks arrays, and returns them in a form that Keras reads."""
         if is_empty(x):
             raise UserError("Training and evaluation require at least one example.")
         batch = arrays_of(self, x, y, sample_weight)
@@ -285,14 +284,14 @@ class Fitting(keras.Model):
         return batch.for_keras(self.targets)
 
     def _trace_for(self, function: str, labels: list[Any]) -> None:
-        """Makes Keras trace a function again if labels have other ranks than before.
+        """Makes Keras retrace a function if the ranks of the labels have changed.
 
-        Otherwise TensorFlow would trace labels of unknown rank. An evaluation within `fit` doesn't
-        affect the training step.
+        Otherwise TensorFlow would relax their shapes to an unknown rank. An evaluation within `fit`
+        doesn't affect the training step.
 
         Args:
-            function: name of Keras's attribute with the traced function.
-            labels: arrays, or specs of a dataset.
+            function: name of the Keras attribute that stores the traced function.
+            labels: arrays, or the specs of a dataset.
         """
         ranks = tuple([len(label.shape) for label in labels])
         if ranks and ranks != self._label_ranks.get(function):
@@ -301,7 +300,7 @@ class Fitting(keras.Model):
 
 
 def labels_in(dataset: Any) -> list[Any]:
-    """Returns the specs of a dataset's labels, or an empty list if their ranks aren't known."""
+    """Returns the specs of a dataset's labels, or an empty list if their ranks are unknown."""
     spec = getattr(dataset, "element_spec", None)
     labels = keras.tree.flatten(spec[1]) if isinstance(spec, tuple) and len(spec) > 1 else []
     # The specs of a distributed dataset have no shape.
@@ -310,16 +309,16 @@ def labels_in(dataset: Any) -> list[Any]:
 
 
 def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
-    """Returns the learning rate of an optimizer if it is a schedule without `total_steps`."""
+    """Returns the optimizer's schedule if it has no `total_steps`, which `fit` then sets."""
     schedule = getattr(inner(optimizer), "_learning_rate", None)
     is_open = isinstance(schedule, WarmupPolynomialDecay) and schedule.total_steps is None
     return schedule if is_open else None
 
 
 def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
-    """Starts the model's open schedule, and returns a callback that tells it the number of steps.
+    """Restarts the model's open schedule, and returns a callback that sets its number of steps.
 
-    The optimizer begins as a new one, unless the run continues from an `initial_epoch`.
+    The optimizer's state is reset as well, unless `fit` continues from an `initial_epoch`.
     """
     if not initial_epoch:
         for variable in inner(model.optimizer).variables:
@@ -328,7 +327,7 @@ def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
 
 
 class _ScheduleSteps(keras.callbacks.Callback):
-    """Tells a schedule the number of steps, which Keras knows when it begins to train."""
+    """Sets a schedule's number of steps, which Keras knows when training begins."""
 
     def __init__(self, schedule: WarmupPolynomialDecay):
         super().__init__()
@@ -338,9 +337,9 @@ class _ScheduleSteps(keras.callbacks.Callback):
         steps = self.params.get("steps")
         if steps is None:
             raise UserError(
-                "The default learning rate requires the number of steps, which is unknown for this "
-                "data. Pass steps_per_epoch to fit, or an optimizer to compile."
+                "The learning rate schedule requires the number of steps, which is unknown for "
+                "this data. Pass steps_per_epoch to fit, or an optimizer to compile."
             )
         if self.schedule.steps != steps * self.params["epochs"]:
             self.schedule.steps = steps * self.params["epochs"]
-            self.model.make_train_function(force=True)  # a traced step has the old rates
+            self.model.make_train_function(force=True)  # the traced one uses the old rates

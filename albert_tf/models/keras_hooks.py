@@ -1,4 +1,4 @@
-"""Exports and predictions where our models differ from `keras.Model`."""
+"""Exports and predictions that differ from those of `keras.Model`."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from albert_tf.models.examples import (
 )
 from albert_tf.tasks import TaskFacts
 
-# Whether a call is part of Keras' `predict`, which needs no gradients. Every thread has its own.
+# Whether a call is part of `predict`, which needs no gradients. Each thread has its own value.
 in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 
 
@@ -39,24 +39,24 @@ class KerasHooks(keras.Model):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Exports the model as `keras.Model.export` does, by default with declared inputs.
+        """Exports the model like `keras.Model.export`, but with declared inputs by default.
 
-        They are the dict of `input_ids`, `attention_mask` and `token_type_ids`, int32. For exports
-        that take strings and are checked against the model, use `albert_tf.export_saved_model` and
-        `albert_tf.export_tflite`.
+        The inputs are a dict of `input_ids`, `attention_mask`, and `token_type_ids`, all int32. For
+        exports that take strings and are checked against the model, use
+        `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
 
         Raises:
-            UserError: Keras can't write the format on this backend.
+            UserError: the backend is torch.
         """
         backend = keras.backend.backend()
-        if backend == "torch":  # Keras traces no dict of inputs there.
+        if backend == "torch":  # Keras can't trace a dict of inputs there.
             raise UserError(
-                "model.export must run on TensorFlow or JAX. Received: KERAS_BACKEND=torch. Call "
-                "save_pretrained, then albert-tf export on the folder."
+                "model.export requires the TensorFlow or JAX backend. On torch, call "
+                "save_pretrained, then run albert-tf export on the folder."
             )
         if input_signature is None:
             input_signature = [self._input_specs()]
-            if backend == "jax":  # Keras would take each input's length for another one.
+            if backend == "jax":  # Keras would give each input its own length.
                 axes = "batch, choices, length" if self.task.has_choices else "batch, length"
                 shapes = dict.fromkeys(input_signature[0], f"({axes})")
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
@@ -64,9 +64,9 @@ class KerasHooks(keras.Model):
 
     @property
     def _default_save_signature(self) -> Any:
-        """The `serving_default` of `tf.saved_model.save`: the inputs of `export`, float32 out.
+        """The default signature of `tf.saved_model.save`: inputs of `export`, float32 outputs.
 
-        Keras would trace a default signature with float32 ids.
+        Keras's own default signature has float32 ids.
         """
         if keras.backend.backend() != "tensorflow":
             return None
@@ -88,22 +88,22 @@ class KerasHooks(keras.Model):
         return serving_default
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
-        """The inputs that every export has."""
+        """Returns the specs of the inputs that every export has."""
         shape = (None, None, None) if self.task.has_choices else (None, None)
         return {
             name: keras.InputSpec(dtype="int32", shape=shape, name=name)
             for name in ENCODER_INPUTS[:3]
         }
 
-    def _checked(self, x: Any) -> Any:
-        """Returns the inputs of a prediction with lists as arrays; rejects ids out of range."""
+    def _check_inputs(self, x: Any) -> Any:
+        """Converts lists to arrays, and rejects ids that are out of range."""
         x = input_arrays(x)
         if holds_rows(x):
             check_ids(self.config, x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x})
         return x
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        x = self._checked(x)
+        x = self._check_inputs(x)
         if is_empty(x):  # Keras has no outputs without a batch
             if not isinstance(x, Mapping):
                 specs = self._input_specs()
@@ -115,7 +115,7 @@ class KerasHooks(keras.Model):
         return super().predict(x, *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        x = self._checked(x)
+        x = self._check_inputs(x)
         if self.predict_function is None:
             self.make_predict_function()
             if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
@@ -123,7 +123,7 @@ class KerasHooks(keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Calls Keras's `predict_step`; without gradients the layers may run as a graph loop."""
+        """Runs Keras's `predict_step`, in which the layers may run in a graph loop."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
         inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
         check_types(inputs)
@@ -136,10 +136,9 @@ class KerasHooks(keras.Model):
 
 
 def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
-    """Traces a `predict_function` of TensorFlow for batches of every size and length.
+    """Traces a TensorFlow `predict_function` once for all batch sizes and lengths.
 
-    By itself it would trace the first batch, the first of another length, and the first of
-    another size.
+    Otherwise TensorFlow would retrace it for the first other length, and the first other size.
     """
     import tensorflow as tf
 

@@ -8,16 +8,16 @@ from keras import ops
 
 from albert_tf.layers.embedding import whole_numbers
 
-IGNORED: Final = -100  # label of a position that doesn't count, as in transformers
+IGNORED: Final = -100  # label of positions that the loss ignores, as in transformers
 
 
 class Term(NamedTuple):
-    """A part of a loss: a weighted mean.
+    """A weighted mean, which is part of a loss.
 
     Attributes:
         values: float32 `[B, …]`.
-        weights: of the same shape; 0 ignores a value.
-        weight: factor of this term.
+        weights: weights of the same shape; 0 ignores a value.
+        weight: factor of the mean.
     """
 
     values: Any
@@ -31,13 +31,11 @@ def total(terms: Sequence[Term]) -> Any:
 
 
 def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
-    """Returns a term's mean times its factor.
-
-    As everywhere in Keras, the mean doesn't divide by sample weights.
+    """Returns a term's mean times its factor. As in Keras, sample weights aren't normalized.
 
     Args:
-        sample_weight: of the examples, `[B]` or more axes.
-        count: what to divide the sum by; default: the sum of the term's weights.
+        sample_weight: weights of the examples, `[B]` or more axes.
+        count: divisor of the sum. Default: the sum of the term's weights.
     """
     weighted = term.values * term.weights
     if sample_weight is not None:
@@ -47,16 +45,16 @@ def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
 
 
 def per_example(weights: Any, values: Any) -> Any:
-    """Returns weights `[B]`, or of more axes, in the dtype of `values` `[B, …]` and of its rank."""
+    """Returns weights `[B]` or `[B, …]` in the dtype and rank of `values` `[B, …]`."""
     factor = ops.cast(weights, values.dtype)
-    if len(factor.shape) > len(values.shape):  # an axis of 1 at the end
+    if len(factor.shape) > len(values.shape):  # the last axis has size 1
         return ops.reshape(factor, ops.shape(values))
     shape = (*ops.shape(factor), *[1] * (len(values.shape) - len(factor.shape)))
     return ops.reshape(factor, shape)
 
 
 def per_label(weight: Any, labels: Any) -> Any:
-    """Returns weights of examples `[B]` as weights of labels `[B, …]`; others are unchanged."""
+    """Broadcasts weights of examples `[B]` to labels `[B, …]`; others are returned unchanged."""
     if len(labels.shape) <= len(getattr(weight, "shape", ())):
         return weight
     ones = ops.ones_like(labels)
@@ -64,15 +62,15 @@ def per_label(weight: Any, labels: Any) -> Any:
 
 
 def is_class(labels: Any) -> bool:
-    """Whether labels are numbers of classes: integers."""
+    """Returns whether labels are class ids, that is, integers."""
     return "int" in keras.backend.standardize_dtype(labels.dtype)
 
 
 def count(labels: Any, by_token: bool = False) -> Any:
-    """Returns how many of a batch's labels count: the sum of their term's weights.
+    """Returns the number of labels in a batch that count in the loss.
 
     Args:
-        by_token: whether labels are numbers `[B, T]`, or probabilities `[B, T, C]`.
+        by_token: whether labels are class ids `[B, T]` or probabilities `[B, T, C]`.
     """
     if by_token and len(labels.shape) == 3:
         labels = labels[..., 0]
@@ -82,7 +80,7 @@ def count(labels: Any, by_token: bool = False) -> Any:
 
 
 def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """Whether two shapes may be equal; a size that isn't a number is unknown."""
+    """Returns whether two shapes may be equal; sizes that aren't ints are unknown."""
     return len(shape) == len(expected) and all(
         size == other or not (isinstance(size, int) and isinstance(other, int))
         for size, other in zip(shape, expected, strict=True)
@@ -90,29 +88,29 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def count_positions(labels: Any, length: Any) -> Any:
-    """Returns how many positions count: those in `[0, length)`, or all probabilities `[B, T]`."""
+    """Returns the number of positions in `[0, length)`, or of rows of probabilities `[B, T]`."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))
 
 
 def _are_probabilities(labels: Any, logits: Any) -> bool:
-    """Whether labels are probabilities, float `[B, …, C]`, and not numbers with an axis of 1."""
+    """Returns whether labels are probabilities `[B, …, C]`, not class ids `[B, …, 1]`."""
     same_rank = len(labels.shape) == len(logits.shape)
     return same_rank and not is_class(labels) and labels.shape[-1] != 1
 
 
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the term of `probabilities` and `logits`, both `[B, …, C]`.
+    """Returns the cross-entropy of `probabilities` and `logits`, both `[B, …, C]`.
 
-    Positions `[B, T]` of `[B, T, C]` whose values are `IGNORED` don't count.
+    In `[B, T, C]`, positions that contain `IGNORED` don't count.
 
     Source: Hinton et al., arXiv 1503.02531.
     """
     sizes = {values.shape[-1] for values in (probabilities, logits)} - {None}
     if len(sizes) > 1:
         raise ValueError(
-            "Probabilities must have a value for each of the logits. Received: labels of shape "
+            "labels that are probabilities must have the shape of the logits. Received: shape "
             f"{tuple(probabilities.shape)} for logits of shape {tuple(logits.shape)}."
         )
     target = ops.cast(probabilities, logits.dtype)
@@ -124,21 +122,22 @@ def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> 
 
 
 def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the term of `labels` and `logits` `[B, …, C]`.
+    """Returns the cross-entropy of `labels` and `logits` `[B, …, C]`.
 
     Args:
-        labels: int `[B, …]`, except `IGNORED`; or probabilities, float `[B, …, C]`.
+        labels: class ids `[B, …]`, of which `IGNORED` doesn't count; or probabilities, float
+            `[B, …, C]`.
     """
     if _are_probabilities(labels, logits):
         return soft_cross_entropy(labels, logits, weight)
-    refuse_one_hot(labels, logits)
-    if len(labels.shape) == len(logits.shape):  # with an axis of 1 at the end
+    reject_one_hot(labels, logits)
+    if len(labels.shape) == len(logits.shape):  # the last axis has size 1
         labels = labels[..., 0]
     numbers = whole_numbers(labels)
-    return _counted(numbers, logits, ops.not_equal(numbers, IGNORED), weight)
+    return _class_cross_entropy(numbers, logits, ops.not_equal(numbers, IGNORED), weight)
 
 
-def refuse_one_hot(labels: Any, logits: Any) -> None:
+def reject_one_hot(labels: Any, logits: Any) -> None:
     """Rejects labels `[B, …, C]` where class ids `[B, …]` or `[B, …, 1]` are expected."""
     if len(labels.shape) == len(logits.shape) and labels.shape[-1] not in (1, None):
         raise not_ids(labels.shape)
@@ -147,50 +146,50 @@ def refuse_one_hot(labels: Any, logits: Any) -> None:
 def not_ids(shape: Sequence[Any]) -> ValueError:
     """Returns the error for labels of this shape where class ids are expected."""
     return ValueError(
-        "labels must be class ids, without an axis of classes. Received: labels of shape "
-        f"{tuple(shape)}. Pass labels.argmax(axis=-1) for one-hot labels. With the model's own "
-        "loss, labels may also be probabilities as floats."
+        f"labels must be class ids, without a class axis. Received shape {tuple(shape)}. Pass "
+        "labels.argmax(axis=-1) for one-hot labels. The model's own loss also takes float "
+        "probabilities."
     )
 
 
 def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
-    """Returns the term of `positions` and `logits` `[B, T]`.
+    """Returns the cross-entropy of `positions` and `logits` `[B, T]`.
 
     Args:
-        positions: int `[B]`, except outside `[0, T)`; or probabilities, float `[B, T]`.
+        positions: int `[B]`, ignored outside `[0, T)`; or probabilities, float `[B, T]`.
     """
     if _are_probabilities(positions, logits):
         return soft_cross_entropy(positions, logits, weight)
     positions = ops.reshape(positions, (-1,))
     counts = are_inside(positions, ops.shape(logits)[-1])
-    return _counted(whole_numbers(positions), logits, counts, weight)
+    return _class_cross_entropy(whole_numbers(positions), logits, counts, weight)
 
 
 def are_inside(positions: Any, length: Any) -> Any:
-    """Returns whether positions lie in `[0, length)`, and so count."""
+    """Returns whether positions lie in `[0, length)`; others don't count."""
     return ops.logical_and(positions >= 0, ops.less(positions, length))
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:
-    """Returns the term of float `targets` and `predictions` `[B, C]`, a mean per example."""
-    targets = _in_shape(targets, predictions)
+    """Returns the squared error of float `targets` and `predictions` `[B, C]`, averaged over C."""
+    targets = _reshape_labels(targets, predictions)
     return unweighted(ops.mean(ops.square(predictions - targets), axis=-1))
 
 
 def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the term of 0s and 1s and `logits`, both `[B, C]` or `[B]`, a mean per example."""
-    targets = _in_shape(targets, logits)
+    """Returns the cross-entropy of `targets` (0 or 1) and `logits` `[B, C]`, averaged over C."""
+    targets = _reshape_labels(targets, logits)
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
     return unweighted(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), weight)
 
 
-def _in_shape(targets: Any, outputs: Any) -> Any:
-    """Returns labels in the shape and dtype of outputs `[B, C]`, or `[B]` for one per example."""
+def _reshape_labels(targets: Any, outputs: Any) -> Any:
+    """Returns labels in the shape and dtype of `outputs`, which is `[B, C]` or `[B]`."""
     shapes = [tuple(values.shape) for values in (targets, outputs)]
     core = [shape[:-1] if len(shape) == 2 and shape[-1] == 1 else shape for shape in shapes]
     if not agree(*core):
         raise ValueError(
-            f"Labels must have the shape of the outputs, {shapes[1]}. Received: {shapes[0]}."
+            f"labels must have the shape of the outputs, {shapes[1]}. Received shape {shapes[0]}."
         )
     return ops.reshape(ops.cast(targets, outputs.dtype), ops.shape(outputs))
 
@@ -200,9 +199,9 @@ def unweighted(values: Any, weight: float = 1.0) -> Term:
     return Term(values, ops.ones_like(values), weight)
 
 
-def _counted(labels: Any, logits: Any, counts: Any, weight: float) -> Term:
+def _class_cross_entropy(labels: Any, logits: Any, counts: Any, weight: float) -> Term:
     known = ops.where(counts, labels, 0)
     values = ops.sparse_categorical_crossentropy(known, logits, from_logits=True)
     exists = ops.logical_and(known >= 0, known < ops.shape(logits)[-1])
-    values = ops.where(exists, values, float("nan"))  # JAX would give 0
+    values = ops.where(exists, values, float("nan"))  # JAX would return 0
     return Term(values, ops.cast(counts, values.dtype), weight)

@@ -19,17 +19,17 @@ from albert_tf.models.task import Inputs, TaskModel
 class AlbertForMaskedLM(TaskModel):
     """Predicts the tokens at masked positions.
 
-    The loss is the mean cross-entropy of all labels but -100.
+    The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take a list of texts, without labels. Words are masked as in
-    pretraining, and masked anew in each epoch.
+    `fit` and `evaluate` also take a list of texts, without labels. They mask words as in
+    pretraining, differently in each epoch.
 
     Args:
         config: sizes and probabilities.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
-        masked_lm_positions: int `[B, P]`; scores only these positions, which takes a fraction of
-            the memory.
+        masked_lm_positions: int `[B, P]`, the positions to score, which saves most of the memory.
+            Default: all positions.
         labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, T, V]` or `[B, P, V]`, and on
@@ -72,7 +72,7 @@ class AlbertForMaskedLM(TaskModel):
         from albert_tf.data.pretraining.texts import MaskedTexts
 
         if y is not None:
-            raise UserError("Texts are their own labels. Omit y, or pass ids with labels.")
+            raise UserError("Texts don't take labels here. Omit y, or pass ids with labels.")
         (texts,) = text_columns(x, 1)
         return MaskedTexts(tokenizer, texts, max_length)
 

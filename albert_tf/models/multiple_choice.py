@@ -1,4 +1,4 @@
-"""ALBERT that chooses among several continuations, as in RACE and SWAG."""
+"""ALBERT for multiple choice, as in RACE and SWAG."""
 
 from typing import Any, Final
 
@@ -14,26 +14,26 @@ from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
-# Logit of a choice that is padding. Its probability is 0 in float32, and it fits in float16.
+# Logit of a padding choice. It fits in float16, and its probability is 0 in float32.
 NO_CHOICE: Final = -1e4
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForMultipleChoice(TaskModel):
-    """Scores C sequences of an example; the loss is the cross-entropy of the right choice.
+    """Scores the C choices of each example; the loss is the cross-entropy of the correct one.
 
     `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
-    columns, where `choices` is a list of texts. Labels are the indices of the right choices.
+    columns, where `choices` is a list of texts. Labels are the indices of the correct choices.
 
     Args:
         config: sizes and probabilities.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel` with the axis of choices (`input_ids` `[B, C, T]`), and
-        labels: int `[B]`, the right choice.
+    Call arguments: those of `AlbertModel` with a choice axis (`input_ids` `[B, C, T]`), and
+        labels: int `[B]`, the index of the correct choice.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, C]`, and on request `hidden_states`
-        and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is 0 everywhere is
-        padding, for examples with fewer choices than others: its logit is `NO_CHOICE`.
+        and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is all 0 is padding
+        for examples with fewer choices; its logit is `NO_CHOICE`.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
 
     Example:

@@ -1,4 +1,4 @@
-"""The named outputs of a model's call."""
+"""`ModelOutput`, the named outputs of a call."""
 
 from typing import Any, Final
 
@@ -9,10 +9,10 @@ ON_REQUEST: Final = ("hidden_states", "attentions")
 
 
 class ModelOutput(dict[str, Any]):
-    """Named outputs, read as `outputs["logits"]`, `outputs.logits`, or `outputs[0]`.
+    """Named outputs, accessed as `outputs["logits"]`, `outputs.logits`, or `outputs[0]`.
 
-    As attributes, `loss`, `hidden_states`, and `attentions` are None if they weren't computed.
-    Keras, TensorFlow, JAX, and torch treat it as a nested structure, like any dict.
+    The attributes `loss`, `hidden_states`, and `attentions` are None if they weren't computed.
+    Keras, TensorFlow, JAX, and torch treat a `ModelOutput` as a nested structure, like a dict.
 
     Example:
         >>> from albert_tf import ModelOutput
@@ -28,14 +28,14 @@ class ModelOutput(dict[str, Any]):
             if name in ("loss", *ON_REQUEST):
                 return None
             raise AttributeError(
-                f"There is no output {name!r}. The outputs are: {', '.join(self)}."
+                f"Unknown output {name!r}. The outputs are {', '.join(self)}."
             ) from None
 
     def __getitem__(self, key: Any) -> Any:
         return self.to_tuple()[key] if isinstance(key, int | slice) else super().__getitem__(key)
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """Returns the values, in order."""
+        """Returns the outputs in order."""
         return tuple(self.values())
 
 
@@ -55,7 +55,7 @@ if keras.backend.backend() == "jax":
 elif keras.backend.backend() == "torch":
     from torch.utils import _pytree
 
-    # torch passes and expects the values first, as a list.
+    # torch expects a list of values first.
     _pytree.register_pytree_node(
         ModelOutput,
         lambda output: (list(output.values()), tuple(output)),

@@ -20,15 +20,15 @@ from albert_tf.models.task import Inputs, TaskModel
 class AlbertForPreTraining(TaskModel):
     """Predicts masked tokens, and whether two segments are in order.
 
-    The loss is the sum of both cross-entropies, or one of them if only its label is given.
+    The loss is the sum of both cross-entropies, or one of them if only its label is passed.
 
     Args:
-        config: sizes and probabilities; its labels are dropped.
+        config: sizes and probabilities; its label names are dropped.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
-        masked_lm_positions: int `[B, P]`; scores only these positions.
+        masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions.
         labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
-        sentence_order_label: int `[B]`: 0 in order, 1 swapped.
+        sentence_order_label: int `[B]`; 0 in order, 1 swapped.
     Returns:
         `ModelOutput` with `loss` (given a label), `prediction_logits` `[B, T, V]` or `[B, P, V]`,
         `sop_logits` `[B, 2]`, and on request `hidden_states` and `attentions`.

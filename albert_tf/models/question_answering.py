@@ -1,4 +1,4 @@
-"""ALBERT that finds an answer in a text, as in SQuAD 1.1 and 2.0."""
+"""ALBERT for extractive question answering, as in SQuAD 1.1 and 2.0."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,32 +21,32 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForQuestionAnswering(TaskModel):
-    """Scores where an answer starts and ends; with `answerability` also whether there is one.
+    """Scores where an answer starts and ends, and with `answerability` whether there is one.
 
-    The loss is the mean of both positions' cross-entropies; `answerability` adds half the sigmoid
-    cross-entropy of `is_impossible`. It also scores the end given the true start, which must be
-    among the features in training: `fit({**features, "start_positions": …}, labels)`.
+    The loss is the mean cross-entropy of both positions; `answerability` adds half the sigmoid
+    cross-entropy of `is_impossible`. With it, the end is scored for a given start, so training
+    requires the true start as a feature: `fit({**features, "start_positions": …}, labels)`.
 
-    Metrics that `compile` receives as a list compare both positions at once, int `[B, 2]`, with
-    logits `[B, 2, T]`: `metrics=[ExactMatch()]`. The sample weight of the start weights them. A
-    dict contains metrics of each position, by output.
+    A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions at once: labels are
+    int `[B, 2]`, logits `[B, 2, T]`, and the sample weight is that of the start. A dict contains
+    the metrics of each output.
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
-    columns. The answers are a list of `(text, start)`, or None for an unanswerable question, or
-    `{"text": [...], "answer_start": [...]}`. A long context becomes several windows.
+    columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
+    unanswerable question. A long context becomes several windows.
 
     Args:
-        config: sizes and probabilities; its labels are dropped.
-        answerability: use the original's head for SQuAD 2.0. Default: `config.answerability`.
+        config: sizes and probabilities; its label names are dropped.
+        answerability: whether to use the original SQuAD 2.0 head. Default: `config.answerability`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
-        p_mask: `[B, T]`, 1 where no answer may be; for `answerability`. Default: everywhere but
-            `[CLS]` and the context.
-        start_positions, end_positions: int `[B]`; a position outside `[0, T)` is ignored.
-        is_impossible: `[B]`, 1 for a question without an answer; for `answerability`.
+        p_mask: `[B, T]`, 1 where an answer can't be; requires `answerability`. Default: all tokens
+            except `[CLS]` and the context.
+        start_positions, end_positions: int `[B]`; positions outside `[0, T)` are ignored.
+        is_impossible: `[B]`, 1 for an unanswerable question; requires `answerability`.
     Returns:
-        `ModelOutput` with `loss` (given labels), `start_logits` and `end_logits` `[B, T]`, or with
-        `answerability` the outputs of `layers.AnswerSpans`; on request `hidden_states` and
+        `ModelOutput` with `loss` (given labels), `start_logits` and `end_logits` `[B, T]` (or the
+        outputs of `layers.AnswerSpans` with `answerability`), and on request `hidden_states` and
         `attentions`.
     Source: ALBERT, arXiv 1909.11942, appendix; google-research/albert, run_squad_v1.py and
         run_squad_v2.py.
@@ -106,7 +106,7 @@ class AlbertForQuestionAnswering(TaskModel):
         hidden = encoded["last_hidden_state"]
         if self.config.answerability:
             mask = inputs["p_mask"]
-            mask = _no_answer(inputs, ops.shape(hidden)) if mask is None else mask
+            mask = _default_p_mask(inputs, ops.shape(hidden)) if mask is None else mask
             starts = inputs["start_positions"]
             return self.answer_spans(hidden, mask, starts, training=training)
         start_logits, end_logits = self.qa_outputs(hidden)
@@ -123,7 +123,7 @@ class AlbertForQuestionAnswering(TaskModel):
         )
 
     def _metrics_by_output(self, metrics: Any) -> Any:
-        """Leaves a list of metrics as it is, unless it contains a list for each position."""
+        """Returns a list of metrics unchanged, unless it contains a list for each position."""
         is_flat = isinstance(metrics, list | tuple) and not any(
             isinstance(each, list | tuple) for each in metrics
         )
@@ -148,8 +148,8 @@ class AlbertForQuestionAnswering(TaskModel):
     ) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
-                "With answerability the end is scored given the true start, which must be among "
-                "the features: fit({**features, 'start_positions': …}, {'start_positions': …, "
+                "With answerability, training requires start_positions among the features: "
+                "fit({**features, 'start_positions': …}, {'start_positions': …, "
                 "'end_positions': …, 'is_impossible': …})."
             )
         terms = [
@@ -166,16 +166,17 @@ class AlbertForQuestionAnswering(TaskModel):
         return terms
 
 
-def _no_answer(inputs: Inputs, shape: Tensor) -> Tensor:
-    """Returns 1 where no answer may be: everywhere but `[CLS]` and the context, `[B, T]`.
+def _default_p_mask(inputs: Inputs, shape: Tensor) -> Tensor:
+    """Returns the default of `p_mask`, `[B, T]`.
 
-    The context is the second segment without its `[SEP]`, or without `token_type_ids` the text.
+    The context is the second segment without its `[SEP]`; without `token_type_ids`, it is the
+    whole text.
     """
     mask, types = inputs["attention_mask"], inputs["token_type_ids"]
     if mask is None or len(mask.shape) != 2:
         mask = ops.ones(shape[:2])
     attended = ops.cast(mask, "bool")
-    followed = ops.pad(attended[:, 1:], ((0, 0), (0, 1)))  # false at the last [SEP]
+    followed = ops.pad(attended[:, 1:], ((0, 0), (0, 1)))  # False at the last [SEP]
     possible = ops.logical_and(attended, followed)
     if types is not None:
         possible = ops.logical_and(possible, ops.equal(types, 1))

@@ -1,4 +1,4 @@
-"""ALBERT with a classifier, or a regressor, on the pooled output."""
+"""ALBERT with a classifier or regressor on the pooled output."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -41,21 +41,20 @@ _LOSSES: Final[Mapping[Kind, Callable[[Tensor, Tensor], losses.Term]]] = {
 class AlbertForSequenceClassification(TaskModel):
     """Predicts one class, several classes, or numbers, depending on `config.problem_type`.
 
-    A model with one label and no `problem_type` is for regression, and its configuration says so.
+    With one label, `problem_type` defaults to "regression".
 
-    `compile()` is enough to `fit`: the loss is cross-entropy (class ids `[B]`), sigmoid
-    cross-entropy (several labels, 0 or 1, `[B, num_labels]`), or the squared error (regression,
-    float `[B]`).
+    The default loss is the cross-entropy (for class ids `[B]`), the sigmoid cross-entropy (for
+    several labels, 0 or 1, `[B, num_labels]`), or the squared error (for regression, float `[B]`).
 
-    `fit`, `evaluate`, and `predict` take ids, or texts: a list of texts, or for pairs a list of
+    `fit`, `evaluate`, and `predict` take ids or texts: a list of texts, or for pairs a list of
     tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels may
-    be names in `config.label2id`; with several labels, a list of names per text.
+    be names in `config.label2id`, or with several labels a list of names per text.
 
     Args:
-        config: sizes, probabilities and labels.
+        config: sizes, probabilities, and labels.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
-        labels: as above.
+        labels: see above.
     Returns:
         `ModelOutput` with `loss` (given labels), `logits` `[B, num_labels]`, and on request
         `hidden_states` and `attentions`.
@@ -120,10 +119,10 @@ class AlbertForSequenceClassification(TaskModel):
         steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:
-        """Predicts as `keras.Model.predict` does, also for texts; the outputs keep their order."""
+        """Predicts like `keras.Model.predict`, but also for texts, in their order."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
-        dataset, order = self._in_order(self._encoded(x), batch_size, steps)
+        dataset, order = self._in_order(self._encode(x), batch_size, steps)
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 
@@ -137,17 +136,16 @@ class AlbertForSequenceClassification(TaskModel):
 
     @property
     def problem_type(self) -> str:
-        """`config.problem_type`; if unset, "single_label_classification"."""
+        """`config.problem_type`, or "single_label_classification" if it is unset."""
         return self.config.problem_type or "single_label_classification"
 
 
 def _with_problem_type(config: AlbertConfig) -> AlbertConfig:
-    """Returns the configuration of a model with one label: regression, unless it says otherwise."""
+    """Sets `problem_type` to regression for a model with one label, if it is unset."""
     if config.problem_type == "single_label_classification":
         raise UserError(
-            "A model with one label has problem_type 'regression', or "
-            "'multi_label_classification' if the label may be absent. Received: "
-            "'single_label_classification', by which its probability would always be 1. "
-            "Give problem_type or num_labels to from_pretrained."
+            "With problem_type='single_label_classification' and one label, the probability is "
+            "always 1. Pass from_pretrained another num_labels, or problem_type='regression' or "
+            "'multi_label_classification' (if the label may be absent)."
         )
     return config.replace(problem_type=config.problem_type or "regression")

@@ -1,4 +1,4 @@
-"""ALBERT that learns vectors of texts, whose cosine says how similar the texts are."""
+"""ALBERT that learns text embeddings whose cosine measures the similarity of texts."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,34 +18,35 @@ from albert_tf.models import losses
 from albert_tf.models.examples import Target
 from albert_tf.models.multiple_choice import NO_CHOICE
 from albert_tf.models.outputs import ModelOutput
-from albert_tf.models.task import Inputs, TaskModel, merged
+from albert_tf.models.task import Inputs, TaskModel, merge_choices
 
-# Factor of the cosines in the loss of groups, as sentence-transformers has it.
+# Factor of the cosines in the loss of `groups`, as in sentence-transformers.
 SCALE: Final = 20.0
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForSimilarity(TaskModel):
-    """Makes a unit vector of each of an example's C texts, which are compared by their cosines.
+    """Embeds the C texts of each example as unit vectors, and compares them by their cosines.
 
-    The loss of `labels` is the squared error of the first two texts' cosine. The loss of `groups`
-    is the cross-entropy of finding an example's second text among the second and further texts of
-    the batch, with 20 times their cosines with its first text as logits. Second texts of the same
-    group are left out, and so are texts with the same `input_ids` as the example's first or second.
+    The loss of `labels` is the squared error of the cosine of the first two texts. The loss of
+    `groups` is the cross-entropy of finding the second text of an example among all texts in the
+    batch that aren't first texts; the logits are 20 times their cosines with the first text. Second
+    texts of the same group are left out, as are texts with the same `input_ids` as the first or
+    second text of the example.
 
-    A checkpoint of it is an `AlbertModel`'s, with the modules of sentence-transformers. The pooler
-    stays as it is.
+    A checkpoint is that of an `AlbertModel` with sentence-transformers modules. The pooler isn't
+    trained.
 
     Args:
         config: sizes and probabilities.
         pooling: a key of `sentence_transformers.POOLINGS`. Default: "mean".
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel` with the axis of texts (`input_ids` `[B, C, T]`), and
-        labels: float `[B]`, cosines to reach.
-        groups: int `[B]`, the same number for examples whose texts all belong together.
+    Call arguments: those of `AlbertModel` with a text axis (`input_ids` `[B, C, T]`), and
+        labels: float `[B]`, the target cosines.
+        groups: int `[B]`, a number shared by the examples whose texts all belong together.
     Returns:
-        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, H]` and
-        `similarity` `[B, C - 1]`, the cosines of the first text with the others; on request
+        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, H]`,
+        `similarity` `[B, C - 1]` (the cosines of the first text with the others), and on request
         `hidden_states` and `attentions` of the `B·C` sequences.
     Source: Sentence-BERT, arXiv 1908.10084, section 3; in-batch negatives: arXiv 1705.00652.
 
@@ -78,11 +79,11 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Returns a model of a checkpoint in memory, with the pooling of its folder.
+        """Creates a model from a checkpoint in memory, with the pooling in its folder.
 
         Raises:
-            UserError: the folder has modules of sentence-transformers that have no equal here, or
-                compares vectors by another function than the cosine.
+            UserError: the folder contains unsupported sentence-transformers modules, or compares
+                embeddings by a function other than the cosine.
         """
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
@@ -93,7 +94,7 @@ class AlbertForSimilarity(TaskModel):
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
-        """Returns how vectors are made: the pooling, then the scaling to unit length."""
+        """Returns the pooling, followed by scaling to unit length."""
         length = None if self._tokenizer is None else self._tokenizer.model_max_length
         return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
@@ -120,8 +121,8 @@ class AlbertForSimilarity(TaskModel):
         if inputs["attention_mask"] is None:
             mask = ops.ones((batch * count, length), "float32")
         else:
-            mask = ops.cast(merged("attention_mask", inputs["attention_mask"]), "float32")
-            if len(mask.shape) == 3:  # of queries and keys
+            mask = ops.cast(merge_choices("attention_mask", inputs["attention_mask"]), "float32")
+            if len(mask.shape) == 3:  # queries and keys
                 mask = ops.max(mask, axis=1)
         vectors = self.sentence_embedding()(states, mask, ops)
         embeddings = ops.reshape(vectors, (batch, count, self.config.hidden_size))
@@ -134,25 +135,25 @@ class AlbertForSimilarity(TaskModel):
         outputs: Mapping[str, Tensor],
         inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
-        """Returns the squared error of labels, and the cross-entropy of groups."""
+        """Returns the squared error of `labels` and the cross-entropy of `groups`."""
         return [
             losses.squared_error(label, ops.reshape(outputs["similarity"][:, 0], (-1, 1)))
             if name == "labels"
-            else _partners(outputs["embeddings"], label, inputs.get("input_ids"))
+            else _partner_loss(outputs["embeddings"], label, inputs.get("input_ids"))
             for name, label in labels.items()
         ]
 
 
-def _partners(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> losses.Term:
-    """Returns the cross-entropy of finding each example's second text among those of the batch.
+def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> losses.Term:
+    """Returns the cross-entropy of finding each example's second text in the batch.
 
     Args:
         vectors: unit vectors `[B, C, H]`.
-        groups: int `[B]`; `IGNORED` for padding examples, whose texts are never candidates.
-        input_ids: int `[B, C, T]`, by which equal texts are recognized; None for `inputs_embeds`.
+        groups: int `[B]`; `IGNORED` for padding examples, whose texts aren't candidates.
+        input_ids: int `[B, C, T]`, used to find equal texts; None for `inputs_embeds`.
     """
     batch, count, size = ops.shape(vectors)
-    # Second texts first, so that candidate i is the partner of row i.
+    # The second texts come first, so that candidate i is the partner of row i.
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
     logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
     groups = ops.cast(ops.reshape(groups, (-1,)), "int32")

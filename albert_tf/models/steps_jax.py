@@ -1,4 +1,4 @@
-"""The training step on JAX: exact over micro-batches; on several devices a batch is one array."""
+"""The training step on JAX, exact for micro-batches; devices share a batch as one array."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from albert_tf.models.batch import batch_of
 
 
 class TrainingStep:
-    """The step of `fit`; see `TaskModel`."""
+    """The training step of `fit`; see `TaskModel`."""
 
     def train_step(self: Any, state: Any, data: Any) -> Any:
-        """Updates the weights once, by the gradients of all micro-batches."""
+        """Updates the weights once with the gradients of all micro-batches."""
         batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
         data = batch.for_keras(self.targets)
         if self.micro_batches == 1:
@@ -47,7 +47,7 @@ class TrainingStep:
     def _update_metrics_variables(
         self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
     ) -> Any:
-        """Updates metrics as Keras does, but weights the loss by `loss_weight`."""
+        """Updates the metrics like Keras, but weights the loss by `loss_weight`."""
         known = list(zip(self.metrics_variables, metrics, strict=True))
         batch = batch_of(self, x, y, sample_weight)
         with keras.StatelessScope(state_mapping=known) as scope:
@@ -57,12 +57,12 @@ class TrainingStep:
         return logs, [scope.get_current_value(variable) for variable in self.metrics_variables]
 
     def _split(self: Any, values: Any) -> Any:
-        """`[B, …]` to `[micro_batches, B / micro_batches, …]`; examples stay on their devices."""
+        """Reshapes to `[micro_batches, B / micro_batches, …]`; examples stay on their devices."""
         if len(values) % self.micro_batches:
             raise UserError(
-                "On JAX a batch must have a multiple of micro_batches examples. Received: "
-                f"{len(values)} examples, micro_batches={self.micro_batches}. Give fit a dataset "
-                "with drop_remainder=True, or another batch_size."
+                "On JAX, the batch size must be a multiple of micro_batches. Received: "
+                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass fit another "
+                "batch_size, or a dataset with drop_remainder=True."
             )
         parts = values.reshape(-1, self.micro_batches, *values.shape[1:])
         return parts.swapaxes(0, 1)

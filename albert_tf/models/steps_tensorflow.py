@@ -1,4 +1,4 @@
-"""The training step on TensorFlow: exact over micro-batches and `tf.distribute` replicas."""
+"""The training step on TensorFlow, exact for micro-batches and `tf.distribute` replicas."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,27 +14,27 @@ from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
-FAR: Final = 1_000_000_007  # between replicas' dropout seeds, which Keras draws below 1e9
-# Slices of a batch that a CPU computes side by side. One product of a small matrix leaves threads
-# idle; two products, each on half of the threads, don't.
+FAR: Final = 1_000_000_007  # offset between replicas' dropout seeds, which Keras draws below 1e9
+# Number of slices of a batch that a CPU computes in parallel. A single matmul of small matrices
+# leaves threads idle; two matmuls, each on half of the threads, don't.
 SLICES: Final = 2
 
 
 class TrainingStep:
-    """The steps of `fit` and `evaluate`; see `TaskModel`."""
+    """The training and test steps of `fit` and `evaluate`; see `TaskModel`."""
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
-        """Updates the weights once, by the gradients of all micro-batches on all replicas."""
+        """Updates the weights once with the gradients of all micro-batches on all replicas."""
         batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
         replicas = self.distribute_strategy.num_replicas_in_sync
         counts = None
         if replicas > 1 or self.micro_batches > 1:
-            counts = _all_reduced(replicas, self.label_counts(batch))
+            counts = _all_reduce(replicas, self.label_counts(batch))
         parts = 1 if self.micro_batches == 1 else tf.minimum(self.micro_batches, batch.size)
-        with self._own_seeds(replicas), self.in_parts(parts, counts):
+        with self._shift_seeds(replicas), self.in_parts(parts, counts):
             gradients = self._gradients_of_all(batch, replicas)
-        if replicas > 1:  # Keras's optimizer clips before it sums over them
-            gradients = _all_reduced(replicas, gradients)
+        if replicas > 1:  # Keras's optimizer would clip before the sum
+            gradients = _all_reduce(replicas, gradients)
             limit = inner(self.optimizer).global_clipnorm
             if limit:
                 limit = self.optimizer.scale_loss(limit)
@@ -56,7 +56,7 @@ class TrainingStep:
             return self._gradients(batch, replicas)
 
         def part(number: Any) -> Any:
-            return _map(lambda values: self._every(values, number), batch)
+            return _map(lambda values: self._micro_batch(values, number), batch)
 
         def add(number: tf.Tensor, *gradients: tf.Tensor) -> Any:
             more = self._gradients(part(number), replicas)
@@ -70,17 +70,17 @@ class TrainingStep:
         )
         return gradients
 
-    def _every(self: Any, values: Any, number: Any) -> Any:
-        """Returns a micro-batch: the examples whose number is `number` modulo `micro_batches`."""
+    def _micro_batch(self: Any, values: Any, number: Any) -> Any:
+        """Returns micro-batch `number`: examples whose index modulo `micro_batches` is `number`."""
         if not self.jit_compile:
             return values[number :: self.micro_batches]
-        # XLA has no such slice from a number that it doesn't know.
+        # XLA requires a constant start for such a slice.
         size = values.shape[0]
         if size is not None and size % self.micro_batches:
             raise UserError(
-                "With jit_compile a batch must have a multiple of micro_batches examples. "
-                f"Received: {size} examples, micro_batches={self.micro_batches}. Give fit a "
-                "dataset with drop_remainder=True, another batch_size, or jit_compile=False."
+                "With jit_compile=True, the batch size must be a multiple of micro_batches. "
+                f"Received: {size} examples, micro_batches={self.micro_batches}. Use another "
+                "batch_size, a dataset with drop_remainder=True, or jit_compile=False."
             )
         shape = tf.concat([[-1, self.micro_batches], tf.shape(values)[1:]], axis=0)
         return tf.reshape(values, shape)[:, number]
@@ -92,19 +92,19 @@ class TrainingStep:
             self._note(loss * replicas * self.parts, batch, outputs)
             loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
-        # A head without labels has none. TensorFlow's own option fails in eager mode.
+        # A head without labels has no gradients. TensorFlow's option for that fails in eager mode.
         return [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(tape.gradient(loss, variables), variables, strict=True)
         ]
 
     def _outputs(self: Any, batch: Batch, training: bool) -> tuple[Batch, Any]:
-        """Returns a batch and the model's outputs, in the order of its slices.
+        """Computes the outputs in slices, and returns the batch and the outputs in their order.
 
-        Slice i contains each example whose index is i modulo `SLICES`, so that all have about the
-        same number of tokens.
+        Slice i contains the examples whose index modulo `SLICES` is i, so that slices contain about
+        the same number of tokens.
         """
-        ours = type(self).__module__.startswith("albert_tf.")  # others may depend on whole batches
+        ours = type(self).__module__.startswith("albert_tf.")  # others may need whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
         if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
             return batch, self.outputs_of(batch, training)
@@ -115,20 +115,20 @@ class TrainingStep:
         )
 
     def _note(self: Any, loss: Any, batch: Batch, outputs: Any) -> None:
-        """Updates the metrics by a batch or a part of one, whose loss is as that of the whole."""
+        """Updates the metrics; the loss of a micro-batch must be scaled to the whole batch."""
         replicas = self.distribute_strategy.num_replicas_in_sync
         self._loss_tracker.update_state(loss, sample_weight=self.loss_weight(batch, replicas))
         self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics; on several hosts the loss, whose axis Keras reduces."""
+        """Returns the metrics; on several hosts, only the loss, with an axis that Keras reduces."""
         if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
         return self.get_metrics_result()
 
     @contextlib.contextmanager
-    def _own_seeds(self: Any, replicas: int) -> Iterator[None]:
-        """Gives each replica its own dropout: Keras' seeds are copies of one."""
+    def _shift_seeds(self: Any, replicas: int) -> Iterator[None]:
+        """Shifts the dropout seeds within the context; otherwise all replicas use the same ones."""
         seeds = [
             variable
             for variable in self.non_trainable_variables
@@ -146,7 +146,7 @@ class TrainingStep:
             seed.assign_sub(shift)
 
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
-        """Builds metrics by one replica's batch: Keras averages the replicas', ids and all."""
+        """Builds the metrics from one replica's batch; Keras would average the replicas' ids."""
         strategy = self._distribute_strategy
         if strategy is None:
             return
@@ -159,12 +159,12 @@ class TrainingStep:
 
 
 def parallel_slices() -> int:
-    """Returns how many slices of a batch one device computes side by side."""
+    """Returns the number of slices of a batch that one device computes in parallel."""
     accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
     return 1 if accelerators else SLICES
 
 
-def _all_reduced(replicas: int, values: Any) -> Any:
+def _all_reduce(replicas: int, values: Any) -> Any:
     if replicas == 1:
         return values
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)

@@ -1,4 +1,4 @@
-"""The training step on torch: exact over micro-batches, on one device."""
+"""The training step on torch, exact for micro-batches, on one device."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from albert_tf.models.batch import Batch, batch_of
 
 
 class TrainingStep:
-    """The step of `fit`; see `TaskModel`."""
+    """The training step of `fit`; see `TaskModel`."""
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
-        """Updates the weights once, by the gradients of all micro-batches."""
+        """Updates the weights once with the gradients of all micro-batches."""
         batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
         counts = self.label_counts(batch) if self.micro_batches > 1 else None
         parts = min(self.micro_batches, batch.size)

@@ -1,4 +1,4 @@
-"""Changes of a model's form that keep its weights: vocabulary, depth, sharing."""
+"""Changes to a model's vocabulary, depth, or sharing that keep its weights."""
 
 import dataclasses
 import re
@@ -19,10 +19,10 @@ Model = TypeVar("Model", bound=keras.Model)
 
 
 class Surgery:
-    """Mixin of `PreTrainedModel`: resizes its vocabulary, and ends it after fewer layers."""
+    """Mixin of `PreTrainedModel` that changes the vocabulary and the depth."""
 
     def get_input_embeddings(self: Any) -> WordEmbeddings:
-        """Returns the layer that makes `inputs_embeds` of ids; the word table is its `weight`."""
+        """Returns the layer that maps ids to `inputs_embeds`; `weight` is its embedding matrix."""
         return WordEmbeddings(self._backbone().embedding)
 
     @checks_numbers(new_num_tokens=COUNT, pad_to_multiple_of=COUNT)
@@ -31,16 +31,16 @@ class Surgery:
     ) -> WordEmbeddings:
         """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
 
-        Tokens that remain keep their weights; new ones are initialized. The configuration, the
-        decoder that shares the word table and its bias follow.
+        Existing tokens keep their weights, and new tokens are initialized. The configuration and
+        the head that shares the embedding matrix change accordingly.
 
         Args:
-            new_num_tokens: V, for example `len(tokenizer)`; None means the present size.
-            pad_to_multiple_of: round V up to a multiple of this.
+            new_num_tokens: V, for example `len(tokenizer)`. Default: the current size.
+            pad_to_multiple_of: number of which V is rounded up to a multiple.
         Returns:
-            That of `get_input_embeddings`.
+            The result of `get_input_embeddings`.
         Raises:
-            UserError: the optimizer has state already: call `compile` again first.
+            UserError: the optimizer already has state. Call `compile` again first.
         """
         size = self.config.vocab_size if new_num_tokens is None else new_num_tokens
         if pad_to_multiple_of:
@@ -51,14 +51,14 @@ class Surgery:
 
     @checks_numbers(num_hidden_layers=COUNT)
     def with_depth(self: Any, num_hidden_layers: int) -> Any:
-        """Returns a copy that ends after so many of this model's layers, with the same head.
+        """Returns a copy with the first `num_hidden_layers` layers and the same head.
 
-        A single group of shared layers may also be applied more often.
+        With a single group of shared layers, the copy may also be deeper.
 
         Args:
-            num_hidden_layers: how many layers are applied.
+            num_hidden_layers: number of layers of the copy.
         Raises:
-            UserError: no configuration describes that model; see `AlbertConfig.at_depth`.
+            UserError: no configuration describes such a model; see `AlbertConfig.at_depth`.
 
         Example:
             >>> from albert_tf import AlbertForSequenceClassification
@@ -72,12 +72,12 @@ class Surgery:
         tensors = weights.extract(self)
         kept = {name: tensors[name] for name in weights.extract(model)}
         weights.assign(model, kept, "the deeper model")
-        _take_belongings(self, model)
+        _copy_attributes(self, model)
         return model
 
 
-def _take_belongings(source: Any, copy: Any) -> None:
-    """Gives a copy of a model its tokenizer, its pooling and the names of its untrained heads."""
+def _copy_attributes(source: Any, copy: Any) -> None:
+    """Copies the tokenizer, the folder with the pooling, and the names of untrained heads."""
     copy.newly_initialized = list(source.newly_initialized)
     copy._tokenizer, copy._folder = source._tokenizer, source._folder
     copy._module_folder = source._module_folder
@@ -85,22 +85,22 @@ def _take_belongings(source: Any, copy: Any) -> None:
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     """Returns the number of steps that an optimizer has taken."""
-    return int(ops.convert_to_numpy(optimizer.iterations))  # a variable of replicas is no int
+    return int(ops.convert_to_numpy(optimizer.iterations))  # int() rejects variables of replicas
 
 
 def _resize_vocabulary(model: Any, size: int) -> None:
-    """Replaces the word table and the bias of every word by ones of another size, in place.
+    """Replaces the word embeddings and the bias of the masked-word head in place.
 
     Args:
         model: any model.
-        size: V. Tokens that remain keep their weights; new ones are initialized.
+        size: V, the new number of tokens; see `resize_token_embeddings`.
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and optimizer.built:
         raise UserError(
-            "The vocabulary must be resized before training: the optimizer's state has its size. "
-            f"Received: an optimizer after {steps_of(optimizer)} steps. "
-            "Call compile again, then resize_token_embeddings."
+            "Resize the vocabulary before training: the optimizer's slots already have the old "
+            f"size (after {steps_of(optimizer)} steps). Call compile again, then "
+            "resize_token_embeddings."
         )
     config = model.config.replace(vocab_size=size)
     layers = [each for each in model._flatten_layers() if hasattr(each, "config")]
@@ -108,17 +108,17 @@ def _resize_vocabulary(model: Any, size: int) -> None:
         layer.config = layer.config.replace(vocab_size=config.vocab_size)
     for layer in layers:
         if isinstance(layer, ConfiguredLayer) and hasattr(layer, "add_variables"):
-            _make_variables_again(layer)
+            _recreate_variables(layer)
     model.train_function = model.test_function = model.predict_function = None
 
 
-def _make_variables_again(layer: Any) -> None:
-    """Makes all of a layer's own variables, in their order: files of weights go by it."""
+def _recreate_variables(layer: Any) -> None:
+    """Recreates all variables of a layer in order, because weights files depend on the order."""
     old = {variable.name: variable for variable in layer._trainable_variables}
     values = {name: ops.convert_to_numpy(variable) for name, variable in old.items()}
     for name in old:
         delattr(layer, name)
-    layer._tracker.unlock()  # Keras' own quantization replaces variables in this way.
+    layer._tracker.unlock()  # as in Keras's own quantization
     with layer._open_name_scope():
         layer.add_variables()
     layer._tracker.lock()
@@ -133,14 +133,14 @@ def _make_variables_again(layer: Any) -> None:
 def unshare(model: Model, share: str = "none") -> Model:
     """Returns a copy of a model with the same outputs, whose layers share fewer weights.
 
-    Trained further, its layers become different.
+    With further training, the layers diverge.
 
     Args:
         model: any model.
-        share: weights that layers still share: "none", "attention" or "ffn" (see `AlbertConfig`).
+        share: weights that layers still share: "none", "attention", or "ffn" (see `AlbertConfig`).
     Raises:
-        ValueError: `model` doesn't share these weights itself.
-    Source: ALBERT, arXiv 1909.11942, table 4, compares these forms.
+        ValueError: `model` itself doesn't share these weights.
+    Source: ALBERT, arXiv 1909.11942, table 4, compares these variants.
 
     Example:
         >>> from albert_tf import AlbertModel, unshare
@@ -150,11 +150,11 @@ def unshare(model: Model, share: str = "none") -> Model:
     """
     config = model.config
     if share not in ("none", "attention", "ffn"):
-        raise ValueError(f'share must be "none", "attention" or "ffn". Received: {share!r}.')
+        raise ValueError(f'share must be "none", "attention", or "ffn". Received: {share!r}.')
     if config.share not in ("all", share):
         raise ValueError(
-            "A model must share all weights that its copy shares: start from share='all'. "
-            f"Received a model with share={config.share!r}, and share={share!r}."
+            f"A model with share={config.share!r} has no copy with share={share!r}. Start from a "
+            "model with share='all'."
         )
     new = type(model).from_config(
         {**model.get_config(), "config": dataclasses.replace(config, share=share).to_dict()}
@@ -168,5 +168,5 @@ def unshare(model: Model, share: str = "none") -> Model:
         )
         tensors[name] = shared[source]
     weights.assign(new, tensors, "the shared model")
-    _take_belongings(model, new)
+    _copy_attributes(model, new)
     return new

@@ -1,4 +1,4 @@
-"""The base of the task models: an encoder, a head, and a loss computed from labels."""
+"""Base class of the task models: an encoder, a head, and a loss."""
 
 import contextlib
 import importlib
@@ -30,27 +30,26 @@ _CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "
 
 
 class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
-    """An `AlbertModel` at `self.albert`, and a head.
+    """An `AlbertModel` (`self.albert`) with a head.
 
     A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs` and
-    a `call` with its inputs and labels as arguments, which returns
-    `self.compute_outputs(locals())`. If its loss isn't the cross-entropy of each label, it also
-    defines `loss_terms`.
+    a `call` that takes its inputs and labels and returns `self.compute_outputs(locals())`. If its
+    loss isn't the cross-entropy of each label, it also defines `loss_terms`.
 
-    Each label may be among the features or in `y`. A loss and metrics passed to `compile` receive
-    the output that the label is compared with, or dicts if there are several labels. Names of Keras
+    Labels may be among the features or in `y`. Losses and metrics passed to `compile` receive the
+    output that the label is compared with, or dicts if there are several labels. The names of Keras
     losses and metrics mean those that read logits.
 
-    A step of `fit` computes a batch in `micro_batches` parts on each replica. Each mean in the
-    model's own loss is over all of them; gradients are summed over them, then clipped once and
-    applied once. (Keras's step averages means over different counts, clips on each replica, and
-    counts micro-batches as steps of the schedule and of the weights' average.) Another loss has the
-    mean of the parts.
+    In `fit`, each replica computes its batch in `micro_batches` parts. The means in the model's own
+    loss are over all parts and replicas. The gradients are summed, clipped once, and applied once.
+    (Keras's step averages means over different counts, clips on each replica, and counts
+    micro-batches as steps of the schedule and of the moving average of the weights.) Any other loss
+    is the mean over the parts.
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head reads only the pooler's output.
-        shows_losses: whether `fit` also shows the loss of each target.
+        pooled_only: whether the head only reads the pooler's output.
+        shows_losses: whether `fit` also reports the loss of each target.
     """
 
     albert: AlbertModel
@@ -58,10 +57,10 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     pooled_only: bool = False
     shows_losses: bool = False
     micro_batches: int = 1
-    _measured: frozenset[str] = frozenset()  # outputs with metrics of their own
-    _has_only_lists: bool = False  # whether metrics are lists, and not by output
-    _counts: Mapping[str, Any] | None = None  # labels in the batch whose parts are computed
-    parts: Any = 1  # number of these parts, a float32 scalar if a graph computes it
+    _measured: frozenset[str] = frozenset()  # outputs with their own metrics
+    _has_only_lists: bool = False  # whether metrics are passed as lists, not by output
+    _counts: Mapping[str, Any] | None = None  # number of labels in the whole batch, by target
+    parts: Any = 1  # number of micro-batches; a float32 scalar if a graph computes it
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -80,20 +79,22 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         input_shape: Any = None,
         **options: Any,
     ) -> Any:
-        """Makes a head's layer and builds it."""
+        """Creates and builds a layer of the head."""
         layer = head(config=self.config, name=name, dtype=self.dtype_policy, **options)
         layer.build(input_shape)
         return layer
 
     def compute_outputs(self, arguments: Mapping[str, Any]) -> ModelOutput:
-        """Computes the outputs from the `locals()` of `call`; and the loss, given labels."""
+        """Computes the outputs, and the loss if there are labels, from the `locals()` of `call`."""
         options = {name: arguments[name] for name in _CALL_OPTIONS}
         others = {name: arguments[name] for name in arguments if name not in options}
         others.pop("self")
         inputs = named_inputs(others, self.known_inputs)
         encoder_inputs = {name: inputs[name] for name in ENCODER_INPUTS}
         if self.task.has_choices:
-            encoder_inputs = {name: merged(name, value) for name, value in encoder_inputs.items()}
+            encoder_inputs = {
+                name: merge_choices(name, value) for name, value in encoder_inputs.items()
+            }
         encoded = self.albert(**encoder_inputs, **options, pooled_only=self.pooled_only)
         outputs = self.head_outputs(encoded, inputs, options["training"])
         on_request = {name: encoded[name] for name in ON_REQUEST if name in encoded}
@@ -106,8 +107,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
         Args:
             encoded: the encoder's outputs.
-            inputs: all inputs and labels by name; None for those that aren't passed.
-            training: as in Keras.
+            inputs: all inputs and labels by name; those that weren't passed are None.
+            training: whether the model is being trained.
         """
         raise NotImplementedError
 
@@ -117,7 +118,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         outputs: Mapping[str, Tensor],
         inputs: Mapping[str, Tensor],
     ) -> list[losses.Term]:
-        """Returns the terms of the model's loss: by default the cross-entropy of each label."""
+        """Returns the terms of the loss. Default: the cross-entropy of each label."""
         return [
             losses.cross_entropy(label, outputs[self.targets[name].output])
             for name, label in labels.items()
@@ -135,37 +136,36 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         micro_batches: int = 1,
         **options: Any,
     ) -> None:
-        """Configures training as `keras.Model.compile` does, with defaults that fine-tune.
+        """Configures training like `keras.Model.compile`, with defaults for fine-tuning.
 
         Args:
             optimizer: as in Keras. "auto" is `AlbertAdamW` with bias correction, weight decay 0.01,
                 and a clip norm of 1. Its learning rate rises over the first tenth of the steps of
-                `fit`, then falls linearly to 0; each `fit` starts it anew, unless it continues
-                from an `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`:
-                2e-5 for base and wider models, 1e-4 for narrower ones such as `small`, 5e-4 for a
-                newly initialized one. Load weights before `compile`.
+                `fit`, then falls linearly to 0; each `fit` restarts it, unless it continues from an
+                `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`: 2e-5 for
+                base and wider models, 1e-4 for narrower models such as `small`, and 5e-4 for newly
+                initialized models. Load weights before calling `compile`.
             loss: as in Keras, except that a name means the loss on logits. Default: the model's
-                own.
+                own loss.
             loss_weights: a number for each output.
             metrics: as in Keras, except that a name means the metric on logits.
             weighted_metrics: metrics that are weighted by `sample_weight`.
             micro_batches: number of parts in which a replica computes a batch, to save memory.
         Raises:
-            UserError: a loss or a metric reads probabilities, or micro-batches can't be summed.
+            UserError: a loss or metric requires probabilities, or doesn't support micro-batches.
         """
         self._check_parts(optimizer, micro_batches)
         outputs = [target.output for target in self.targets.values()]
         if loss is None and loss_weights is not None:
             raise UserError(
-                "loss_weights weight the losses passed to compile. Pass a loss for each of "
-                f"{', '.join(outputs)} as well."
+                f"loss_weights requires loss. Pass a loss for each of {', '.join(outputs)}."
             )
         optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         loss = self._by_output(loss)
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
         if isinstance(loss, list | tuple) and len(loss) != 1:
             raise UserError(
-                f"loss must be one loss, or one for each output: {', '.join(outputs)}. "
+                f"loss must be a single loss, or one for each of {', '.join(outputs)}. "
                 f"Received: a list of {len(loss)}."
             )
         given = [each for each in (metrics, weighted_metrics) if each is not None]
@@ -177,13 +177,13 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             for name, target in self.targets.items()
             if loss is None and self.shows_losses
         }
-        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps earlier ones
+        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps old ones
         super().compile(
             optimizer,
-            self._of_logits(loss_of_logits, loss),
+            self._convert(loss_of_logits, loss),
             self._by_output(loss_weights),
-            self._of_logits(metric_of_logits, metrics),
-            self._of_logits(metric_of_logits, weighted_metrics),
+            self._convert(metric_of_logits, metrics),
+            self._convert(metric_of_logits, weighted_metrics),
             *args,
             **options,
         )
@@ -193,21 +193,20 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
         if micro_batches > 1 and accumulated:
             raise UserError(
-                "micro_batches sums gradients within a step, and the optimizer would accumulate "
-                f"them again. Received: gradient_accumulation_steps={accumulated} as well. "
-                "Omit one of them."
+                f"micro_batches={micro_batches} can't be used with an optimizer that has "
+                f"gradient_accumulation_steps={accumulated}. Omit one of them."
             )
         if micro_batches > 1 and type(self).compute_loss is not TaskModel.compute_loss:
             raise UserError(
-                f"micro_batches can't sum the parts of {type(self).__name__}.compute_loss. Pass "
-                "the loss to compile instead, or omit micro_batches."
+                f"micro_batches can't be used with {type(self).__name__}.compute_loss. Pass the "
+                "loss to compile instead, or omit micro_batches."
             )
 
     def get_compile_config(self) -> Any:
         config = super().get_compile_config()
         if config:
             config["micro_batches"] = self.micro_batches
-        if config and "optimizer" not in config:  # Keras removes it when it writes an .h5 file
+        if config and "optimizer" not in config:  # Keras omits it from .h5 files
             config["optimizer"] = keras.saving.serialize_keras_object(self.optimizer)
         return config
 
@@ -217,14 +216,14 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             return
         try:
             self.compile(**keras.saving.deserialize_keras_object(config))
-        except UserError as error:  # of a file that an earlier version wrote
+        except UserError as error:  # the file is from an earlier version
             raise UserError(
                 f"{error} Load the file with keras.models.load_model(path, compile=False)."
             ) from error
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, values: Any) -> Any:
-        """Returns by output what `compile` receives for each output, or for each label."""
+        """Returns a dict by output for values that `compile` received by output or by label."""
         if isinstance(values, Mapping):
             return {
                 self.targets[name].output if name in self.targets else name: value
@@ -238,24 +237,24 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def _metrics_by_output(self, metrics: Any) -> Any:
         return self._by_output(metrics)
 
-    def _of_logits(self, convert: Callable[..., Any], given: Any, output: str | None = None) -> Any:
-        """Returns losses or metrics as `compile` receives them, each as one that reads logits."""
+    def _convert(self, convert: Callable[..., Any], given: Any, output: str | None = None) -> Any:
+        """Applies `convert` to each loss or metric in any structure that `compile` accepts."""
         if isinstance(given, Mapping):
-            return {name: self._of_logits(convert, each, name) for name, each in given.items()}
+            return {name: self._convert(convert, each, name) for name, each in given.items()}
         if isinstance(given, list | tuple):
-            return [self._of_logits(convert, each, output) for each in given]
+            return [self._convert(convert, each, output) for each in given]
         return convert(given, self._activation(output))
 
     def _activation(self, output: str | None) -> str | None:
-        """Returns the function that turns an output's logits into probabilities; None for numbers.
+        """Returns the function that maps an output's logits to probabilities; None for numbers.
 
-        An output without a label, and None, have that of the first target.
+        Outputs without a label, and None, use the function of the first target.
         """
         activations = {target.output: target.activation for target in self.targets.values()}
         return activations.get(output or "", next(iter(activations.values())))
 
     def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
-        """Turns the logits of an output into probabilities; returns numbers unchanged."""
+        """Converts the logits of an output to probabilities; returns numbers unchanged."""
         activation = self._activation(output)
         return logits if activation is None else getattr(ops, activation)(logits)
 
@@ -269,14 +268,13 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     ) -> Any:
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
-                "compute_loss is called by Keras, with the features. To train with the model's own "
-                "loss, call compile() without a loss. To compute it, call "
-                "model(features, labels=labels).loss."
+                "compute_loss is called by Keras. To train with the model's own loss, call "
+                "compile() without a loss; to compute it, use model(features, labels=labels).loss."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
     def outputs_of(self, batch: Batch, training: bool) -> Any:
-        """Returns the outputs of a step, without the loss of a label that the head reads."""
+        """Returns the outputs of a step, without the loss of labels that the head reads."""
         with trusted():
             outputs = self(batch.features, training=training)
         if isinstance(outputs, ModelOutput):
@@ -284,7 +282,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return outputs
 
     def loss_of(self, batch: Batch, outputs: Any, training: bool) -> Any:
-        """Returns the loss of a step; a subclass's `compute_loss` receives Keras's arguments."""
+        """Returns the loss of a step; `compute_loss` of a subclass receives Keras's arguments."""
         if type(self).compute_loss is TaskModel.compute_loss:
             return self._batch_loss(batch, outputs, training)
         x, y, sample_weight = batch.for_keras(self.targets)
@@ -294,7 +292,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if not batch.labels:
             subject = "The model's own loss" if self.loss is None else "The loss"
             raise ValueError(
-                f"{subject} requires {' or '.join(self.targets)}, as `y` or among the features: "
+                f"{subject} requires {' or '.join(self.targets)}. Pass labels: "
                 "fit(features, labels)."
             )
         if self.loss is not None:
@@ -314,11 +312,11 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     @contextlib.contextmanager
     def in_parts(self, parts: Any, counts: Mapping[str, Any] | None) -> Iterator[None]:
-        """Within this context each loss is a share of the loss of a batch.
+        """Scales each loss within the context so that the losses of micro-batches can be summed.
 
         Args:
             parts: number of micro-batches, none of which is empty.
-            counts: number of labels by target, in the batches of all replicas; None for a whole
+            counts: number of labels by target in the batches of all replicas; None for a whole
                 batch on one replica.
         """
         self._counts = counts
@@ -329,10 +327,10 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             self.parts, self._counts = 1, None
 
     def loss_weight(self, batch: Batch, replicas: int = 1) -> Any:
-        """Returns the weight of a loss in the mean that `fit` shows.
+        """Returns the weight of a loss in the mean that `fit` reports.
 
-        It is the number of the first target's labels that count; for one of the parts of a batch,
-        its share of the batch's labels. For a Keras loss, or without labels, it is the number of
+        This is the number of labels of the first target that count, divided by the number of
+        micro-batches and replicas. For a Keras loss, or without labels, it is the number of
         examples.
         """
         if self.loss is None and (counts := self._counts or self.label_counts(batch)):
@@ -340,7 +338,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return ops.cast(batch.size, "float32")
 
     def label_counts(self, batch: Batch) -> dict[str, Any]:
-        """Returns how many labels of each target count in the model's own loss."""
+        """Returns the number of labels of each target that count in the model's own loss."""
         ids = batch.features.get("input_ids", batch.features.get("inputs_embeds"))
         return {
             name: losses.count_positions(label, ops.shape(ids)[1])
@@ -355,7 +353,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self._batch_metrics(batch_of(self, x, y, sample_weight), y_pred)
 
     def metrics_of(self, batch: Batch, outputs: Any) -> dict[str, Any]:
-        """Updates the metrics of a step; a subclass's `compute_metrics` gets Keras's arguments."""
+        """Updates the metrics; `compute_metrics` of a subclass receives Keras's arguments."""
         if type(self).compute_metrics is TaskModel.compute_metrics:
             return self._batch_metrics(batch, outputs)
         x, y, sample_weight = batch.for_keras(self.targets)
@@ -365,21 +363,21 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in self._measured if name not in measured]:
             raise UserError(
-                f"The metrics of {', '.join(missing)} require its labels. Received: "
+                f"The metrics of {', '.join(missing)} require labels for it. Received: "
                 f"{', '.join(batch.labels) or 'no labels'}."
             )
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 
     def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
-        """Returns labels, outputs, and weights as the losses and metrics of `compile` receive them.
+        """Returns the labels, outputs, and weights for the losses and metrics of `compile`.
 
-        They are dicts by output, or for a single target, unless losses have names, bare.
+        They are dicts by output, or arrays if there is a single target and `loss` isn't a dict.
         """
         compared = {name: outputs[self.targets[name].output] for name in batch.labels}
         if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
             for name, label in batch.labels.items():
-                losses.refuse_one_hot(label, compared[name])
-        # Keras would take an axis of weights for examples for another one.
+                losses.reject_one_hot(label, compared[name])
+        # Keras would align the axis of example weights with another axis.
         weights = {
             name: losses.per_label(weight, compared[name][..., 0])
             for name, weight in batch.weights.items()
@@ -396,7 +394,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
 
 def _replicas() -> int:
-    """Number of replicas over which TensorFlow sums gradients; Keras's losses divide by it too."""
+    """Returns the number of replicas, by which losses are divided because gradients are summed."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf
@@ -404,8 +402,8 @@ def _replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def merged(name: str, values: Tensor) -> Tensor:
-    """`[B, C, …]` to `[B·C, …]`."""
+def merge_choices(name: str, values: Tensor) -> Tensor:
+    """Reshapes `[B, C, …]` to `[B·C, …]`."""
     if values is None:
         return None
     if len(values.shape) < 3:

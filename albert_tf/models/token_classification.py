@@ -1,4 +1,4 @@
-"""ALBERT with a classifier at every position, for tags and named entities."""
+"""ALBERT for token classification, such as part-of-speech tags and named entities."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForTokenClassification(TaskModel):
-    """Labels every token.
+    """Classifies every token.
 
-    The loss is the mean cross-entropy of all labels but -100.
+    The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take words: a list of words per sentence, and a list of tags, class
-    ids or names in `config.label2id`. A word's first token has its tag. A sentence longer than the
-    model's positions becomes several windows.
+    `fit` and `evaluate` also take words: a list of words per sentence, with a list of tags, which
+    are class ids or names in `config.label2id`. The first token of a word gets its tag. Sentences
+    that exceed the model's positions become several windows.
 
     Args:
-        config: sizes, probabilities and labels.
+        config: sizes, probabilities, and labels.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: those of `AlbertModel`, and
         labels: int `[B, T]`; -100 is ignored.

@@ -1,7 +1,7 @@
 import numpy as np
 from keras import ops
 
-from albert_tf.layers.common import Dropout, replayed
+from albert_tf.layers.common import Dropout, replay_seeds
 
 ONES = np.ones((40, 50), "float32")
 
@@ -13,7 +13,7 @@ def dropped(layer):
 def test_replayed_dropout_drops_the_same_places():
     layers = [Dropout(0.4, seed=1), Dropout(0.4, seed=2)]
     seeds = [layer.seed_generator.next() for layer in layers]
-    with replayed(layers, seeds):
+    with replay_seeds(layers, seeds):
         first = [dropped(layer) for layer in layers]
         again = [dropped(layer) for layer in layers]
     np.testing.assert_array_equal(first, again)
@@ -24,5 +24,5 @@ def test_replayed_dropout_drops_the_same_places():
 
 def test_nothing_is_dropped_outside_training():
     layer = Dropout(0.4)
-    with replayed([layer], [layer.seed_generator.next()]):
+    with replay_seeds([layer], [layer.seed_generator.next()]):
         np.testing.assert_array_equal(layer(ONES, training=False), ONES)

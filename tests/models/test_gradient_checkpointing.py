@@ -79,11 +79,13 @@ def test_same_step_of_fit(config, small_features, policy, epsilon):
 def test_on_and_off(small_config, small_features, monkeypatch):
     """It applies only in training, for the encoder alone and for tasks, until it is disabled."""
     visits = []
-    rematerialized = AlbertBlock.rematerialized
+    rematerialize = AlbertBlock.rematerialize
     monkeypatch.setattr(
         AlbertBlock,
-        "rematerialized",
-        lambda self, *inputs: visits.append(self) or rematerialized(self, *inputs),
+        "rematerialize",
+        lambda self, *inputs, **options: (
+            visits.append(self) or rematerialize(self, *inputs, **options)
+        ),
     )
     for model in (AlbertModel(small_config), AlbertForSequenceClassification(small_config)):
         model.train_function = "traced without it"
