@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 MOST: Final = 20  # names listed in a message
-LONGEST: Final = 2000  # characters in a line
+LINE_LENGTH: Final = 2000  # characters in a line
 SHORT: Final = 80  # characters of a value in a message
 # C0 and C1 codes, which can move the cursor; line ends; bidirectional marks; lone surrogates.
 _CONTROL: Final = re.compile(
@@ -57,9 +57,9 @@ def check_tensorflow_text(
 
 
 def listed(names: Iterable[object]) -> str:
-    """Joins up to `MOST` names or `LONGEST / 2` characters with commas, and counts the rest."""
+    """Joins up to `MOST` names or `LINE_LENGTH / 2` characters with commas, and counts the rest."""
     texts = [str(name) for name in names]
-    shown, room = [], LONGEST // 2
+    shown, room = [], LINE_LENGTH // 2
     for name in texts[:MOST]:
         shown.append(name if len(name) <= room else f"{name[:room]}…")
         room -= len(name) + 2
@@ -106,7 +106,7 @@ def escaped(text: object) -> str:
 def one_line(text: str) -> str:
     """Returns text on one line, with control characters escaped and the middle of long text cut."""
     line = escaped(re.sub(r"\s*[\r\n]+\s*", " ", text.strip()))
-    if len(line) <= LONGEST:
+    if len(line) <= LINE_LENGTH:
         return line
-    cut = f" … ({len(line) - LONGEST:,} characters) … "
-    return line[: LONGEST // 2] + cut + line[-LONGEST // 2 :]
+    cut = f" … ({len(line) - LINE_LENGTH:,} characters) … "
+    return line[: LINE_LENGTH // 2] + cut + line[-LINE_LENGTH // 2 :]

@@ -15,7 +15,7 @@ from typing import Any, Final
 from albert_tf.errors import UserError
 
 # In bytes. Parsed JSON takes about ten times as much memory; the largest tokenizer.json is 40 MB.
-LONGEST: Final = 2**26
+MAX_BYTES: Final = 2**26
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
@@ -178,7 +178,7 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
         path: path of the file, or of a link to it.
         pipes: whether to accept a pipe, for paths that the user typed: `<(…)`, `/dev/stdin`.
     Raises:
-        UserError: if it isn't a regular file, or is larger than `LONGEST`.
+        UserError: if it isn't a regular file, or is larger than `MAX_BYTES`.
         OSError: if the file doesn't exist, is a folder, or can't be read.
     """
     # Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -190,10 +190,10 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
                 f"{path} must be a regular file, but it {fault(path)}. Replace it with a file."
             )
         content = b""
-        while len(content) <= LONGEST and (block := file.read(2**20)):
+        while len(content) <= MAX_BYTES and (block := file.read(2**20)):
             content += block
-    if len(content) > LONGEST:
-        raise UserError(f"{path} must not be larger than {LONGEST:,} bytes.")
+    if len(content) > MAX_BYTES:
+        raise UserError(f"{path} must not be larger than {MAX_BYTES:,} bytes.")
     return content
 
 

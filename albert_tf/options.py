@@ -35,7 +35,7 @@ Class = TypeVar("Class")
 FILE: Final = "options.yaml"
 DecayForm = Literal["original", "usual"]  # see `WarmupPolynomialDecay`
 # Upper bounds for ranges that have none, because values become int32 and float32.
-LARGEST: Final = {int: 2**31 - 1, float: 3e38}
+LARGEST_VALUES: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _NAMES: Final = {
     int: "a whole number",
@@ -164,7 +164,7 @@ class Option(NamedTuple):
             raise self._error(rule(self.choices), value)
         if self.range is not None and not self.range.allows(result):
             raise self._error(str(self.range), result)
-        largest = LARGEST.get(self.kind, math.inf)
+        largest = LARGEST_VALUES.get(self.kind, math.inf)
         if self.range and self.range.is_open and result > largest:
             raise self._error(f"{largest:,} or less", result)
         return result

@@ -44,10 +44,11 @@ from albert_tf import (
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.examples import masked_features
 from albert_tf.data.pretraining.masking import word_table
-from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
+from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.files import written_atomically
 from albert_tf.layers.embedding import trusted
+from albert_tf.tasks import IGNORED
 
 SEED = 7
 WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens of a row, step by step
@@ -209,7 +210,7 @@ class Batches:
             "attention_mask": features["input_mask"].astype(np.int32),
             "token_type_ids": features["segment_ids"].astype(np.int32),
             "masked_lm_positions": features["masked_lm_positions"],
-            "labels": np.where(is_label, features["masked_lm_ids"], NO_LABEL).astype(np.int32),
+            "labels": np.where(is_label, features["masked_lm_ids"], IGNORED).astype(np.int32),
             "sentence_order_label": pairs.labels,
         }
         return {"lesson": lesson, "pretraining": pretraining}

@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from albert_tf.errors import (
-    LONGEST,
+    LINE_LENGTH,
     MOST,
     SHORT,
     UserError,
@@ -21,7 +21,7 @@ def test_names_are_listed_up_to_a_number():
     assert listed(range(99_998)).endswith(f", {MOST - 1} and 99,978 more")
     long = "x" * 900
     assert listed([long, long, "y"]) == f"{long}, {'x' * 98}… and 1 more"
-    assert listed(["z" * 9_000]) == "z" * (LONGEST // 2) + "…"
+    assert listed(["z" * 9_000]) == "z" * (LINE_LENGTH // 2) + "…"
 
 
 def test_a_value_is_shown_by_its_beginning():
@@ -50,7 +50,7 @@ def test_a_long_line_is_cut_in_the_middle():
     line = one_line("start " + "x" * 97_000 + " end")
     assert line.startswith("start xxx") and line.endswith("xxx end")
     assert " … (95,010 characters) … " in line
-    assert len(line) < LONGEST + 50
+    assert len(line) < LINE_LENGTH + 50
 
 
 def test_a_python_without_tensorflow_text(monkeypatch):

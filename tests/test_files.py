@@ -233,9 +233,9 @@ def test_a_file_is_read_up_to_a_limit(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="a.json must not be larger than 67,108,864 bytes"):
         read_json(path)
     path.write_bytes(b"12345")
-    monkeypatch.setattr("albert_tf.files.LONGEST", 5)
+    monkeypatch.setattr("albert_tf.files.MAX_BYTES", 5)
     assert read_bytes(path) == b"12345"
-    monkeypatch.setattr("albert_tf.files.LONGEST", 4)
+    monkeypatch.setattr("albert_tf.files.MAX_BYTES", 4)
     with pytest.raises(UserError, match="a.json must not be larger than 4 bytes"):
         read_bytes(path)
 

@@ -111,12 +111,12 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     drawn = sample(files, corpus, options.sample_bytes, SEED, counts)
     size = sum(len(passage.text) for passage in drawn)
     bad = counts["bad_lines"]
-    skipped = f", {_number(bad, 'invalid line')} skipped" if bad else ""
-    print(f"read     {_number(len(files), 'file')}, {counts['bytes']:,} bytes of text{skipped}")
-    print(f"sampled  {_number(len(drawn), 'passage')}, {size:,} bytes", flush=True)
+    skipped = f", {_counted(bad, 'invalid line')} skipped" if bad else ""
+    print(f"read     {_counted(len(files), 'file')}, {counts['bytes']:,} bytes of text{skipped}")
+    print(f"sampled  {_counted(len(drawn), 'passage')}, {size:,} bytes", flush=True)
     if not drawn:
         raise UserError(
-            f"There is no text to train on: {_number(len(files), 'file')} with "
+            f"There is no text to train on: {_counted(len(files), 'file')} with "
             f"{counts['bytes']:,} bytes of text, and --sample-bytes {options.sample_bytes}. "
             "Add text or raise --sample-bytes."
         )
@@ -181,5 +181,5 @@ def _print_result(options: OPTIONS, model: bytes) -> None:
         )
 
 
-def _number(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"

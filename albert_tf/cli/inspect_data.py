@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from albert_tf.cli.text_options import aligned
-from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SWAPPED
+from albert_tf.data.pretraining.options import IN_ORDER, SWAPPED
 from albert_tf.errors import UserError, escaped
 from albert_tf.options import NOT_NEGATIVE, Checked, option
 from albert_tf.tasks import (
     ATTENTION_MASK,
+    IGNORED,
     INPUT_IDS,
     MASKED_LM_LABELS,
     MASKED_LM_POSITIONS,
@@ -29,7 +30,7 @@ in evaluation. Files from the original create_pretraining_data.py can be shown t
 """
 COUNTED: Final = 10_000  # maximum number of examples whose tokens and masks are counted
 BATCH: Final = 100
-_LABELS: Final = {IN_ORDER: "in order", SWAPPED: "swapped", NO_LABEL: "without a label"}
+_LABELS: Final = {IN_ORDER: "in order", SWAPPED: "swapped", IGNORED: "without a label"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +107,7 @@ def _description(example: dict[str, Any], tokenizer: Any) -> str:
     shown = tokenizer.convert_ids_to_tokens(example[INPUT_IDS.name][:length].tolist())
     positions = example[MASKED_LM_POSITIONS.name].tolist()
     for position, label in zip(positions, example[MASKED_LM_LABELS.name].tolist(), strict=True):
-        if label != NO_LABEL:
+        if label != IGNORED:
             (token,) = tokenizer.convert_ids_to_tokens([label])
             shown[position] = f"{{{token} → {shown[position]}}}"
     order = _LABELS[int(example[SENTENCE_ORDER_LABEL.name])]
@@ -120,7 +121,7 @@ def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
     ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
     positions = example[MASKED_LM_POSITIONS.name]
     for token, label in zip(ids[positions].tolist(), labels.tolist(), strict=True):
-        if label != NO_LABEL:
+        if label != IGNORED:
             unchanged = "unchanged" if token == label else "random"
             counts["masked" if token == mask_id else unchanged] += 1
     return counts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.text_files import LARGEST, open_text, too_large
+from albert_tf.data.text_files import MAX_JSON_BYTES, open_text, too_large
 from albert_tf.errors import UserError, escaped, short_repr
 
 _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with a list of rows
@@ -58,7 +58,7 @@ def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str
     for _, line in lines:
         texts.append(line)
         size += len(line)
-        if size > LARGEST:
+        if size > MAX_JSON_BYTES:
             raise too_large(path)
     return "".join(texts)
 

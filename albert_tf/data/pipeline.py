@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.tasks.rows import Rows
+from albert_tf.tasks import IGNORED
 
 WINDOW: Final = 50  # number of batches whose examples are sorted together by length
 

@@ -15,7 +15,7 @@ from albert_tf.data.corpus.reading import bounded_lines
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-LARGEST: Final = 2**29  # bytes of a file that is read at once; parsed JSON takes ten times as much
+MAX_JSON_BYTES: Final = 2**29  # of a single value; parsed, it takes ten times as much memory
 # Byte order marks. UTF-32's comes first, because it begins with UTF-16's.
 _MARKS: Final = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -67,7 +67,7 @@ def open_text(
             f"Received: {encoding!r}."
         ) from error
     whole = whole and path.suffix != ".gz"  # whose uncompressed size is unknown
-    if whole and path.stat().st_size > LARGEST:
+    if whole and path.stat().st_size > MAX_JSON_BYTES:
         raise too_large(path)
     try:
         with _compression_errors(path), _open_bytes(path) as binary:
@@ -85,9 +85,9 @@ def open_text(
 
 
 def too_large(path: Path) -> UserError:
-    """Returns the error for a JSON value of more than `LARGEST` bytes."""
+    """Returns the error for a JSON value of more than `MAX_JSON_BYTES` bytes."""
     return UserError(
-        f"A JSON file that is a single value can have at most {LARGEST:,} bytes. {path} is "
+        f"A JSON file that is a single value can have at most {MAX_JSON_BYTES:,} bytes. {path} is "
         "larger. Split it, or write one object per line (.jsonl)."
     )
 

@@ -28,7 +28,8 @@ def apply_layers(
 
     In most published models `schedule` is `[0] * L`: one block, with the same weights every time.
     """
-    hidden_states, attentions = [hidden], []
+    hidden_states: list[Tensor] = [hidden]
+    attentions: list[Tensor] = []
     for group in schedule:
         for block in groups[group]:
             hidden, probabilities = apply(block, hidden, len(attentions))

@@ -8,9 +8,10 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.models.losses import IGNORED, agree, per_example
+from albert_tf.models.losses import agree, per_example
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
+from albert_tf.tasks import IGNORED
 
 _FROM_LOGITS: Final = (
     keras.losses.SparseCategoricalCrossentropy,

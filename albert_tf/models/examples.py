@@ -15,7 +15,8 @@ from keras import ops
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.layers.embedding import LIMITS, known_values, reject_fractions
-from albert_tf.models.losses import IGNORED, not_ids
+from albert_tf.models.losses import not_ids
+from albert_tf.tasks import IGNORED
 
 # The first arguments of every model's `call`, in order.
 ENCODER_INPUTS: Final = (

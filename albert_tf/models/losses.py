@@ -1,14 +1,13 @@
 """Losses as weighted means, on every backend."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from albert_tf.layers.embedding import whole_numbers
-
-IGNORED: Final = -100  # label of positions that the loss ignores, as in transformers
+from albert_tf.tasks import IGNORED
 
 
 class Term(NamedTuple):

@@ -19,6 +19,7 @@ from albert_tf.models.examples import Target
 from albert_tf.models.multiple_choice import NO_CHOICE
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel, merge_choices
+from albert_tf.tasks import IGNORED
 
 # Factor of the cosines in the loss of `groups`, as in sentence-transformers.
 SCALE: Final = 20.0
@@ -157,7 +158,7 @@ def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> 
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
     logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
     groups = ops.cast(ops.reshape(groups, (-1,)), "int32")
-    fills = ops.equal(groups, losses.IGNORED)
+    fills = ops.equal(groups, IGNORED)
     places = ops.arange(batch)
     are_second = ops.equal(ops.arange(count - 1), 0)[:, None]  # [C - 1, 1]
     same_group = ops.equal(groups[:, None], groups)[:, None]  # [B, 1, B]
@@ -170,4 +171,4 @@ def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> 
             is_left_out = ops.logical_or(is_left_out, is_equal)
     is_left_out = ops.logical_and(is_left_out, ops.logical_not(is_own))
     logits = ops.where(ops.reshape(is_left_out, ops.shape(logits)), NO_CHOICE, logits)
-    return losses.cross_entropy(ops.where(fills, losses.IGNORED, places), logits)
+    return losses.cross_entropy(ops.where(fills, IGNORED, places), logits)

@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import numpy as np
-from scipy.special import expit, softmax
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
@@ -26,6 +25,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
+from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
 from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
@@ -263,5 +263,5 @@ def soft_labels(
     if kind == "regression":
         return logits
     if kind == "multi_label_classification":
-        return expit(logits / temperature)
+        return sigmoid(logits / temperature)
     return softmax(logits / temperature, axis=-1)

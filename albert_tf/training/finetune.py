@@ -15,7 +15,7 @@ from albert_tf.data.pipeline import Batches, Share, steps_per_epoch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.registry import TrainingData
-from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.task import TaskModel
@@ -23,6 +23,7 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.options import accepts_keywords
 from albert_tf.outputs import CHECKPOINTS
 from albert_tf.recipes import DROPOUT_RATES, Recipe, size_config
+from albert_tf.tasks import IGNORED
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.text.vocabulary import train_vocabulary

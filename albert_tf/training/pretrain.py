@@ -15,13 +15,13 @@ from albert_tf.data.pretraining.batches import (
     mixed_batches,
     whole_records,
 )
-from albert_tf.data.pretraining.options import NO_LABEL
 from albert_tf.data.pretraining.sources import RecordFiles, find_records
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForPreTraining
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.options import accepts_keywords
 from albert_tf.recipes import DROPOUT_RATES, size_config
+from albert_tf.tasks import IGNORED
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training import reports
@@ -222,7 +222,7 @@ def _scorer(
     batches = evaluation_batches(files, EVALUATION_BATCH).map(
         lambda features, labels: (
             {name: host_part(values, 0) for name, values in features.items()},
-            {name: host_part(values, NO_LABEL) for name, values in labels.items()},
+            {name: host_part(values, IGNORED) for name, values in labels.items()},
         )
     )
 

@@ -37,7 +37,7 @@ from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
 ARCHIVE: Final = 2000  # a field number that ONNX's ModelProto doesn't use
-LARGEST: Final = 254  # steps of a row in 8 bits: rounding both ends could turn 255 steps into 256
+STEPS: Final = 254  # steps of a row in 8 bits: rounding both ends could turn 255 steps into 256
 BYTES: Final = 2  # protocol buffers' wire type for bytes
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
@@ -229,7 +229,7 @@ def _multiply_in_8_bits(graph: Any) -> None:
     constants: dict[str, Any] = {
         "8_bits/axis": np.array([-1]),
         "8_bits/none": np.float32(0),
-        "8_bits/steps": np.float32(LARGEST),
+        "8_bits/steps": np.float32(STEPS),
         "8_bits/least": np.float32(1e-30),
         "8_bits/one": np.float32(1),
         "8_bits/zero": np.uint8(0),
@@ -286,12 +286,12 @@ def _multiply_in_8_bits(graph: Any) -> None:
 def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns a matrix in int8 `[K, N]`, and the scale of each column, float32 `[N]`.
 
-    The sum of two adjacent weights with the same sign, each times at most `LARGEST`, fits into
+    The sum of two adjacent weights with the same sign, each times at most `STEPS`, fits into
     16 bits.
     """
     pairs = np.pad(matrix, [(0, len(matrix) % 2), (0, 0)]).reshape(-1, 2, matrix.shape[1])
     sums = [np.maximum(sign * pairs, 0).sum(axis=1).max(axis=0) for sign in (1, -1)]
-    most = (2**15 - 1) // LARGEST - 1  # Rounding may add one half to each weight.
+    most = (2**15 - 1) // STEPS - 1  # Rounding may add one half to each weight.
     largest = np.max([np.abs(matrix).max(axis=0) / 127, *(each / most for each in sums)], axis=0)
     scale = np.maximum(largest, 1e-30).astype(np.float32)
     return np.round(matrix / scale).astype(np.int8), scale

@@ -34,7 +34,7 @@ from albert_tf_export.options import refuse_left, sentence_embedding
 from albert_tf_export.signatures import Tensors, task_outputs
 
 DROPPED: Final = "CMSZ"  # Unicode categories of characters that a vocabulary may drop
-LONGEST: Final = 15  # maximum number of tokens in an answer
+MAX_ANSWER_TOKENS: Final = 15  # maximum number of tokens in an answer
 CANDIDATES: Final = 12  # number of spans, whose scores are added if they have the same text
 
 
@@ -197,12 +197,14 @@ def _logit_spans(
     first, last = (tf.where(inside, each[:, 1:], 0.0) for each in probabilities)
 
     count = tf.shape(inside)[1]
-    followers = tf.pad(last, [[0, 0], [0, LONGEST - 1]])
-    each_end = tf.stack([followers[:, more : more + count] for more in range(LONGEST)], axis=-1)
-    products = tf.reshape(first[:, :, None] * each_end, [-1, count * LONGEST])
+    followers = tf.pad(last, [[0, 0], [0, MAX_ANSWER_TOKENS - 1]])
+    each_end = tf.stack(
+        [followers[:, more : more + count] for more in range(MAX_ANSWER_TOKENS)], axis=-1
+    )
+    products = tf.reshape(first[:, :, None] * each_end, [-1, count * MAX_ANSWER_TOKENS])
     scores, index = tf.math.top_k(products, CANDIDATES)
-    starts = index // LONGEST
-    spans = Spans(starts, tf.minimum(starts + index % LONGEST, count - 1), scores)
+    starts = index // MAX_ANSWER_TOKENS
+    spans = Spans(starts, tf.minimum(starts + index % MAX_ANSWER_TOKENS, count - 1), scores)
 
     sums = at(inner[0], spans.starts) + at(inner[1], spans.ends)
     best = tf.where(scores[:, 0] > 0, sums[:, 0], 0.0)
@@ -216,7 +218,7 @@ def _beam_spans(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
     log_probs = tf.repeat(outputs["start_top_log_probs"], beam, axis=1)
     scores = tf.exp(log_probs + outputs["end_top_log_probs"])
     starts = tf.repeat(starts, beam, axis=1)
-    is_span = (starts <= ends) & (ends < starts + LONGEST)
+    is_span = (starts <= ends) & (ends < starts + MAX_ANSWER_TOKENS)
     is_span &= (starts >= 0) & (ends < tf.reduce_sum(tf.cast(inside, tf.int32), 1, keepdims=True))
     scores, index = tf.math.top_k(tf.where(is_span, scores, 0.0), CANDIDATES)
     most = tf.shape(inside)[1] - 1

@@ -173,7 +173,7 @@ def test_products_of_8_by_8_bits_fit_into_16():
     assert np.abs(columns * scale - matrix).max() <= scale.max() * 0.51
     pairs = np.pad(columns.astype(int), [(0, 1), (0, 0)]).reshape(16, 2, 5)
     for sign in (1, -1):
-        assert onnx_export.LARGEST * np.maximum(sign * pairs, 0).sum(axis=1).max() < 2**15
+        assert onnx_export.STEPS * np.maximum(sign * pairs, 0).sum(axis=1).max() < 2**15
     assert np.abs(columns)[:, 2:].max(axis=0).min() > 70  # 7 bits have 64
 
 

@@ -34,7 +34,7 @@ from albert_tf.data.corpus.reading import (
     LONGEST_LINE,
     ByteWindow,
     bad_line,
-    check_head,
+    check_beginning,
     check_prose,
     json_lines,
     json_text,
@@ -203,7 +203,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
             file.seek(start)
         window = ByteWindow(file, start)
         if not split.start:
-            check_head(window.data, split.file)
+            check_beginning(window.data, split.file)
             if window.data.startswith(codecs.BOM_UTF8):
                 window.refill(len(codecs.BOM_UTF8))
             if not is_json:

@@ -88,12 +88,12 @@ def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
         offset = 0
         for line in bounded_lines(stream, file.path):
             if offset < HEAD:
-                check_head(line, file, offset)
+                check_beginning(line, file, offset)
             yield line if offset else line.removeprefix(codecs.BOM_UTF8)
             offset += len(line)
 
 
-def check_head(head: bytes, file: InputFile, start: int = 0) -> None:
+def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
     """Rejects a file that isn't UTF-8 as a whole, because skipping its bad lines wouldn't help.
 
     Args:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
-from albert_tf.data.pretraining.options import IN_ORDER, NO_LABEL, SPECIAL_COUNT, SWAPPED
+from albert_tf.data.pretraining.options import IN_ORDER, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.data.pretraining.sources import (
     Path,
@@ -26,6 +26,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_number, checks_numbers
 from albert_tf.tasks import (
     ATTENTION_MASK,
+    IGNORED,
     INPUT_IDS,
     MASKED_LM_LABELS,
     MASKED_LM_POSITIONS,
@@ -388,7 +389,7 @@ def dynamic_batch(
     }
     is_label = tf.range(files.predictions) < masked.counts[:, None]
     targets = {
-        MASKED_LM_LABELS: tf.where(is_label, masked.labels, NO_LABEL),
+        MASKED_LM_LABELS: tf.where(is_label, masked.labels, IGNORED),
         SENTENCE_ORDER_LABEL: pairs.labels,
     }
     return _batch(inputs), _batch(targets)
@@ -428,7 +429,7 @@ def static_batch(
     }
     is_label = weights > 0
     targets = {
-        MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], NO_LABEL),
+        MASKED_LM_LABELS: tf.where(is_label, parsed["masked_lm_ids"], IGNORED),
         SENTENCE_ORDER_LABEL: _label(parsed["next_sentence_labels"]),
     }
     return _batch(inputs), _batch(targets)
@@ -436,8 +437,8 @@ def static_batch(
 
 def _label(labels: tf.Tensor) -> tf.Tensor:
     """Checks the labels `[B, 1]`, and returns them as `[B]`."""
-    known = (labels == NO_LABEL) | (labels == IN_ORDER) | (labels == SWAPPED)
-    rule = f"next_sentence_labels must be {IN_ORDER}, {SWAPPED}, or {NO_LABEL}"
+    known = (labels == IGNORED) | (labels == IN_ORDER) | (labels == SWAPPED)
+    rule = f"next_sentence_labels must be {IN_ORDER}, {SWAPPED}, or {IGNORED}"
     worst = tf.reduce_max(tf.where(known, tf.int64.min, labels))
     return _check(labels, known, rule, worst)[:, 0]
 

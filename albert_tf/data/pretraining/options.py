@@ -12,13 +12,12 @@ if TYPE_CHECKING:
 
 PairTask = Literal["sop", "nsp", "none"]
 
-LONGEST: Final = 2048  # tokens, four times the maximum of the published models
+MOST_TOKENS: Final = 2048  # of a sequence, four times the maximum of the published models
 MOST_WORDS: Final = 10  # in an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
 IN_ORDER: Final = 0
 SWAPPED: Final = 1  # for "nsp": the second segment is from another document
-NO_LABEL: Final = -100  # ignored by the losses
 
 _EXAMPLES: Final = (
     "examples (names and defaults follow the original's create_pretraining_data.py, if it has the "
@@ -35,7 +34,7 @@ class ExampleOptions(Checked):
     max_seq_length: int = option(
         512,
         help="maximum number of tokens in an example, including [CLS] and two [SEP]",
-        range=Range(minimum=8, maximum=LONGEST),
+        range=Range(minimum=8, maximum=MOST_TOKENS),
         group=_EXAMPLES,
     )
     # The original's default of 20 masks only 4 % of a sequence of 512 tokens.

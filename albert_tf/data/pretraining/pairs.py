@@ -20,13 +20,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.data.pretraining import numpy_ops, rng
-from albert_tf.data.pretraining.options import (
-    IN_ORDER,
-    NO_LABEL,
-    SPECIAL_COUNT,
-    SWAPPED,
-    ExampleOptions,
-)
+from albert_tf.data.pretraining.options import IN_ORDER, SPECIAL_COUNT, SWAPPED, ExampleOptions
+from albert_tf.tasks import IGNORED
 
 
 class _Stream(enum.IntEnum):
@@ -69,7 +64,7 @@ class Pairs(NamedTuple):
     Attributes:
         keys: uint64 `[R]`, random keys of the pairs.
         first, second: int64 `[R, 2]`, the start and end (exclusive) token of each segment.
-        labels: int32 `[R]`, `IN_ORDER`, `SWAPPED`, or `NO_LABEL`.
+        labels: int32 `[R]`, `IN_ORDER`, `SWAPPED`, or `IGNORED`.
     """
 
     keys: Any
@@ -93,7 +88,7 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in chunks)
     rows = np.array([row for row in chunks if row[1] < row[2] and row[3] < row[4]], np.int64)
     rows = rows.reshape(-1, 6)
-    labels = rows[:, 5] if options.pair_task != "none" else np.full(len(rows), NO_LABEL)
+    labels = rows[:, 5] if options.pair_task != "none" else np.full(len(rows), IGNORED)
     pairs = Pairs(keys[rows[:, 0]], rows[:, 1:3], rows[:, 3:5], labels.astype(np.int32))
     return _cut_to_fit(pairs, options.max_seq_length - SPECIAL_COUNT)
 

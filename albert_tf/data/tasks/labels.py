@@ -191,7 +191,7 @@ class Regression(LabelType):
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
         if len(config.labels) != 1:
             raise self._label_error(SCORE, config.labels)
-        return list(map(_number, examples))
+        return list(map(_number_label, examples))
 
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         return logits
@@ -342,7 +342,7 @@ def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None
         )
 
 
-def _number(example: Example) -> float:
+def _number_label(example: Example) -> float:
     label = example.label or ""
     try:
         number = float(label)

@@ -12,9 +12,10 @@ import numpy as np
 from albert_tf.data import hub
 from albert_tf.data.json_rows import read_value
 from albert_tf.data.readers import Row, check_ending, check_row, make_each, rows_of
-from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import open_text, require_file
 from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
 from albert_tf.text.encoding import EncodedSequence
 

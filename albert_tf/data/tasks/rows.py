@@ -4,15 +4,13 @@ import copy
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.tasks import ATTENTION_MASK, INPUT_IDS
+from albert_tf.tasks import ATTENTION_MASK, IGNORED, INPUT_IDS
 from albert_tf.text.padding import padded_length
-
-IGNORED: Final = -100  # label that is ignored by the loss and the metrics
 
 logger = logging.getLogger(__name__)
 

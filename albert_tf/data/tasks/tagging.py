@@ -13,7 +13,7 @@ from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, check_ending, read_rows
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
-from albert_tf.data.tasks.rows import IGNORED, Rows
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import (
@@ -24,6 +24,7 @@ from albert_tf.evaluation.entities import (
     unprefixed,
 )
 from albert_tf.probabilities import softmax
+from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
@@ -175,7 +176,7 @@ class Tagging(Task[Sentence, Tagged]):
         if any(example.tags is None for example in examples):
             return None
         return [
-            [_number(example, word, numbers) for word in range(len(example.words))]
+            [_class_id(example, word, numbers) for word in range(len(example.words))]
             for example in examples
         ]
 
@@ -223,7 +224,7 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     return tuple(tags)
 
 
-def _number(example: Sentence, word: int, numbers: dict[str, int]) -> int:
+def _class_id(example: Sentence, word: int, numbers: dict[str, int]) -> int:
     assert example.tags is not None
     tag = example.tags[word]
     if isinstance(tag, str) and tag in numbers:

@@ -30,7 +30,7 @@ from albert_tf_export.tflite import export_tflite
 PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
 LENGTHS: Final = (16, 64, 128)  # tokens
-LONGEST: Final = 384  # tokens, as in the question-answering pipeline
+MAX_TOKENS: Final = 384  # tokens, as in the question-answering pipeline
 PREDICTIONS: Final = 4  # number of masks that one call of the model fills
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
@@ -145,7 +145,7 @@ def export_web(
     settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
     check_free(path, options.force, WEB_PAGE)
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    longest = min(limit, LONGEST)
+    longest = min(limit, MAX_TOKENS)
     lengths = options.lengths or [*(length for length in LENGTHS if length < longest), longest]
     with (
         _installed(options.node_modules) as packages,

@@ -7,9 +7,10 @@ import pytest
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.examples import ExampleMaker, as_passages, masked_features
-from albert_tf.data.pretraining.options import NO_LABEL, ExampleOptions
+from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import decode
+from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
 
@@ -96,7 +97,7 @@ def test_segments_are_in_the_order_of_the_text(make):
         assert segments["segment_a"] == passages.ids[slice(*pairs.first[number])].tolist()
         assert segments["segment_b"] == passages.ids[slice(*pairs.second[number])].tolist()
         assert len(segments["segment_a"]) + len(segments["segment_b"]) <= LENGTH - 3
-        assert example == {**segments, "next_sentence_labels": [NO_LABEL]}
+        assert example == {**segments, "next_sentence_labels": [IGNORED]}
 
 
 def test_special_tokens_in_texts_are_plain_text(make, tiny_tokenizer):

@@ -7,9 +7,9 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.classification import ONE_CLASS
-from albert_tf.data.tasks.rows import IGNORED
 from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, encode_words
 from albert_tf.errors import UserError
+from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 ANNA = (("Anna", "lives", "in", "Lisbon"), ("B-PER", "O", "O", "B-LOC"))
