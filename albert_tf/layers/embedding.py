@@ -112,9 +112,7 @@ class FactorizedEmbedding(ConfiguredLayer):
 
 
 class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
-    """Looks up word embeddings in a `FactorizedEmbedding`, without the rest of that layer.
-
-    The weights belong to that layer, which also determines whether they are trained.
+    """Looks up word embeddings in a `FactorizedEmbedding`, which owns the weights and `trainable`.
 
     Args:
         embedding: the layer that owns the matrix.
@@ -257,7 +255,7 @@ def reject_fractions(name: str, values: Any) -> None:
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         fractions = values[values != np.floor(values)]
         if fractions.size:
-            raise ValueError(f"{name} must be integers. Received: {fractions[0]}.")
+            raise ValueError(f"{name} must be whole numbers. Received: {fractions[0]}.")
 
 
 def known_values(values: Tensor) -> np.ndarray | None:

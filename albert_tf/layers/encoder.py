@@ -24,9 +24,9 @@ from albert_tf.layers.functions import activation, layer_norm
 def apply_layers(
     apply: Callable[..., Any], groups: Sequence[Any], schedule: Sequence[int], hidden: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Runs ALBERT: L layers, each of which applies the blocks of the group that `schedule` names.
+    """Runs ALBERT: each of L layers applies the blocks of the group that `schedule` names.
 
-    In most published models `schedule` is `[0] * L`: one block, with the same weights every time.
+    In the published models, `schedule` is `[0] * L`: one block, with the same weights every time.
     """
     hidden_states: list[Tensor] = [hidden]
     attentions: list[Tensor] = []
@@ -236,8 +236,7 @@ class AlbertEncoder(ConfiguredLayer):
     """Applies L layers; `schedule` lists the group of each layer (see `apply_layers`).
 
     With `share="all"` there are G groups, and all layers of a group have the same weights.
-    Otherwise each layer is its own group, and groups may share their attention or their
-    feed-forward network.
+    Otherwise each layer is a group, and groups may share attention or the feed-forward network.
 
     Args:
         config: sizes and probabilities.
@@ -245,22 +244,22 @@ class AlbertEncoder(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
-        unroll: False applies each group in a graph loop, which makes files smaller and faster to
-            load. "last" keeps the last layer out of the loop if `cls_only` is set; the graph then
-            uses its weights twice.
-        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. This
-            saves a fifth of the work of 4 layers. Ignored if `unroll=False`.
+        unroll: False applies each group in a graph loop, so that files are smaller and load faster.
+            "last" keeps the last layer out of the loop for `cls_only`; its weights are then used
+            twice in the graph.
+        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. Saves a
+            fifth of the work of 4 layers. Ignored if `unroll=False`.
     Returns:
-        `(hidden_states, attentions)`: the input and the output of every block, each `[B, T, H]`,
-        and the attention of every block, `[B, A, T, T]`. A loop returns only the last hidden state
-        and no attentions. With `cls_only`, the last block has a single query.
+        `(hidden_states, attentions)`: the input and every block's output, `[B, T, H]`, and every
+        block's attention, `[B, A, T, T]`. A loop returns only the last hidden state and no
+        attentions. With `cls_only`, the last block has one query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
     def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-        # The list is flat because Keras doesn't save layers in a list of lists.
+        # Flat, because Keras doesn't save layers in a list of lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
         self.frozen_layers = 0  # number of first layers that gradients don't reach
@@ -330,8 +329,6 @@ class AlbertEncoder(ConfiguredLayer):
     def _loop(
         self, hidden: Tensor, bias: Tensor, unroll: Unroll, cls_only: bool, training: bool | None
     ) -> Tensor:
-        """Returns the last hidden state, computed in one graph loop per group."""
-
         def apply(blocks: list[AlbertBlock], _: Tensor, hidden: Tensor) -> Tensor:
             for block in blocks:
                 hidden, _ = block(hidden, bias, training=training)

@@ -31,8 +31,8 @@ class AlbertModel(PreTrainedModel):
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
         output_attentions, output_hidden_states: whether to also return the results of every block.
-        unroll: False applies the layers in a graph loop, which doesn't return these results. "last"
-            keeps the last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
+        unroll: False applies the layers in a graph loop, without these results. "last" keeps the
+            last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
         pooled_only: omit `last_hidden_state`, which saves most of the last layer's work.
     Returns:
         `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request

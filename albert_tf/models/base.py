@@ -40,9 +40,7 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 
 @without_methods(METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
-    """A Keras model with an `AlbertConfig`, which loads and saves directories of checkpoints.
-
-    The constructor builds the model.
+    """A Keras model with an `AlbertConfig` and a directory format; its constructor builds it.
 
     Attributes:
         task: facts about the task; see `tasks.TaskFacts`.
@@ -94,7 +92,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def tokenizer(self) -> Any:
-        # The tokenizer is loaded on first use because a published vocabulary takes seconds.
+        # Loaded on first use, because a published vocabulary takes seconds.
         if self._tokenizer is None and self._folder is not None:
             from albert_tf.text.tokenizer import AlbertTokenizer
             from albert_tf.text.tokenizer_files import vocabulary_in
@@ -177,10 +175,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
-        """Returns the `AlbertModel`: `self.albert`, or the model itself.
-
-        This isn't a property because Keras reads properties when it saves a model.
-        """
+        """Returns `self.albert`, or the model itself. Keras would read a property on saving."""
         return getattr(self, "albert", self)
 
     def untrained_parts(self) -> list[str]:

@@ -15,13 +15,13 @@ from albert_tf.optimizers import inner
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
 FAR: Final = 1_000_000_007  # offset between replicas' dropout seeds, which Keras draws below 1e9
-# Number of slices of a batch that a CPU computes in parallel. A single matmul of small matrices
-# leaves threads idle; two matmuls, each on half of the threads, don't.
+# Slices of a batch that a CPU computes in parallel. One small matmul leaves threads idle; two, each
+# on half of the threads, don't.
 SLICES: Final = 2
 
 
 class TrainingStep:
-    """The training and test steps of `fit` and `evaluate`; see `TaskModel`."""
+    """The steps of `fit` and `evaluate`; see `TaskModel`."""
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Updates the weights once with the gradients of all micro-batches on all replicas."""

@@ -52,5 +52,5 @@ def test_batches_of_all_sizes_are_predicted_by_one_graph(small_config, small_fea
 
 
 def test_a_loop_returns_no_layers(model, small_features):
-    with pytest.raises(ValueError, match="need unroll=True.*Received unroll=False"):
+    with pytest.raises(ValueError, match="require unroll=True.*Received: unroll=False"):
         model(small_features, unroll=False, output_hidden_states=True)

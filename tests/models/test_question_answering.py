@@ -38,7 +38,7 @@ def test_without_a_mask_the_last_place_is_the_separator(model):
 def test_labels_must_be_among_the_features(model):
     labels = {"start_positions": np.array([3, 4]), "end_positions": np.array([4, 4])}
     model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
-    with pytest.raises(ValueError, match="must be among the features"):
+    with pytest.raises(ValueError, match="start_positions among the features"):
         model.fit(FEATURES, labels, verbose=0)
 
 

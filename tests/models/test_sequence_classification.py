@@ -39,9 +39,9 @@ def test_one_label_is_regression_everywhere(shallow_config, small_features, scra
     model.save_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["problem_type"] == "regression"
     assert AlbertForSequenceClassification.from_pretrained(tmp_path).config == model.config
-    with pytest.raises(UserError, match="for numbers. Received: BinaryCrossentropy, for several"):
+    with pytest.raises(UserError, match="numbers, .*BinaryCrossentropy .*for several"):
         model.compile("sgd", loss="binary_crossentropy")
-    with pytest.raises(UserError, match="one label has problem_type 'regression', or 'multi_labe"):
+    with pytest.raises(UserError, match="problem_type='single_label_class"):
         AlbertForSequenceClassification.from_pretrained(
             tmp_path, problem_type="single_label_classification"
         )
@@ -156,8 +156,11 @@ FRAME = pd.DataFrame({"text": TEXTS, "other": PAIRS})
 @pytest.mark.parametrize(
     ("texts", "received"),
     [
-        (("a film", "she came"), r"\('a film', 'she came'\), which may be two rows or two columns"),
-        ((("a film", "no"), ("the sea", "no")), "which may be two rows or two columns"),
+        (
+            ("a film", "she came"),
+            r"\('a film', 'she came'\), which could be two rows or two columns",
+        ),
+        ((("a film", "no"), ("the sea", "no")), "which could be two rows or two columns"),
         ([TEXTS, PAIRS], r"\(list\) in row 0"),
         ([("a film", "no"), ("a film", None)], r"None \(NoneType\) in row 1"),
         ([("a film", "no"), "the sea"], r"\('a film', 'no'\) \(tuple\) in row 0"),
@@ -170,7 +173,7 @@ FRAME = pd.DataFrame({"text": TEXTS, "other": PAIRS})
     ],
 )
 def test_texts_in_other_forms(reader, texts, received):
-    message = rf"Texts must be a list of strings.*Received: .*{received}\. AlbertPrep"
+    message = rf"Texts must be a list of strings.*Received: .*{received}\. .*AlbertPrep"
     for method in (reader.predict, reader.evaluate, reader.fit):
         with pytest.raises(UserError, match=message):
             method(texts, verbose=0)
@@ -182,7 +185,7 @@ def test_tensors_of_texts(reader):
     import tensorflow as tf
 
     texts = tf.constant(["a film", "no"])
-    with pytest.raises(UserError, match=r"Tensor of shape \(2,\). AlbertPreprocessor takes tenso"):
+    with pytest.raises(UserError, match=r"Tensor of shape \(2,\).*AlbertPreprocessor"):
         reader.predict(texts, verbose=0)
     with pytest.raises(UserError, match="Received: '…', … as .*AlbertPreprocessor in tf.data"):
         reader.predict(tf.data.Dataset.from_tensors(texts), verbose=0)
@@ -255,13 +258,13 @@ def test_names_of_labels(reader, encode):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["LABEL_0", "good"], "names in label2id: LABEL_0, .*Received: 'good' in row 1"),
+        (["LABEL_0", "good"], "label2id .LABEL_0, .*Received: 'good' in row 1"),
         (["LABEL_0", None], "Received: None in row 1"),
         (["LABEL_0", 0], "Received: 0 in row 1"),
         ([0, None], "must be numbers.*Received: None"),
-        ([0, NAN], "must be numbers.*Received: nan"),
-        ([0, 3], "classes from 0 to 2.*Received: 3"),
-        (None, "requires labels, as `y` or among the features"),
+        ([0, NAN], "class ids .*Received: nan"),
+        ([0, 3], "from 0 to 2,.*Received: 3"),
+        (None, "loss requires labels"),
     ],
 )
 def test_labels_of_texts_that_are_refused(reader, encode, labels, message):
@@ -271,7 +274,7 @@ def test_labels_of_texts_that_are_refused(reader, encode, labels, message):
 
 
 def test_fewer_labels_than_texts(reader):
-    with pytest.raises(UserError, match="one value for each example. Received: 15 texts, 14 label"):
+    with pytest.raises(UserError, match="one value per example. Received: 15 texts, 14 label"):
         reader.fit(TEXTS, CLASSES[1:], verbose=0)
 
 
@@ -281,7 +284,7 @@ def test_numbers_that_are_not_finite_among_labels(shallow_config, small_features
     model.compile("sgd")
     labels = np.array([[0.0, 1.0, NAN], [1.0, 0.0, 1.0]])
     for call in (model.fit, model.evaluate, lambda x, labels: model(x, labels=labels)):
-        with pytest.raises(ValueError, match="finite numbers. Received: nan"):
+        with pytest.raises(ValueError, match="must be finite. Received: nan"):
             call(small_features, labels)
 
 
@@ -295,12 +298,12 @@ def test_weights_of_classes_by_name(reader):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0, 2.0], r"must be a dict.*dict\(enumerate\(weights\)\). Received: \[1.0, 2.0\]"),
+        ([1.0, 2.0], r"must be a dict. Received: \[1.0, 2.0\].*dict\(enumerate\(weights\)\)"),
         ({"good": 2.0}, "LABEL_0, .*Received: 'good'"),
         ({3: 2.0}, "Received: 3"),
-        ({1: None}, "0 or more. Received: None for 1"),
-        ({1: NAN}, "0 or more. Received: nan for 1"),
-        ({1: -1}, "0 or more. Received: -1 for 1"),
+        ({1: None}, ">= 0. Received: None for 1"),
+        ({1: NAN}, ">= 0. Received: nan for 1"),
+        ({1: -1}, ">= 0. Received: -1 for 1"),
     ],
 )
 def test_weights_of_classes_that_are_refused(reader, weights, message):

@@ -108,7 +108,7 @@ def test_another_configuration(shallow_config, tmp_path):
     assert load(tmp_path, config=config).config == config
     assert load(tmp_path, config=config, num_labels=5).config.num_labels == 5
     assert AlbertForSequenceClassification.from_config(config).config == config
-    with pytest.raises(TypeError, match="made from an AlbertConfig.*Received: 'config.json'"):
+    with pytest.raises(TypeError, match="an AlbertConfig. Received: 'config.json'"):
         load(tmp_path, config="config.json")
 
 
@@ -164,7 +164,7 @@ def test_embeddings_of_ids_in_a_functional_model(shallow_config, small_features,
     expected = model(small_features["input_ids"]).logits
     np.testing.assert_allclose(whole(small_features["input_ids"]), expected, atol=1e-6)
     assert len(whole.weights) == len(model.weights)
-    with pytest.raises(ValueError, match="can't be saved with a layer of get_input_embeddings"):
+    with pytest.raises(ValueError, match="get_input_embeddings can't be saved"):
         whole.save(tmp_path / "model.keras")
 
 
@@ -175,7 +175,7 @@ def test_another_vocabulary_before_and_after_training(shallow_config):
         model.compile("adam", run_eagerly=True)
         model.resize_token_embeddings(size)
         model.fit(np.full((2, 7), size - 1), np.array([0, 2]), verbose=0)
-        with pytest.raises(UserError, match="before training.*after 1 steps. Call compile again"):
+        with pytest.raises(UserError, match="after 1 steps.*compile again"):
             model.resize_token_embeddings(size + 1)
         assert model.config.vocab_size == size
 

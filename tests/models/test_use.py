@@ -146,7 +146,7 @@ def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path)
 @pytest.mark.parametrize("label", [3, -1, 1.9, float("nan")])
 def test_labels_outside_the_classes(model, small_features, label):
     labels = np.array([label, 2])
-    message = f"labels must be numbers of classes from 0 to 2.*Received: {label}, the first of 1"
+    message = f"labels must .* from 0 to 2,.*Received: {label}, the first of 1"
     for run_eagerly, loss in ((False, None), (True, SPARSE)):
         model.compile("sgd", loss=loss, run_eagerly=run_eagerly)
         for fit in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):
@@ -229,7 +229,7 @@ def test_export_without_a_signature(task, task_config, tmp_path):
     """Straight after the model is made; batch and length are free."""
     model = task.model(task_config)
     if keras.backend.backend() == "torch":
-        with pytest.raises(UserError, match="must run on TensorFlow or JAX. Received: .*torch"):
+        with pytest.raises(UserError, match="model.export .*torch"):
             model.export(tmp_path / "model")
         return
     import tensorflow as tf
@@ -308,28 +308,28 @@ def test_losses_and_metrics_of_several_labels(
     [
         (
             {"loss": keras.losses.SparseCategoricalCrossentropy()},
-            r"from_logits=False. Write keras.losses.SparseCategoricalCrossentropy\(from_logits=Tru",
+            r"from_logits=False.*keras.losses.SparseCategoricalCrossentropy\(from_logits=True\)",
         ),
         (
             {"metrics": [keras.metrics.SparseCategoricalCrossentropy()]},
-            r"Write keras.metrics.SparseCategoricalCrossentropy\(from_logits=True\)",
+            r"keras.metrics.SparseCategoricalCrossentropy\(from_logits=True\)",
         ),
-        ({"loss": "crossentropy"}, "The kind of cross-entropy must be named"),
-        ({"loss": "kl_divergence"}, "KLDivergence reads probabilities. Write the loss as a functi"),
+        ({"loss": "crossentropy"}, "loss='crossentropy'"),
+        ({"loss": "kl_divergence"}, "KLDivergence .*lambda labels, logits"),
         (
             {"loss": keras.losses.BinaryCrossentropy(from_logits=True)},
-            "one class of several. Received: BinaryCrossentropy, for several labels.*problem_type",
+            "one class of several.*BinaryCrossentropy .*several labels.*problem_type",
         ),
-        ({"metrics": ["binary_crossentropy"]}, "Received: BinaryCrossentropy, for several labels"),
+        ({"metrics": ["binary_crossentropy"]}, "BinaryCrossentropy .*several labels"),
         *(
-            ({"metrics": [metric]}, rf"metrics such as {metric.name} .*Received: .*{value}.*0.5")
+            ({"metrics": [metric]}, rf"Thresholds of {metric.name} .*Received: .*{value}")
             for metric, value in (
                 (keras.metrics.BinaryAccuracy(threshold=0.0), "0.0"),
                 (keras.metrics.Recall(thresholds=[0.5, 0.0]), "0.5, 0.0"),
                 (keras.metrics.BinaryIoU(threshold=1), "1"),
             )
         ),
-        ({"loss": ["mse", "mse"]}, "one loss, or one for each output: logits.*a list of 2"),
+        ({"loss": ["mse", "mse"]}, "one for each of logits.*a list of 2"),
     ],
 )
 def test_losses_and_metrics_that_are_refused(model, options, message):
@@ -339,7 +339,7 @@ def test_losses_and_metrics_that_are_refused(model, options, message):
 
 def test_a_loss_of_one_class_for_several_labels(shallow_config):
     model = AlbertForSequenceClassification(shallow_config.replace(**SEVERAL))
-    message = "for several labels at once. Received: .*, for one class of"
+    message = "several labels at once,.* for one class of"
     with pytest.raises(UserError, match=message):
         model.compile("sgd", loss=SPARSE)
 
@@ -356,7 +356,7 @@ def test_metrics_of_each_class(shallow_config, small_features, scrambled, metric
     labels = np.array([1, 0])
     for numbers in (labels, labels[:, None]):
         model = compiled()  # on JAX an error in a step takes a model's values
-        with pytest.raises(UserError, match=r"must be one-hot: .*of shape \(2.*shape \(2, 2\)"):
+        with pytest.raises(UserError, match=r"one-hot .*of shape \(2.*shape \(2, 2\)"):
             model.evaluate(small_features, numbers, verbose=0)
     model = compiled()
     one_hot = np.eye(2, dtype="float32")[labels]
@@ -379,7 +379,7 @@ def test_losses_in_the_order_of_outputs(shallow_config, small_features):
     assert found == pytest.approx(2 * one, rel=1e-5) and found != pytest.approx(2 * other, rel=1e-3)
     model.compile("sgd", run_eagerly=True)  # the model's own again
     assert model.evaluate(small_features, y, verbose=0) == pytest.approx(one + other, rel=1e-5)
-    with pytest.raises(UserError, match="an array for each of start_positions, end_posi.*of 3"):
+    with pytest.raises(UserError, match="one array for each of start_pos.*of 3"):
         model.evaluate(small_features, [LABELS] * 3)
 
 
@@ -422,9 +422,7 @@ def test_weights_of_keras_2_are_refused(model, tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "model.weights.h5", "w") as file:
         file.attrs["keras_version"] = b"2.15.0"
-    with pytest.raises(
-        UserError, match=r"model.weights.h5, of Keras 2.*tf_model.h5.*from_pretrain"
-    ):
+    with pytest.raises(UserError, match=r"Keras 2 .*model.weights.h5.*tf_model.h5.*from_pretrain"):
         model.load_weights(tmp_path / "model.weights.h5")
 
 
