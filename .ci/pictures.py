@@ -24,7 +24,7 @@ SCHEMES = (
 )
 INK = "#010203"  # of text and lines, in matplotlibrc and in the sources of the drawings
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
-PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Beside other libraries")
+PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Comparison with other libraries")
 PEERS_CHART = {
     "form": "bars",
     "columns": ["1 × 128", "MB (above imports)", "MB of files"],
