@@ -1,42 +1,42 @@
 # make setup          an environment in .venv with everything for development
-# make demo           fine-tune, export twice, predict three ways
-# make test           the quick tests, in some minutes
-# make test-portable  a selection of them without tensorflow-text and what POSIX alone has; TESTS=tests: all
-# make test-slow      tests that take more than about ten seconds each
-# make test-faults    commands killed, starved of space and run twice, TRIALS=200 times at random
-# make test-engines   building data on Spark; needs Java 17
-# make test-backends  layers, models and checkpoints on JAX and on torch, and the backends' agreement
-# make test-web       the page in Chromium; needs npm and Chromium
-# make test-site      every page of the documents in Chromium, after make docs
-# make test-peers     comparisons with transformers, KerasHub and MediaPipe, on models drawn from a seed
-# make bench          this library beside others: Markdown, JSON and a picture in build/bench; an hour
-# make bench-runtimes base in each runtime that reads an export: a table in Markdown
-# make small-model    pretrains a model of the package's shape from BOOKS, a folder of text, in one run; or teaches
-#                     a small model the states of TEACHER, the folder of a BERT encoder, on SENTENCES, a file
-# make mutants        whether the quick tests find each fault of tests/mutants; MUTANTS=names: those alone
-# make fuzz           tests/fuzz with random texts, files and options, for SECONDS=300
-# make test-oldest    the quick tests with the oldest version of each package in requirements.txt
-# make test-pythons   the same with the newest versions, on each installed Python
-# make coverage       branches that test and test-slow cover, in the processes that they start too
-# make lint           ruff and mypy
+# make demo           fine-tunes a model, exports it in two formats, and predicts in three ways
+# make test           runs the quick tests, which takes a few minutes
+# make test-portable  runs some of them without tensorflow-text and POSIX features; TESTS=tests: all
+# make test-slow      runs the tests that take more than about ten seconds each
+# make test-faults    kills commands, fills the disk, and runs them twice, TRIALS=200 times at random
+# make test-engines   tests building data on Spark; requires Java 17
+# make test-backends  tests layers, models, and checkpoints on JAX and torch, and compares the backends
+# make test-web       tests the web page in Chromium; requires npm and Chromium
+# make test-site      tests every page of the documentation in Chromium; run make docs first
+# make test-peers     compares with transformers, KerasHub, and MediaPipe on randomly drawn models
+# make bench          compares with other libraries: Markdown, JSON, and a picture in build/bench; one hour
+# make bench-runtimes runs base in each runtime that reads an export, and prints a Markdown table
+# make small-model    pretrains a model of the size of `small` from BOOKS, a folder of text; or distills one
+#                     from TEACHER, the folder of a BERT encoder, on SENTENCES, a file
+# make mutants        checks that the quick tests catch each fault in tests/mutants; MUTANTS=names: only these
+# make fuzz           runs tests/fuzz with random texts, files, and options, for SECONDS=300
+# make test-oldest    runs the quick tests with the oldest version of each package in requirements.txt
+# make test-pythons   runs them with the newest versions, on each installed Python
+# make coverage       measures the branches that test and test-slow cover, including child processes
+# make lint           runs ruff and mypy
 # make messages       writes tests/messages.txt, the wording of all errors, warnings, and help texts
 # make pages          runs the blocks of README.md and docs/ with the built wheel in an empty folder, and
-#                     compares what they print with the pages; PAGES='README.md docs/mobile.md': these alone
-# make docs           runs the notebooks that have changed, or all if the package has; then make site
-# make site           the site of the documents, in build/docs; a broken link is an error
-# make pictures       draws docs/pictures anew from their sources; needs npm
-# make web-picture    docs/web.png from SITE, a page of `albert-tf export web`; needs Chromium
-# make dist           the wheel and the sdist, in dist
-# make clean          removes .venv, builds and caches
+#                     compares their output with the pages; PAGES='README.md docs/mobile.md': only these
+# make docs           runs the notebooks that changed, or all if the package changed; then make site
+# make site           builds the documentation site in build/docs; a broken link is an error
+# make pictures       redraws docs/pictures from their sources; requires npm
+# make web-picture    draws docs/web.png from SITE, a page of `albert-tf export web`; requires Chromium
+# make dist           builds the wheel and the sdist in dist
+# make clean          removes .venv, builds, and caches
 #
-# PYTHON=…            the Python (3.10 to 3.13) that .venv is made with; found by itself otherwise
-# TRIALS=…            number of random faults of `make test-faults`
-# WORKERS=…           worker processes of the tests; 0 runs them in one process, the fastest on a
-#                     busy machine (TensorFlow starts once)
-# STEPS=…             updates of `make small-model`
-# DTYPE_POLICY=…      its precision: mixed_bfloat16 is faster where the processor multiplies in it
-# SECONDS=…           time of `make fuzz`, for all its tests together
-# ALBERT_TF_SEED=…    repeats the drawn models of a run, whose log names its seed
+# PYTHON=…            Python (3.10 to 3.13) of .venv; default: searched for
+# TRIALS=…            number of random faults in `make test-faults`
+# WORKERS=…           number of test processes; 0 runs the tests in one process, which is the fastest
+#                     on a busy machine (TensorFlow starts only once)
+# STEPS=…             number of steps in `make small-model`
+# DTYPE_POLICY=…      its precision; mixed_bfloat16 is faster on processors that support bfloat16 matmuls
+# SECONDS=…           total time of `make fuzz`
+# ALBERT_TF_SEED=…    repeats the random models of a run, whose log shows its seed
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -53,18 +53,18 @@ DTYPE_POLICY ?= float32
 PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
-# A range begins with the oldest version that has a wheel: no user needs a compiler.
+# The ranges begin with the oldest version that has a wheel, so that no user needs a compiler.
 PYTHONS := 3.10 3.11 3.12 3.13
 PLATFORMS := x86_64-manylinux_2_28 aarch64-manylinux_2_28 macos windows
 UV := $(VENV)/bin/uv
 RESOLUTION_oldest := --only-binary :all: --resolution lowest-direct
 RESOLUTION_newest := --only-binary :all: --resolution highest
 export UV_PYTHON_DOWNLOADS ?= never
-# In an environment without compiled modules each process would compile TensorFlow's, which takes
-# longer than their import.
+# Without .pyc files, each process would compile TensorFlow's modules, which takes longer than their
+# import.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Stamps are named by a checksum, because a fresh clone gives every file a new date.
+# Stamps are named by a checksum, because every file in a fresh clone has a new date.
 SUM := $(shell cat requirements.txt pyproject.toml | cksum | cut -d ' ' -f 1)
 BASE_STAMP := $(VENV)/.installed-$(SUM)
 DEV_STAMP := $(VENV)/.installed-dev-$(SUM)
@@ -74,14 +74,14 @@ DOCS_STAMP := $(VENV)/.installed-docs-$(SUM)
 PEERS_STAMP := $(VENV)/.installed-peers-$(SUM)
 ENGINES_STAMP := $(VENV)/.installed-engines-$(SUM)
 
-# The slowest tests are in the log of CI, which has this variable set.
+# CI, which sets this variable, logs the slowest tests.
 DURATIONS := $(if $(CI),--durations=50)
 PYTEST := $(RUN) -m pytest -n $(WORKERS) --dist loadfile $(DURATIONS)
 PLAIN := not peers and not browser and not backends and not engines and not faults
 QUICK := $(PLAIN) and not slow
-# Apart from the rest, so that no process grows beyond a few GB.
+# Run separately, so that no process grows beyond a few GB.
 HEAVY := tests/models tests/pipelines tests/export tests/text
-# Tests for every backend of Keras: each layer, and training, saving and checkpointing of each model.
+# Tests for every Keras backend: each layer, and training, saving, and checkpointing of each model.
 # tests/backends compares all outputs with TensorFlow's, which other tests compare with references.
 MODELS := base calls compiling gradient_checkpointing losses question_answering use
 PORTABLE := tests/layers tests/test_optimizers.py \
@@ -90,8 +90,8 @@ PORTABLE := tests/layers tests/test_optimizers.py \
 
 TEST_PACKAGES := $(shell sed -nE "/^test = /,/^\]/s/^ *\"(.*)\",.*/'\1'/p" pyproject.toml)
 
-# Runs the quick tests on the Python $(1). Files of the second group take too unlike times to be given
-# to the workers whole.
+# Runs the quick tests on the Python $(1). The times of the files in the second group differ so much
+# that workers take single tests.
 define TEST
 failed=0; \
 pytest="$(1) -m pytest -n $(WORKERS) --dist loadfile $(DURATIONS)"; \
@@ -127,7 +127,7 @@ demo: $(BASE_STAMP)
 test: $(DEV_STAMP)
 	$(call TEST,$(RUN))
 
-# What Windows lacks is missing; the rest stays this system's.
+# Hides what Windows lacks; the rest is still this system's.
 test-portable: export PYTHONPATH = $(CURDIR)/tests/portable
 test-portable: export PYTHONWARNDEFAULTENCODING = 1
 test-portable: $(DEV_STAMP)
@@ -143,8 +143,8 @@ test-faults: $(DEV_STAMP)
 test-engines: $(ENGINES_STAMP)
 	$(RUN) -m pytest -n 0 -m engines --packages-required tests/engines
 
-# Models this small take torch three times as long on several threads, and JAX half of its time goes
-# into optimizing what runs once; processes share what it compiled.
+# With models this small, torch takes three times as long on several threads, and JAX spends half of
+# its time on optimizing code that runs once. The processes share a cache of compiled code.
 test-backends: export OMP_NUM_THREADS = 1
 test-backends: export XLA_FLAGS = --xla_backend_optimization_level=0
 test-backends: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/$(VENV)/jax
@@ -194,7 +194,7 @@ fuzz: $(DEV_STAMP)
 test-oldest: $(DEV_STAMP)
 	$(MAKE) test-on-$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-oldest
 
-# pyenv shows uv only the versions that are named. sentencex has no wheel for Python 3.10 on macOS.
+# pyenv shows uv only the versions named here. sentencex has no wheel for Python 3.10 on macOS.
 test-pythons: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null | sort -rV | paste -sd:)
 test-pythons: $(DEV_STAMP)
 	failed=0; \
@@ -232,7 +232,7 @@ lint: $(DEV_STAMP)
 messages: $(DEV_STAMP)
 	$(RUN) .ci/messages.py
 
-# Without torch, so that uv may install it.
+# uv can install this environment, because it has no torch (see INSTALL).
 pages: $(DEV_STAMP)
 	rm -rf build/pages
 	$(RUN) -m build --wheel --outdir build/pages .
@@ -244,7 +244,7 @@ docs: $(DOCS_STAMP)
 	$(RUN) .ci/notebooks.py
 	$(MAKE) site
 
-# The theme's makers warn of MkDocs 2, which the range of the extra excludes.
+# The theme warns about MkDocs 2, which the version range of the extra excludes.
 site: export NO_MKDOCS_2_WARNING = 1
 site: $(DOCS_STAMP)
 	$(RUN) -m mkdocs build
@@ -263,12 +263,12 @@ dist: $(DEV_STAMP)
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*
 
-# uv takes seconds and pip minutes, but only pip reads a pip.conf, which may name an index with torch
-# for CPUs: torch's CUDA build crashes in a process that has loaded TensorFlow. So pip installs torch.
+# uv takes seconds and pip minutes, but only pip reads pip.conf, which may name an index with torch for
+# CPUs. pip installs torch, because its CUDA build crashes in a process that has loaded TensorFlow.
 INSTALL = $(UV) pip install --quiet --python $(VENV) --editable $(1) || \
   $(RUN) -m pip install --quiet --editable $(1)
 
-# Replaces an environment that no longer runs (its Python was removed, the folder was moved).
+# Replaces an environment that no longer runs (its Python was removed, or the folder was moved).
 $(BASE_STAMP):
 	@$(FIND_PYTHON); \
 	if ! $(RUN) -c 'import pip' 2>/dev/null; then \
@@ -303,7 +303,7 @@ $(ENGINES_STAMP): $(DEV_STAMP)
 	$(call INSTALL,'.[spark]')
 	@touch $@
 
-# .venv-3.11-oldest: Python and end of the ranges.
+# .venv-3.11-oldest: the Python version, and which end of the version ranges.
 .PRECIOUS: .venv-%/.installed-$(SUM)
 .venv-%/.installed-$(SUM): $(DEV_STAMP)
 	$(UV) venv --quiet --clear --python $(firstword $(subst -, ,$*)) $(@D)

@@ -1,6 +1,6 @@
-"""Checks that two builds have the same bytes, and contain exactly the files that git tracks.
+"""Checks that two builds are identical, and contain exactly the files that git tracks.
 
-`check_dist.py CHECKOUT BUILD OTHER_BUILD`; a build is a folder with a wheel and an sdist.
+`check_dist.py CHECKOUT BUILD OTHER_BUILD`, where a build is a folder with a wheel and an sdist.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ def in_wheel(path: Path) -> dict[str, bytes]:
 
 
 def in_sdist(path: Path) -> dict[str, bytes]:
-    """Returns the files by their path below the top folder."""
+    """Returns the content of the files, keyed by their path below the top folder."""
     with tarfile.open(path) as archive:
         files = [member for member in archive if member.isfile()]
         return {file.name.split("/", 1)[1]: archive.extractfile(file).read() for file in files}
@@ -46,7 +46,7 @@ def main(checkout: Path, build: Path, other: Path) -> None:
     first, second = (
         {file.name: file.read_bytes() for file in each.iterdir()} for each in (build, other)
     )
-    compare(second, first, "Two builds must have the same bytes.")
+    compare(second, first, "Two builds must be identical.")
     [wheel], [sdist] = build.glob("*.whl"), build.glob("*.tar.gz")
 
     files = in_wheel(wheel)
@@ -54,7 +54,7 @@ def main(checkout: Path, build: Path, other: Path) -> None:
     info = {name: files.pop(f"{folder}/{name}", b"") for name in INFO}
     packages = tracked(checkout, *PACKAGES)
     by_package = {name.removeprefix("export/"): content for name, content in packages.items()}
-    compare(files, by_package, f"{wheel.name} must contain the tracked files of the packages.")
+    compare(files, by_package, f"{wheel.name} must contain the packages' tracked files.")
     compare(
         {name: info[f"licenses/{name}"] for name in LICENSES},
         tracked(checkout, *LICENSES),

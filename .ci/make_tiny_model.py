@@ -1,4 +1,4 @@
-"""Writes a tiny classifier with random weights, from what the installed package holds alone."""
+"""Writes a tiny classifier with random weights, using only the installed package."""
 
 import sys
 from pathlib import Path

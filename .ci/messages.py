@@ -2,8 +2,8 @@
 
     python .ci/messages.py
 
-A change of wording is then one diff that reads as prose, and the tests of behavior match only the
-part of a message that varies. tests/test_messages.py compares the file with the code.
+Changes in wording can then be reviewed as one diff, and tests of behavior match only the part of a
+message that varies. tests/test_messages.py compares the file with the code.
 """
 
 import ast
@@ -17,7 +17,7 @@ WARNINGS = ("info", "warning", "warn", "warn_once")
 
 
 def messages() -> str:
-    """Returns the content of the file: for each source, its path and its messages, indented."""
+    """Returns the content of the file: the path of each source, then its messages, indented."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -29,14 +29,14 @@ def messages() -> str:
 
 
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields all nodes in the order of their text."""
+    """Yields all nodes in source order."""
     yield node
     for child in ast.iter_child_nodes(node):
         yield from in_order(child)
 
 
 def message(node: ast.AST) -> Iterator[str]:
-    """Yields the message of a call that makes an error, a warning, or an option."""
+    """Yields the message of a call that creates an error, a warning, or an option."""
     if not isinstance(node, ast.Call):
         return
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -51,7 +51,7 @@ def message(node: ast.AST) -> Iterator[str]:
 
 
 def text(node: ast.AST) -> str:
-    """Returns a string of the code on one line, with `{expression}` for values."""
+    """Returns a string expression on one line, with `{expression}` for values."""
     if isinstance(node, ast.Constant):
         return node.value.replace("\n", "\\n") if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -60,7 +60,7 @@ def text(node: ast.AST) -> str:
         return f"{{{ast.unparse(node.value)}}}"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return text(node.left) + text(node.right)
-    if isinstance(node, ast.BinOp):  # a pattern and its values, or an optional part
+    if isinstance(node, ast.BinOp):  # a %-pattern and its values, or an optional part
         return text(node.left)
     if isinstance(node, ast.IfExp):
         return f"{text(node.body)} | {text(node.orelse)}"

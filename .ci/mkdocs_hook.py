@@ -1,10 +1,10 @@
-"""Builds the site from the files where they are: nothing is copied into docs/ or edited for it.
+"""Builds the site from the repository's files in place: nothing is copied into docs/ or edited.
 
-Pages link to each other as in the repository. Files outside docs/ that a page links to join the
-site under their own paths, notebooks become pages, with the outputs of those that `make docs` has
-run, links to folders become plain text. Comments before tables become charts, and drawings become
-elements of the page, in the colors of its text. The front page is the README with the index of
-docs/; `api.md` lists the public names.
+Pages link to each other as in the repository. Files outside docs/ that a page links to are added to
+the site under their own paths. Notebooks become pages, with outputs if `make docs` ran them, and
+links to folders become plain text. Comments before tables become charts, and drawings become page
+elements in the color of the text. The front page is the README with the index of docs/, and
+`api.md` lists the public names.
 """
 
 import importlib
@@ -29,7 +29,7 @@ FRONT = ("README.md", "docs/README.md")
 
 
 def on_files(files, config):
-    """Adds the API's page, the style, and every file outside docs/ that a page links to."""
+    """Adds the API page, the style sheet, and every file outside docs/ that a page links to."""
     files.append(File.generated(config, "site.css", abs_src_path=str(ROOT / ".ci" / "site.css")))
     files.append(File.generated(config, "api.md", content=api()))
     waiting = [
@@ -38,76 +38,78 @@ def on_files(files, config):
     ]
     while waiting:
         origin = waiting.pop()
-        for link in LINK.finditer(text_of(origin)):
-            target = joined(origin, link["path"])
+        for link in LINK.finditer(page_text(origin)):
+            target = repository_path(origin, link["path"])
             if (ROOT / target).is_file() and not files.get_file_from_path(site_path(target)):
-                files.append(added(config, target))
+                files.append(site_file(config, target))
                 waiting += [target] * target.endswith((".md", ".ipynb"))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Rewrites links from the repository's paths to the site's."""
+    """Replaces repository paths in links by site paths."""
     uri = page.file.src_uri
     if uri == "README.md":
-        front, index = (rewritten(text_of(name), name) for name in FRONT)
+        front, index = (site_markdown(page_text(name), name) for name in FRONT)
         return front + "\n" + index.replace("# Documentation", "## Documentation", 1)
-    return rewritten(markdown, next((name for name in origins(uri) if (ROOT / name).exists()), uri))
+    return site_markdown(
+        markdown, next((name for name in origins(uri) if (ROOT / name).exists()), uri)
+    )
 
 
 def origins(uri):
-    """Yields where in the repository a page of the site may come from."""
+    """Yields the possible sources of a page in the repository."""
     yield f"docs/{uri}"
     yield uri
     yield str(Path(uri).with_suffix(".ipynb"))
 
 
 def site_path(target):
-    """Returns the site's path of a file of the repository."""
+    """Returns the site path of a file in the repository."""
     if target.endswith(".ipynb"):
         return str(Path(target).with_suffix(".md"))
     return target.removeprefix("docs/")
 
 
-def joined(origin, path):
+def repository_path(origin, path):
     return os.path.normpath(os.path.join(os.path.dirname(origin), path))
 
 
-def rewritten(markdown, origin):
+def site_markdown(markdown, origin):
     start = os.path.dirname(site_path(origin)) or "."
 
     def replace(match):
-        target = joined(origin, match["path"])
+        target = repository_path(origin, match["path"])
         if (ROOT / target).is_dir():
             return match["text"]
         path = os.path.relpath(site_path(target), start)
         return f"[{match['text']}]({path}{match['anchor'] or ''})"
 
     def draw(match):
-        svg = (ROOT / joined(origin, match["path"])).read_text(encoding="utf-8")
-        return pictures.inlined(svg, match["label"])
+        svg = (ROOT / repository_path(origin, match["path"])).read_text(encoding="utf-8")
+        return pictures.inline_svg(svg, match["label"])
 
     def draw_chart(match):
         options = yaml.safe_load(match["options"])
         if "of" in options:
             path, heading = options.pop("of").split("#")
-            table = pictures.first_table(ROOT / joined(origin, path), heading)
+            table = pictures.first_table(ROOT / repository_path(origin, path), heading)
         else:
             table = pictures.TABLE.search(markdown, match.end())[0]
-        return pictures.inlined(pictures.chart(table, **options), options["title"])
+        return pictures.inline_svg(pictures.chart(table, **options), options["title"])
 
     return LINK.sub(replace, DRAWING.sub(draw, CHART.sub(draw_chart, markdown)))
 
 
-def added(config, target):
+def site_file(config, target):
     if target.endswith(".md"):
-        return File.generated(config, target, content=text_of(target))
+        return File.generated(config, target, content=page_text(target))
     if target.endswith(".ipynb"):
-        return File.generated(config, site_path(target), content=text_of(target))
+        return File.generated(config, site_path(target), content=page_text(target))
     return File.generated(config, target, abs_src_path=str(ROOT / target))
 
 
-def text_of(name):
+def page_text(name):
     """Returns a page's Markdown."""
     path = ROOT / name
     if name.endswith(".ipynb"):
@@ -116,7 +118,7 @@ def text_of(name):
 
 
 class Docstrings(griffe.Extension):
-    """Shows doctests as code, Keras' "Call arguments" as a table, options as arguments."""
+    """Renders doctests as code, Keras's "Call arguments" as a table, and options as arguments."""
 
     def on_object(self, *, obj, **_):
         if obj.docstring:
@@ -140,7 +142,7 @@ class Docstrings(griffe.Extension):
 
 
 def add_options(func, name):
-    """Adds the arguments that `accepts_keywords` takes from a dataclass, in place of the last."""
+    """Replaces the last parameter by the keywords that `accepts_keywords` gets from a dataclass."""
     from albert_tf.options import declared
 
     module, _, name = func.module.resolve(name).rpartition(".")
@@ -166,13 +168,13 @@ def add_options(func, name):
 
 
 def api():
-    """Returns the page of the public names, by the part that they belong to."""
+    """Returns the page of public names, grouped by subpackage."""
     import albert_tf
 
     parts = {}
     for name, home in albert_tf._HOMES.items():
         part = home.split(".")[1] if "." in home else "export"
         parts.setdefault(part, []).append(f"::: albert_tf.{name}\n")
-    parts["config"].append("    options: {show_signature: false}\n")  # defaults are calls
+    parts["config"].append("    options: {show_signature: false}\n")  # Its defaults are calls.
     sections = (f"## {part.capitalize()}\n\n" + "\n".join(parts[part]) for part in sorted(parts))
     return "# API reference\n\n" + "\n".join(sections)

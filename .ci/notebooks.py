@@ -1,10 +1,10 @@
-"""Runs the notebooks, and writes them as Markdown with what they print and draw.
+"""Runs the notebooks, and converts them to Markdown with their text output and plots.
 
     python .ci/notebooks.py [--draw]
 
-A last cell, which no page shows, checks what the others have made: `tests/notebooks` has its code.
-Executed notebooks are kept in build/notebooks by a digest of everything that they depend on: none
-runs twice. With --draw (`make pictures`), the first plot of each goes to docs/pictures.
+A hidden last cell, from `tests/notebooks`, checks the results of the others. Executed notebooks are
+cached in build/notebooks under a digest of everything they depend on, so that none runs twice. With
+--draw (`make pictures`), the first plot of each is written to docs/pictures.
 """
 
 import base64
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from pictures import PICTURES, inlined, standalone
+from pictures import PICTURES, inline_svg, standalone
 
 from albert_tf.files import written_atomically
 
@@ -31,11 +31,11 @@ CACHE = ROOT / "build" / "notebooks"
 CHECKS = ROOT / "tests" / "notebooks"
 PACKAGES = ("albert_tf", "export")
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "sentencepiece", "matplotlib")
-# Plots become SVG in the site's style, which pictures.py puts into a page.
+# Plots are SVG in the site's style, which pictures.py embeds in a page.
 ENVIRONMENT = {"MATPLOTLIBRC": str(STYLE), "TF_CPP_MIN_LOG_LEVEL": "3"}
 IMAGE = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^)]*\.png)\)")
 SVG = "image/svg+xml"
-# What a reader of the repository sees instead of the outputs; `make pictures` draws it.
+# The picture that the repository shows instead of the outputs; `make pictures` draws it.
 PREVIEW = re.compile(r"\n*!\[[^]]*\]\(\.\./docs/pictures/[^)]*\)")
 ARGUMENTS = ["--InlineBackend.figure_formats=svg"]
 
@@ -43,12 +43,12 @@ ARGUMENTS = ["--InlineBackend.figure_formats=svg"]
 def run_all():
     """Executes every notebook whose outputs aren't in the cache, two at a time."""
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(executed, sorted(ROOT.glob("notebooks/*.ipynb"))))
+        list(pool.map(execute, sorted(ROOT.glob("notebooks/*.ipynb"))))
 
 
-def executed(path):
-    """Returns the notebook with its outputs. A cell that fails raises `CellExecutionError`."""
-    cached = kept(path)
+def execute(path):
+    """Returns the notebook with its outputs. Raises `CellExecutionError` if a cell fails."""
+    cached = cache_path(path)
     if not cached.exists():
         notebook = nbformat.read(path, as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell(checks(path).read_text("utf-8")))
@@ -64,7 +64,7 @@ def executed(path):
             del notebook.cells[-1]
             for cell in notebook.cells:
                 if cell.cell_type == "markdown":
-                    cell.source = IMAGE.sub(partial(with_content, Path(folder)), cell.source)
+                    cell.source = IMAGE.sub(partial(embed_png, Path(folder)), cell.source)
         for old in CACHE.glob(f"{path.stem}-*"):
             old.unlink()
         with written_atomically(cached, force=True) as temporary:
@@ -72,8 +72,8 @@ def executed(path):
     return nbformat.read(cached, as_version=4)
 
 
-def kept(path):
-    """Returns where the executed notebook is, or would be."""
+def cache_path(path):
+    """Returns the cache path of the executed notebook."""
     return CACHE / f"{path.stem}-{digest(path)}.ipynb"
 
 
@@ -81,8 +81,8 @@ def checks(path):
     return CHECKS / f"{path.stem}.py"
 
 
-def with_content(folder, match):
-    """Puts the PNG that a run has written into the text that shows it."""
+def embed_png(folder, match):
+    """Returns the image with the content of the PNG file that the run wrote."""
     content = base64.b64encode((folder / match["path"]).read_bytes()).decode()
     return f"![{match['label']}](data:image/png;base64,{content})"
 
@@ -102,37 +102,37 @@ def digest(path):
 
 
 def markdown(path):
-    """Returns cells and outputs as Markdown; without outputs if the notebook hasn't run."""
-    cached = kept(path)
+    """Returns the cells as Markdown, with their outputs if the notebook has run."""
+    cached = cache_path(path)
     blocks = []
     for cell in nbformat.read(cached if cached.exists() else path, as_version=4).cells:
         if cell.cell_type == "code":
             blocks += [f"```python\n{cell.source}\n```", *outputs(cell)]
         else:
             text = PREVIEW.sub("", cell.source)
-            blocks.append(IMAGE.sub(r"\g<label>", text))  # of a picture that no run has written
+            blocks.append(IMAGE.sub(r"\g<label>", text))  # images that no run wrote
     return "\n\n".join(blocks)
 
 
 def outputs(cell):
-    """Yields what a cell prints, draws and returns; logs, and the names of plots, are left out."""
+    """Yields what a cell prints, draws, and returns, except logs and the names of plots."""
     drawings = [each for each in cell.outputs if SVG in each.get("data", {})]
     for each in cell.outputs:
         if each in drawings:
-            yield inlined(each.data[SVG], "plot by the code above")
+            yield inline_svg(each.data[SVG], "plot by the code above")
         elif each.output_type == "stream" and each.name == "stdout":
-            yield printed(re.sub(r"(?m)^INFO:.*\n", "", each.text))
+            yield text_block(re.sub(r"(?m)^INFO:.*\n", "", each.text))
         elif each.output_type == "execute_result" and not drawings:
-            yield printed(each.data["text/plain"])
+            yield text_block(each.data["text/plain"])
 
 
-def printed(text):
+def text_block(text):
     return f"``` {{.text .output .no-copy}}\n{text.rstrip()}\n```" if text.strip() else ""
 
 
 def first_plot(path):
     """Returns the SVG of the first plot of a notebook, or None."""
-    outputs = (each for cell in executed(path).cells for each in cell.get("outputs", ()))
+    outputs = (each for cell in execute(path).cells for each in cell.get("outputs", ()))
     return next((each.data[SVG] for each in outputs if SVG in each.get("data", {})), None)
 
 

@@ -1,10 +1,10 @@
-"""Runs the blocks of the pages in an empty folder, and compares what they print with the pages.
+"""Runs the code blocks of the pages in an empty folder, and compares their output with the pages.
 
-Blocks of Python, sh and bash run, unless a comment above one says why not: `<!-- not run: needs
-Docker -->`. A block of text belongs to the block above it: lines that it prints, on standard output
-or error; `…` stands for anything. If the sentence between the two says `within 0.02` or `within
-5 %`, numbers may differ by that. The pages run in the order of docs/README.md, in one folder: a
-page finds the models of earlier ones. Blocks of Python on a page share their variables.
+Python, sh, and bash blocks run unless a comment above one gives a reason why not: `<!-- not run:
+needs Docker -->`. A text block contains lines that the block above it prints to stdout or stderr,
+where `…` stands for anything. If the sentence between the two contains `within 0.02` or `within
+5 %`, numbers may differ by that much. The pages run in the order of docs/README.md and in one
+folder, so a page can use the models of earlier ones. Python blocks on a page share variables.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*\Z")
 TOLERANCE = re.compile(r"\bwithin (\d+(?:\.\d+)?)( ?%)?")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 END = "--- end of the block ---"
-# Runs a page's blocks of Python, one a line of its input.
+# Runs a page's Python blocks, one per line of its input.
 PYTHON = f"""
 import json, sys
 names = {{"__name__": "__main__"}}
@@ -39,12 +39,12 @@ for line in sys.stdin:
 
 
 class PageError(Exception):
-    """A block failed, or printed something else than its page shows."""
+    """A block failed, or its output differs from the page."""
 
 
 @dataclass
 class Block:
-    """A block that runs, or doesn't for a reason, and what it prints."""
+    """A code block, the reason why it doesn't run (if any), and its expected output."""
 
     language: str
     code: str
@@ -55,7 +55,7 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """Returns the blocks of a page, given as Markdown, with their outputs."""
+    """Returns the code blocks of a Markdown page with their expected outputs."""
     found: list[Block] = []
     end = 0
     for fence in FENCE.finditer(page):
@@ -75,21 +75,20 @@ def blocks(page: str) -> list[Block]:
 
 
 def agrees(shown: str, printed: str, tolerance: tuple[float, bool] | None) -> bool:
-    """Whether the printed text has the shown lines one after the other."""
+    """Returns whether the printed text contains the shown lines consecutively."""
     printed = "\n".join(line.split("\r")[-1].rstrip() for line in printed.splitlines())
     pattern, numbers = "", []
-    for part in re.split(
-        r"((?<![^\n])…\n|…)", shown.strip("\n")
-    ):  # a line of its own, or within one
+    # "…" as a whole line, or within one
+    for part in re.split(r"((?<![^\n])…\n|…)", shown.strip("\n")):
         if part.startswith("…"):
             pattern += "(?s:.*?)"
             continue
         place = 0
         for number in NUMBER.finditer(part) if tolerance else ():
-            pattern += spaced(part[place : number.start()]) + f"({NUMBER.pattern})"
+            pattern += space_pattern(part[place : number.start()]) + f"({NUMBER.pattern})"
             numbers.append(value(number[0]))
             place = number.end()
-        pattern += spaced(part[place:])
+        pattern += space_pattern(part[place:])
     return any(
         all(
             abs(value(got) - wanted) <= tolerance[0] * (abs(wanted) / 100 if tolerance[1] else 1)
@@ -99,8 +98,8 @@ def agrees(shown: str, printed: str, tolerance: tuple[float, bool] | None) -> bo
     )
 
 
-def spaced(text: str) -> str:
-    """Returns a pattern of the text, with spaces or tabs for spaces."""
+def space_pattern(text: str) -> str:
+    """Returns a pattern for the text in which spaces also match tabs."""
     return re.sub(r"(?:\\[ \t])+", r"[ \t]+", re.escape(text))
 
 
@@ -109,7 +108,7 @@ def value(number: str) -> float:
 
 
 class Session:
-    """Runs the blocks of one page in a folder, with a Python and the programs beside it."""
+    """Runs the blocks of one page in a folder, with a Python and the programs in its folder."""
 
     def __init__(self, page: str, folder: Path, python: Path):
         self.page = page
@@ -143,7 +142,7 @@ class Session:
         return done.stdout, done.returncode != 0
 
     def execute(self, block: Block) -> tuple[str, bool]:
-        code = "\n" * block.line + block.code  # so that a traceback has the page's line
+        code = "\n" * block.line + block.code  # so that tracebacks show the page's line
         self.python.stdin.write(json.dumps([code, self.page]) + "\n")
         self.python.stdin.flush()
         printed = ""
@@ -160,7 +159,7 @@ class Session:
 
 
 def pages() -> list[Path]:
-    """Returns README.md, and the pages of docs/ in the order of docs/README.md."""
+    """Returns README.md and the pages in docs/, in the order of docs/README.md."""
     index = (ROOT / "docs" / "README.md").read_text("utf-8")
     names = list(dict.fromkeys(re.findall(r"\]\(([\w-]+\.md)[)#]", index)))
     missing = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md", *names}
@@ -171,10 +170,10 @@ def pages() -> list[Path]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pages", nargs="*", type=Path, help="all by default")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages to run; default: all")
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument(
-        "--folder", type=Path, help="work here, where files stay; default: an empty folder"
+        "--folder", type=Path, help="folder to work in, which is kept; default: a temporary one"
     )
     options = parser.parse_args(arguments)
     python = options.python.parent.resolve() / options.python.name

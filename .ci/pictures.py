@@ -1,8 +1,8 @@
-"""Pictures of the documents as SVG, in the colors of the page that shows them, light or dark.
+"""Draws the documentation's pictures as SVG, in the text color of the page, light or dark.
 
-A chart is drawn while the site is built, from the table after its comment, such as
-`<!-- chart {form: bars, columns: ["1 × 16", "8 × 128"], title: milliseconds} -->`. Run as a
-program (`make pictures`), this file draws what is committed in docs/pictures: graphs, and the
+The site build draws a chart from the table after its comment, such as
+`<!-- chart {form: bars, columns: ["1 × 16", "8 × 128"], title: milliseconds} -->`. As a program
+(`make pictures`), this file draws the pictures committed in docs/pictures: graphs, and the
 comparison with other libraries.
 """
 
@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 STYLE = Path(__file__).with_name("matplotlibrc")
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 GRAPHVIZ = "@viz-js/viz@3.31.0"
-# The text's colors on GitHub.
+# GitHub's text colors.
 SCHEMES = (
     ":root { color: #1f2328 } @media (prefers-color-scheme: dark) { :root { color: #e6edf3 } }"
 )
 INK = "#010203"  # of text and lines, in matplotlibrc and in the sources of the drawings
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
-PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Beside other libraries")
+PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Comparison with other libraries")
 PEERS_CHART = {
     "form": "bars",
     "columns": ["1 × 128", "MB (above imports)", "MB of files"],
@@ -38,8 +38,8 @@ NUMBER = re.compile(r"\d[\d,]*\.?\d*|\.\d+")
 WIDTH, LINE = 8.5, 0.24  # inches
 
 
-def inlined(svg, label):
-    """Returns the SVG as a figure for a page of Markdown, its ink in the color of the text."""
+def inline_svg(svg, label):
+    """Returns the SVG as a figure for a Markdown page, drawn in the text color."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg)
     used = set(re.findall(r"#(\w+)[\")]", svg))
@@ -54,7 +54,7 @@ def inlined(svg, label):
 
 
 def first_table(path, heading):
-    """Returns the first table below a heading of a page."""
+    """Returns the first table below a heading."""
     return TABLE.search(path.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1])[0]
 
 
@@ -63,14 +63,15 @@ def chart(table, form, columns, title, rows=None, x=None, labels=None):
 
     Args:
         table: the lines of the table.
-        form: "bars", a panel for each column; "grouped", bars of the columns below each other;
-            "stacked", behind each other; "ranges", of cells such as "0.79 (0.78 to 0.81)", a dot
-            and a line; "lines", of cells such as "22 / 29 / 38", a panel for each column.
-        columns: heads of the columns.
-        title: what the numbers are; for lines, what `x` is.
-        rows: how the names of the rows begin; default: all rows.
-        x: positions of the values of a cell, for lines.
-        labels: names of the columns in the chart; default: their heads.
+        form: "bars", with one panel per column; "grouped", with the columns' bars below each other;
+            "stacked", with the bars end to end; "ranges", with a dot and a line for cells such as
+            "0.79 (0.78 to 0.81)"; or "lines", with one panel per column, for cells such as
+            "22 / 29 / 38".
+        columns: headers of the columns to draw.
+        title: what the numbers mean or, for lines, what `x` means.
+        rows: prefixes of the names of the rows to draw; default: all rows.
+        x: x-coordinates of a cell's values, for lines.
+        labels: names of the columns in the chart; default: their headers.
 
     Returns:
         The chart as SVG.
@@ -96,7 +97,7 @@ def chart(table, form, columns, title, rows=None, x=None, labels=None):
 
 
 def bars(names, values, columns, title, _=None):
-    """Draws a panel for each column."""
+    """Draws one panel per column."""
     size = (WIDTH, LINE * len(names) + 0.7)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(columns), squeeze=False, sharey=True)
@@ -112,7 +113,7 @@ def bars(names, values, columns, title, _=None):
         axes.spines.bottom.set_visible(False)
         axes.tick_params(left=False)
     panels[0, 0].set_yticks(range(len(names)), names)
-    panels[0, 0].invert_yaxis()  # of all panels, which share it
+    panels[0, 0].invert_yaxis()  # All panels share this axis.
     figure.suptitle(title, size=11)
     return figure
 
@@ -121,7 +122,9 @@ def grouped(names, values, columns, title, _):
     figure, axes = with_rows(names, LINE * 0.8 * len(columns))
     for at, column in enumerate(columns):
         firsts = [row[at][0] if row[at] else 0 for row in values]
-        drawn = axes.barh(beside(at, columns, names, 0.8), firsts, 0.8 / len(columns), label=column)
+        drawn = axes.barh(
+            row_positions(at, columns, names, 0.8), firsts, 0.8 / len(columns), label=column
+        )
         axes.bar_label(drawn, [f"{each:,.4g}" for each in firsts], padding=2, size=8)
     axes.set_xlabel(title)
     axes.legend()
@@ -144,7 +147,7 @@ def ranges(names, values, columns, title, _):
     """Draws a dot for the first number of each cell, and a line between the last two."""
     figure, axes = with_rows(names, 0.42)
     for at, column in enumerate(columns):
-        height = beside(at, columns, names, 0.44)
+        height = row_positions(at, columns, names, 0.44)
         cells = [row[at] for row in values]
         axes.hlines(
             height, [each[-2:][0] for each in cells], [each[-1] for each in cells], f"C{at}"
@@ -170,7 +173,7 @@ def lines(names, values, columns, title, x):
 
 
 def with_rows(names, height):
-    """Returns a figure and its axes, which have the rows' names from top to bottom."""
+    """Returns a figure and its axes, with the rows' names from top to bottom."""
     figure = Figure(figsize=(WIDTH, height * len(names) + 0.9), layout="constrained")
     axes = figure.subplots()
     axes.set_yticks(range(len(names)), names)
@@ -178,8 +181,8 @@ def with_rows(names, height):
     return figure, axes
 
 
-def beside(at, columns, names, thick):
-    """Returns the height of a column's bar or dot in each row, which is `thick` in all."""
+def row_positions(at, columns, names, thick):
+    """Returns the y-coordinate of a column's bar or dot in each row. All bars take up `thick`."""
     shift = (at - (len(columns) - 1) / 2) * thick / len(columns)
     return [row + shift for row in range(len(names))]
 
@@ -188,7 +191,7 @@ FORMS = {"bars": bars, "grouped": grouped, "stacked": stacked, "ranges": ranges,
 
 
 def graphviz(source):
-    """Returns the drawing of a graph in Graphviz' language, laid out by its build for Node.js."""
+    """Returns the SVG of a graph in the DOT language, laid out by Graphviz for Node.js."""
     folder = PICTURES.parents[1] / "build" / "graphviz"
     install = ["npm", "install", "--silent", "--ignore-scripts", "--prefix", folder, GRAPHVIZ]
     subprocess.run(install, check=True)
@@ -204,20 +207,20 @@ def graphviz(source):
 
 
 def standalone(svg):
-    """Returns the SVG for a file: its ink follows the scheme of the reader's system."""
+    """Returns the SVG for a file, in the text color of the reader's color scheme."""
     start, rest = svg[svg.index("<svg") :].split(">", 1)
     rest = re.sub(r"(?s)<metadata>.*?</metadata>|<!--.*?-->\n?", "", rest)
     return f"{start}>\n<style>{SCHEMES}</style>{rest}".replace(INK, "currentColor")
 
 
-def remade():
-    """Yields path and content of each SVG in docs/pictures."""
+def drawings():
+    """Yields the path and content of each SVG in docs/pictures."""
     for source in sorted(PICTURES.glob("*.dot")):
         yield source.with_suffix(".svg"), standalone(graphviz(source.read_text("utf-8")))
     yield PICTURES / "peers.svg", standalone(chart(first_table(*PEERS_TABLE), **PEERS_CHART))
 
 
 if __name__ == "__main__":
-    for path, svg in remade():
+    for path, svg in drawings():
         path.write_text(svg, encoding="utf-8")
         print(path)

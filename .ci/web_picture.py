@@ -21,7 +21,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Isolates the page, which then has several threads."""
+    """Isolates the page, so that it can use several threads."""
 
     def end_headers(self):
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")

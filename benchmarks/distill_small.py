@@ -3,23 +3,23 @@
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
     python -m benchmarks.distill_small --sentences sentences.txt --teacher all-MiniLM-L6-v2
 
-The student has the teacher's hidden size and layers, but the vocabulary of `small`, a factorized
-word table and fewer groups. It begins with the teacher's parts: words are the means of their
-wordpieces on the main directions of the teacher's table, and a group is one of the teacher's
-layers. It learns, by a weighted sum of losses:
+The student has the teacher's hidden size and number of layers, but the vocabulary of `small`, a
+factorized word embedding matrix, and fewer groups. It is initialized from the teacher: words are
+the means of their wordpieces, projected on the main directions of the teacher's matrix, and each
+group is one of the teacher's layers. It minimizes a weighted sum of these losses:
 
-- states: after the embedding and after each `EVERY`-th layer, each token's state is the mean of the
-  teacher's states of the same word; errors are divided by the variance of the layer;
-- sentence: the mean of its last states has the direction of the teacher's;
-- similarity: the cosines of these means within a batch are the teacher's;
-- pooled: the pooler's output, projected, has that direction, and its cosines are those, too;
-- pretraining: masked words and sentence order.
+- states: after the embedding and after each `EVERY`-th layer, a token's state should be the mean of
+  the teacher's states of the same word; errors are divided by the layer's variance;
+- sentence: the mean of the last states should have the direction of the teacher's;
+- similarity: the cosines between these means in a batch should be the teacher's;
+- pooled: the projected pooler output should have the same direction and cosines;
+- pretraining: masked LM and sentence order.
 
-Rows have the `WIDTHS` in turn: single sentences and clauses in the short ones, two runs of
-sentences of one document in the long ones. A batch is a pure function of the seed and the step, so
-that the same command resumes an interrupted run. `--steps` decides the schedule, `--stop` ends the
-process earlier. The last hundredth of the documents is held out; its losses are printed at the end.
-The output's folder keeps the tokens of the text; once they are there, torch or JAX is enough.
+Rows cycle through `WIDTHS`: the short ones are single sentences and clauses, the long ones two runs
+of sentences from one document. A batch is a pure function of the seed and the step, so the same
+command resumes an interrupted run. `--steps` sets the schedule's length, and `--stop` ends the
+process earlier. The last hundredth of the documents is held out, and its losses are printed at the
+end. The output folder caches the tokens of the text, after which torch or JAX is enough.
 """
 
 import argparse
@@ -51,13 +51,13 @@ from albert_tf.layers.embedding import trusted
 from albert_tf.tasks import IGNORED
 
 SEED = 7
-WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens of a row, step by step
-CROPPED = 0.3  # share of short rows that are a clause
+WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens per row, used in turn
+CROPPED = 0.3  # share of short rows that contain only a clause
 HELD_OUT = 0.01  # share of the documents
-LONGEST = 0.25  # share of the sentences, with most text after them, from which masked rows begin
-EVERY = 2  # layers from one state that is learned to the next
+LONGEST = 0.25  # share of sentences in which masked rows begin: those with most text after them
+EVERY = 2  # layers between the states that are learned
 WEIGHTS = {"states": 1.0, "sentence": 1.0, "similarity": 5.0, "pooled": 0.5, "pretraining": 0.5}
-# In place of a word's number; padding of the two vocabularies differs, so that it has no partner.
+# Instead of a word index. The padding of the two models differs, so that it never matches.
 CLASSIFY, SEPARATE, END, STUDENT_PADDING, TEACHER_PADDING = -1, -2, -3, -4, -5
 
 
@@ -65,12 +65,12 @@ class Text:
     """Documents as words, and words as the tokens of two vocabularies.
 
     Attributes:
-        sentences: int64 `[S + 1]`, the word that each sentence begins with, and W.
-        ends: int64 `[S]`, the word that ends the document of each sentence.
-        ids: int32 `[N]` of the student and of the teacher, the tokens of all words.
-        bounds: int64 `[W + 1]` of both, the token that each word begins with, and N.
-        longest: int64 of the sentences to learn from and of those held out: their numbers, those
-            with most tokens after them in their document first.
+        sentences: int64 `[S + 1]`, index of the word that each sentence begins with, then W.
+        ends: int64 `[S]`, index of the word that ends the document of each sentence.
+        ids: the tokens of all words, int32 `[N]` for the student and for the teacher.
+        bounds: index of the token that each word begins with, then N, int64 `[W + 1]` for both.
+        longest: int64 indices of the training sentences and of the held-out ones, sorted by the
+            number of tokens that follow in their document, in descending order.
     """
 
     def __init__(self, numbers, sentences, documents, student, teacher):
@@ -91,7 +91,7 @@ class Text:
 
     @classmethod
     def read(cls, path, sentences, tokenizers):
-        """Reads the words and tokens in `path`; makes that file of `sentences` if it is missing."""
+        """Reads the words and tokens from `path`, which is created from `sentences` if missing."""
         if not path.exists():
             known, numbers, bounds, documents = {}, [], [0], [0]
             with open(sentences, encoding="utf-8") as file:
@@ -113,13 +113,15 @@ class Text:
         return cls(numbers, bounds, documents, tokens[:2], tokens[2:])
 
     def spans(self, generator, size, width, held_out=False, longest=1.0):
-        """Draws spans of words that fit a row in both vocabularies.
+        """Draws spans of words that fit into a row in both vocabularies.
 
         Args:
-            longest: share of the sentences, those with most text after them, that begin one.
+            longest: share of the sentences in which a span may begin: those with most text after
+                them.
         Returns:
-            Begin, middle and end of each: int64 `[B]`. Short rows have one sentence, or a part of
-            it; long ones as many as fit, and the middle is the end of a sentence if there is one.
+            Begin, middle, and end of each span: int64 `[B]`. Short rows contain one sentence or a
+            part of it. Long rows contain as many as fit; the middle is the end of a sentence if
+            there is one.
         """
         candidates = self.longest[held_out]
         count = math.ceil(len(candidates) * longest)
@@ -142,7 +144,7 @@ class Text:
         return begin, np.where((middle > begin) & (middle < end), middle, inside), end
 
     def rows(self, side, special, spans, is_pair, width):
-        """Returns ids, mask, types and word numbers of rows: int32 `[B, T]`.
+        """Returns the ids, mask, types, and word indices of rows, int32 `[B, T]` each.
 
         Args:
             side: 0 for the student, 1 for the teacher.
@@ -171,12 +173,12 @@ class Text:
 
 
 class Batches:
-    """Makes the batch of a step: rows for both models, and rows to mask.
+    """Returns the batch of a step: rows for both models, and masked rows.
 
     Args:
-        special: ids of `[CLS]`, `[SEP]` and padding of both vocabularies.
+        special: ids of `[CLS]`, `[SEP]`, and padding in both vocabularies.
         table: the student's `WordTable`.
-        tokens: of a batch, for both models and to mask.
+        tokens: number of tokens in a batch, for both models and for masked rows.
     """
 
     def __init__(self, text, special, table, tokens):
@@ -216,7 +218,7 @@ class Batches:
         return {"lesson": lesson, "pretraining": pretraining}
 
 
-_batches = None  # of a worker process, which inherits it
+_batches = None  # inherited by worker processes
 
 
 def _batch(step):
@@ -224,7 +226,7 @@ def _batch(step):
 
 
 def stream(batches, start, workers):
-    """Yields the batches from step `start` on; worker processes make the next ones."""
+    """Yields the batches from step `start` on, which worker processes build in advance."""
     global _batches
     _batches = batches
     steps = count(start)
@@ -237,8 +239,8 @@ def stream(batches, start, workers):
             yield (coming.popleft().get(),)
 
 
-def spelled(piece, vocab):
-    """Returns the teacher's ids of a student's piece, longest wordpieces first."""
+def wordpiece_ids(piece, vocab):
+    """Splits a student's piece into the teacher's ids, by longest match."""
     text, ids = piece.removeprefix("\u2581"), []
     prefix = "" if piece.startswith("\u2581") else "##"
     while text:
@@ -252,19 +254,19 @@ def spelled(piece, vocab):
     return ids
 
 
-def begun(teacher, tokenizer, vocab, frequency, config, dtype):
-    """Returns a student that has the teacher's parts.
+def initial_student(teacher, tokenizer, vocab, frequency, config, dtype):
+    """Returns a student initialized from the teacher.
 
     Args:
-        vocab: the teacher's ids by wordpiece.
-        frequency: `[V]`, how often the student's tokens occur.
+        vocab: the teacher's ids, keyed by wordpiece.
+        frequency: `[V]`, frequencies of the student's tokens.
     """
     student = AlbertForPreTraining(config, dtype=dtype)
     words, positions, types, gamma, beta, _, _ = teacher.embedding.get_weights()
     pieces = tokenizer.convert_ids_to_tokens(list(range(config.vocab_size)))
     named = {"[CLS]": "[CLS]", "[SEP]": "[SEP]", "[MASK]": "[MASK]", "<pad>": "[PAD]"}
     of_piece = [
-        [vocab[named[piece]]] if piece in named else spelled(piece, vocab) or [vocab["[UNK]"]]
+        [vocab[named[piece]]] if piece in named else wordpiece_ids(piece, vocab) or [vocab["[UNK]"]]
         for piece in pieces
     ]
     table = np.stack([words[ids].mean(0) for ids in of_piece])
@@ -272,7 +274,7 @@ def begun(teacher, tokenizer, vocab, frequency, config, dtype):
     center = np.average(table, 0, weights[:, 0] ** 2)
     directions = np.linalg.svd((table - center) * weights, full_matrices=False)[2]
     directions = directions[: config.embedding_size].T  # [H, E]
-    # What the projection has to map to the teacher's normalized sums.
+    # The projection has to map these to the teacher's normalized sums.
     context = positions[1:33].mean(0) + types[0]
     projected = (table - center) @ directions, (context + center) @ directions
     normalized = _normalized(projected[0] + projected[1])
@@ -302,10 +304,10 @@ def _normalized(values):
 
 
 class Distillation(keras.Model):
-    """The student, the teacher and the losses.
+    """The student, the teacher, and the losses.
 
     Args:
-        weights: of the losses, by name.
+        weights: weights of the losses, keyed by name.
     """
 
     def __init__(self, student, teacher, weights):
@@ -320,7 +322,7 @@ class Distillation(keras.Model):
     def call(self, batch, training=None):
         lesson = batch["lesson"]
         encoded = {}
-        with trusted():  # one check a step costs a wait for the GPU
+        with trusted():  # A check per step would wait for the GPU.
             for name, model in (("teacher", self.teacher), ("student", self.student.albert)):
                 keys = ("input_ids", "attention_mask", "token_type_ids")
                 encoded[name] = model(
@@ -333,7 +335,7 @@ class Distillation(keras.Model):
         return losses | {"pretraining": pretraining}
 
     def losses_of(self, lesson, student, teacher):
-        """Returns the losses by name, and the error of the last state as "last"."""
+        """Returns the losses keyed by name, and the error of the last state as "last"."""
         of_token = lesson["student_words"][:, :, None] == lesson["teacher_words"][:, None, :]
         of_token = ops.cast(of_token, "float32")  # [B, student's T, teacher's T]
         partners = ops.sum(of_token, -1, keepdims=True)
@@ -386,10 +388,10 @@ def _distance(vectors, cosines):
 
 
 class State(keras.callbacks.Callback):
-    """Saves the variables that change, with the number of saves so far, and the student.
+    """Saves the trained variables, the number of saves so far, and the student.
 
     Args:
-        folder: of the state and of the model.
+        folder: output folder of the state and the model.
     """
 
     def __init__(self, folder):
@@ -397,7 +399,7 @@ class State(keras.callbacks.Callback):
         self.folder, self.path = folder, folder / "state.npz"
 
     def restore(self, model):
-        """Reads the state, if there is one; returns the number of saves before it."""
+        """Restores the state, if there is one, and returns the number of saves before it."""
         if not self.path.exists():
             return 0
         with np.load(self.path) as values:
@@ -417,8 +419,8 @@ class State(keras.callbacks.Callback):
 
 
 def train(model, batches, steps, stop, save, peak, folder, workers):
-    """Takes the steps that are missing, with a line and a save after each `save` of them."""
-    # Few steps: a second moment that forgets sooner.
+    """Runs the remaining steps. Prints a line and saves after every `save` steps."""
+    # Because there are few steps, the second moment decays faster.
     optimizer = keras.optimizers.AdamW(
         WarmupPolynomialDecay(peak, 0.04, steps, form="usual"),
         weight_decay=0.01,
@@ -440,13 +442,13 @@ def train(model, batches, steps, stop, save, peak, folder, workers):
             initial_epoch=done,
             epochs=stop // save,
             callbacks=[state],
-            shuffle=False,  # the batches' order is the data's own
+            shuffle=False,  # The data defines the order of the batches.
             verbose=2,
         )
 
 
 def held_out_losses(model, batches):
-    """Returns the mean of each loss over two batches of each width from held-out documents."""
+    """Returns the mean losses over two batches per width from held-out documents."""
     sums = dict.fromkeys(model.seen, 0.0)
     for step in range(2 * len(WIDTHS)):
         for name, value in model(batches(step, held_out=True), training=False).items():
@@ -460,9 +462,11 @@ def main():
     )
     parser.add_argument("--sentences", type=Path, help="output of benchmarks.sentences")
     parser.add_argument("--teacher", type=Path, required=True, help="folder of a BERT encoder")
-    parser.add_argument("--vocab", default="small", help="the student's; default: %(default)s")
+    parser.add_argument(
+        "--vocab", default="small", help="student's vocabulary; default: %(default)s"
+    )
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
-    parser.add_argument("--begin", help="model of an earlier run; default: the teacher's parts")
+    parser.add_argument("--begin", help="model to start from; default: the teacher")
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
     parser.add_argument("--stop", type=int, help="step after which the process ends; default: all")
     parser.add_argument("--save-steps", type=int, default=100, help="default: %(default)s")
@@ -473,18 +477,18 @@ def main():
         type=int,
         nargs=2,
         default=(2048, 1024),
-        help="of a step, for both models and to mask; default: 2048 1024",
+        help="tokens per step, in rows for both models and in masked rows; default: 2048 1024",
     )
     parser.add_argument("--learning-rate", type=float, default=5e-4, help="default: %(default)s")
     parser.add_argument(
-        "--dtype-policy", default="float32", help="or mixed_bfloat16; default: %(default)s"
+        "--dtype-policy", default="float32", help="float32 (default) or mixed_bfloat16"
     )
-    parser.add_argument("--workers", type=int, default=1, help="processes that make batches")
+    parser.add_argument("--workers", type=int, default=1, help="processes that build batches")
     parser.add_argument(
         "--weights",
         type=json.loads,
         default={},
-        help=f"of losses, where they aren't the defaults: {json.dumps(WEIGHTS)}",
+        help=f"weights of the losses that override the defaults: {json.dumps(WEIGHTS)}",
     )
     options = parser.parse_args()
     stop = options.stop or options.steps
@@ -528,12 +532,14 @@ def main():
         shape = student.config.num_hidden_groups, student.config.embedding_size
         if shape != (options.groups, options.embedding_size):
             parser.error(
-                "--groups and --embedding-size must be those of --begin. Received: "
-                f"{options.groups} and {options.embedding_size}, the model has {shape}."
+                f"--groups and --embedding-size must be {shape} as in --begin. Received: "
+                f"{options.groups} and {options.embedding_size}."
             )
     else:
         frequency = np.bincount(text.ids[0], minlength=tokenizer.vocab_size)
-        student = begun(teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy)
+        student = initial_student(
+            teacher, tokenizer, teacher_vocab, frequency, config, options.dtype_policy
+        )
     model = Distillation(student, teacher, WEIGHTS | options.weights)
     train(
         model,

@@ -1,27 +1,28 @@
-"""Compares exported files of a classifier with random weights: size, processor time and memory.
+"""Compares exported files of a classifier with random weights: size, processor time, and memory.
 
     python -m benchmarks.exports layers [--size base] [--padded 128] [--rounds 3]
     python -m benchmarks.exports lengths [--lengths 16 64 128 512] [--precisions dynamic]
     python -m benchmarks.exports precisions
     python -m benchmarks.exports serving
 
-layers: layers unrolled, and in a loop of the graph: sharing goes on there.
-lengths: .tflite files for a phone. "any length" takes rows as they are, "padded" pads them to
-    --padded tokens, "lengths" has a signature for each of --lengths, and "cached" is the padded
-    file with one beside it, in which the runtime keeps packed weights from run to run; its first
-    run writes it. `--size xxlarge --precisions dynamic --lengths 128` tries the largest model.
-precisions: .tflite files that `albert-tf export` doesn't write. "full int8" has activations in 8
-    bits too, calibrated with four rows, unrolled, because a loop ends the calibrating process; "4
-    bits" needs `pip install ai-edge-quantizer`. Then predictions of `small`, whose weights Keras
-    rounds to few bits: words behind masks in reviews. "Alike" is the share that stays.
-serving: what a server on processors can run: SavedModels in float32 and bfloat16, and OpenVINO with
-    the float32 file, in float32 ("f32") and in its default precision, which is bfloat16 where the
-    processor supports it. Needs `pip install openvino`.
+layers: compares unrolled layers with a loop in the graph, in which they stay shared.
+lengths: compares .tflite files for a phone. "any length" takes rows of any length, "padded" pads
+    them to --padded tokens, and "lengths" has a signature for each of --lengths. "cached" is the
+    padded file with a second file, written in the first run, in which the runtime caches packed
+    weights. `--size xxlarge --precisions dynamic --lengths 128` measures the largest model.
+precisions: measures .tflite files that `albert-tf export` doesn't write. "full int8" also has 8-bit
+    activations, calibrated on four rows; its layers are unrolled, because the calibrating process
+    crashes on a loop. "4 bits" requires `pip install ai-edge-quantizer`. Then `small` predicts
+    masked words in reviews with weights that Keras rounds to a few bits. "Alike" is the share of
+    predictions that stay the same.
+serving: compares what a server can run on CPUs: SavedModels in float32 and bfloat16, and OpenVINO
+    with the float32 file, in float32 ("f32") and in its default precision, which is bfloat16 if the
+    processor supports it. Requires `pip install openvino`.
 
-Each file runs in fresh processes, in turns, on one thread, by LiteRT or, for a SavedModel, by
-TensorFlow or OpenVINO. Figures are medians: milliseconds of the processor; MB of the peak above the
-memory before loading, and the part that isn't pages of files, which the system may drop. The
-difference is the largest of a logit from Keras'.
+Each file runs in fresh processes, in turns, on one thread, in LiteRT or, for a SavedModel, in
+TensorFlow or OpenVINO. The figures are medians of the milliseconds of processor time, of the MB at
+the peak above the memory before loading, and of the part of it that isn't pages of files, which the
+system may drop. The difference is the largest difference of a logit from Keras.
 """
 
 import sys
@@ -36,14 +37,14 @@ from benchmarks import harness, runners
 
 PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "openvino")
 BLOCK = 32  # weights of one scale, as in ai-edge-quantizer's blocks
-# Bits of the products' weights, whether in blocks, and bits of the word embeddings.
+# Bits of the weights in matmuls, whether they are in blocks, and bits of the word embeddings.
 ROUNDED = ((8, False, 8), (4, False, 32), (4, False, 8), (4, False, 4), (4, True, 8), (4, True, 4))
 MASKED = 0.12
 CHOICES = ("layers", "lengths", "precisions", "serving")
 
 
 class Case(NamedTuple):
-    """A file, its runner and a signature, and the shape of its batch: rows, tokens, padded to."""
+    """A file, its runner, a signature, and the batch's rows, tokens, and padded length."""
 
     path: Path
     shape: tuple[int, int, int]
@@ -159,7 +160,7 @@ def serving(model, folder, options):
 
 
 def draw(shape, config, seed=1):
-    """Returns inputs of rows without padding to `length`, and with it to `width`."""
+    """Returns inputs with `length` tokens per row, padded to `width`."""
     count, length, width = shape
     rows = {name: np.zeros((count, width), np.int32) for name in runners.NAMES}
     ids = np.random.default_rng(seed).integers(5, config.vocab_size, (count, length))
@@ -170,7 +171,7 @@ def draw(shape, config, seed=1):
 
 
 def compare(options):
-    """Writes and runs the files of a comparison; returns the results by name."""
+    """Writes and runs the files of a comparison, and returns the results keyed by name."""
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
 
     labels, write = {0: "negative", 1: "positive"}, globals()[options.comparison]
@@ -193,7 +194,7 @@ def compare(options):
 
 
 def rounded(weight, bits, in_blocks):
-    """Rounds to symmetric steps, with a scale for each column or block; 32 bits change nothing."""
+    """Quantizes symmetrically, with one scale per column or block. 32 bits change nothing."""
     if bits == 32:
         return weight
     steps, inputs = 2 ** (bits - 1) - 1, weight.shape[0]
@@ -203,7 +204,7 @@ def rounded(weight, bits, in_blocks):
 
 
 def predictions():
-    """Returns a table: the words that `small` predicts behind masks, with rounded weights."""
+    """Returns a table of how well `small` predicts masked words with rounded weights."""
     from albert_tf import AlbertForMaskedLM, AlbertTokenizer
     from albert_tf.assets import reviews
 
@@ -251,7 +252,7 @@ def main():
         "--size", default="base", help="name of a size (AlbertConfig.from_size), or small"
     )
     parser.add_argument("--lengths", type=int, nargs="+", default=[16, 64, 128, 512])
-    parser.add_argument("--padded", type=int, default=128, help="tokens of a row of fixed length")
+    parser.add_argument("--padded", type=int, default=128, help="tokens per row of fixed length")
     parser.add_argument(
         "--precisions", nargs="+", default=["none", "float16", "dynamic"], help="of --quantize"
     )

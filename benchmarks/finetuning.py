@@ -1,15 +1,15 @@
-"""Fine-tuning next to transformers on torch: scores, and examples per second end to end.
+"""Compares fine-tuning with transformers on torch: scores, and examples per second end to end.
 
     python -m benchmarks.finetuning --task rte --data RTE --model small [--rounds 3]
     python -m benchmarks.finetuning --precisions --task rte --data RTE --model small
 
-Both sides start with the same weights and see the same tokens, batch size, learning rates and
-epochs, and both put examples of similar length into a batch. Each run is a process of its own; the
-sides take turns, once for each of --rounds seeds. The time is a run's without imports: reading,
-tokenizing, training, an evaluation after each epoch. albert_tf's tokenizer and metrics serve both
-sides; checkpoints are counted for albert_tf alone. Takes the options of `albert-tf finetune`, too;
-with `--dtype-policy mixed_bfloat16` both sides train in it. Needs `pip install 'albert_tf[peers]'`.
-With `--precisions` the sides are float32 and mixed_bfloat16, both in albert_tf.
+Both sides start from the same weights and use the same tokens, batch size, learning rates, and
+epochs, and both batch examples of similar length. Each run is a separate process. The sides take
+turns, once for each of --rounds seeds. The time of a run excludes imports, but includes reading,
+tokenizing, training, and an evaluation after each epoch. Both sides use albert_tf's tokenizer and
+metrics; only albert_tf's time includes checkpoints. Also takes the options of `albert-tf finetune`;
+`--dtype-policy mixed_bfloat16` applies to both sides. Requires `pip install 'albert_tf[peers]'`.
+With `--precisions`, the sides are float32 and mixed_bfloat16, both in albert_tf.
 """
 
 import itertools
@@ -28,7 +28,7 @@ PRECISIONS = ("mixed_bfloat16", "float32")
 
 
 def ours(options):
-    """Runs `finetune`; returns the best score on dev, the examples of all epochs and seconds."""
+    """Runs `finetune`. Returns the best score on dev, the examples of all epochs, and seconds."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune
 
@@ -40,7 +40,7 @@ def ours(options):
 
 
 def theirs(options):
-    """The same with transformers' model of the task and its `Trainer`."""
+    """Does the same with transformers' model for the task and its `Trainer`."""
     import numpy as np
     import torch
     import transformers
@@ -131,9 +131,11 @@ def theirs(options):
 
 
 def parsed(arguments):
-    """Returns the script's options, and those of fine-tuning."""
+    """Returns the script's options and the fine-tuning options."""
     parser = harness.parser(__doc__)
-    parser.add_argument("--precisions", action="store_true", help="float32 next to mixed_bfloat16")
+    parser.add_argument(
+        "--precisions", action="store_true", help="compare float32 with mixed_bfloat16"
+    )
     add_options(parser, FinetuningOptions)
     given = parser.parse_args(arguments)
     given.output = getattr(given, "output", Path("unused"))

@@ -1,10 +1,10 @@
-"""Trains the README's first example from many seeds, and counts those with the right answers.
+"""Trains the README's first example with many seeds, and counts those with the right labels.
 
     python -m benchmarks.first_example --rounds 100
 
-Each seed, from --first on, has a process of its own. The table also has how far the `.tflite` files
-in 8 bits are from Keras, as a share of what is allowed; the first file that is refused ends the run
-with its error.
+Each seed, starting at --first, runs in its own process. The table also shows how far the 8-bit
+`.tflite` files differ from Keras, relative to the tolerance. The first file that exceeds the
+tolerance ends the run with its error.
 """
 
 import itertools
@@ -22,8 +22,8 @@ def run(seed):
     """Trains the example with this seed.
 
     Returns:
-        The accuracy on dev, whether the answers are right, and the largest difference of the file
-        in 8 bits from Keras, as a share of the one that is allowed.
+        The accuracy on dev, whether the labels are right, and the largest difference of the 8-bit
+        file from Keras, relative to the tolerance.
     """
     import keras
 

@@ -1,12 +1,12 @@
-"""A classifier on a GPU: Keras' JAX backend beside transformers on torch.
+"""Compares a classifier on a GPU: Keras' JAX backend and transformers on torch.
 
     python -m benchmarks.gpu [--sizes base large] [--rounds 1] [--batch-size 32] [--max-length 128]
 
-Milliseconds of a step of training (forward, backward, AdamW) and of inference, random weights, in
-float32 and with products in bfloat16. "golden" is the largest difference of a small pretraining
-model's logits in float32 from those of transformers on a CPU, in tests/golden: by default JAX
-rounds the factors of products on a GPU to TensorFloat-32, and with `highest` it doesn't; torch
-doesn't either. Needs `pip install albert_tf[jax] torch transformers`; not TensorFlow.
+Prints milliseconds per training step (forward, backward, AdamW) and per inference step, with random
+weights, in float32 and with bfloat16 matmuls. "golden" is the largest difference of a small
+pretraining model's float32 logits from those of transformers on a CPU, in tests/golden. On a GPU,
+JAX rounds the inputs of matmuls to TensorFloat-32 by default, but not with `highest`; torch doesn't
+by default. Requires `pip install albert_tf[jax] torch transformers`, but not TensorFlow.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def inputs(vocab_size, rows, length):
 
 
 def ours(size, batch_size, length):
-    """Returns milliseconds by precision and work."""
+    """Returns milliseconds, keyed by precision and kind of step."""
     import keras
 
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
@@ -67,7 +67,7 @@ def ours(size, batch_size, length):
 
 
 def theirs(size, batch_size, length):
-    """Returns milliseconds by precision and work."""
+    """Returns milliseconds, keyed by precision and kind of step."""
     import torch
     import transformers
 
@@ -107,7 +107,7 @@ def theirs(size, batch_size, length):
 
 
 def golden():
-    """Returns the largest difference of logits, and its share of the largest logit."""
+    """Returns the largest difference of logits, and its ratio to the largest logit."""
     import keras
     import numpy as np
 
@@ -123,7 +123,7 @@ def golden():
 
 
 def measured(function, *arguments, **named):
-    """Returns the function's result from a fresh process, and prints it at once."""
+    """Runs a function in a fresh process, and prints and returns its result."""
     found = harness.fresh(function, *arguments, **named)
     print(arguments[0], function.__name__, found, flush=True)
     return found

@@ -1,7 +1,7 @@
-"""How every script here measures: in fresh processes that take turns, with medians and a report.
+"""Measures in fresh processes that take turns, and reports medians. All scripts here use it.
 
-A script has a function that measures once and returns figures that JSON can carry, a `main` that
-lists the cases, and a table:
+A script has a function that measures once and returns figures that JSON can represent, a `main`
+that lists the cases, and a table:
 
     def measure(path, calls):
         return [harness.timed(load(path), calls), harness.memory("VmHWM")]
@@ -32,23 +32,23 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 ROOT = Path(__file__).parents[1]
-FEW_BITS = ("avx512_vnni", "avx512_bf16", "amx_tile")  # instructions that decide speeds
-Rounds = dict[Any, list[Any] | str]  # results by case, or the reason why there are none
+FEW_BITS = ("avx512_vnni", "avx512_bf16", "amx_tile")  # instructions that determine speed
+Rounds = dict[Any, list[Any] | str]  # results keyed by case, or the reason why there are none
 
 
 class Failure(Exception):
-    """A process ended without a result. The message is the last line of its errors."""
+    """A process ended without a result. The message is the last line of its stderr."""
 
 
 def fresh(function: Callable, *arguments: Any, environment: Mapping = {}, **named: Any) -> Any:
     """Calls a function in a new process, and returns its result.
 
     Args:
-        function: a function of a module. Its arguments and its result are JSON; a path becomes
-            text. What it prints is lost.
-        environment: variables of the process that differ from this one's.
+        function: a module's function. Its arguments and its result are passed as JSON, so a path
+            becomes a string. What it prints is lost.
+        environment: variables that differ from this process's.
     Raises:
-        Failure: the process raised an error or crashed.
+        Failure: if the process raised an error or crashed.
     """
     module = function.__module__
     if module == "__main__":
@@ -70,15 +70,15 @@ def fresh(function: Callable, *arguments: Any, environment: Mapping = {}, **name
 
 
 def _answer(module: str, name: str) -> None:
-    """Calls the function that `fresh` names, in the new process."""
+    """Calls the function that `fresh` named, in the new process."""
     arguments, named = json.load(sys.stdin)
     result = getattr(importlib.import_module(module), name)(*arguments, **named)
     print(f"\n{json.dumps(result)}", flush=True)
-    os._exit(0)  # doesn't wait for browsers and threads that the function started
+    os._exit(0)  # without waiting for browsers and threads that the function started
 
 
 def take_turns(cases: Mapping[Hashable, Callable[[], Any]], rounds: int) -> Rounds:
-    """Runs each case once a round, so that all of them meet the same disturbances.
+    """Runs each case once per round, so that all are exposed to the same disturbances.
 
     A case that fails doesn't run again.
     """
@@ -101,7 +101,7 @@ def _text(name: Hashable) -> str:
 
 
 def medians(results: Sequence[Any]) -> Any:
-    """Returns the median of each number in results of one structure; the first of all else."""
+    """Merges results of the same structure into one, with the median of each number."""
     first = results[0]
     if isinstance(first, Mapping):
         return {name: medians([result[name] for result in results]) for name in first}
@@ -119,8 +119,8 @@ def timed(
 ) -> float:
     """Returns the median milliseconds of a call, by default of wall-clock time.
 
-    The first call, which may trace and fill caches, isn't counted. Once `seconds` have passed, two
-    calls are enough.
+    The first call, which may trace and fill caches, isn't counted. Stops after two calls once
+    `seconds` have passed.
     """
     call()
     times, end = [], time.perf_counter() + seconds
@@ -132,7 +132,7 @@ def timed(
 
 
 def memory(field: str, process: int | str = "self") -> float:
-    """Returns MB (2^20 bytes) of a process: "VmRSS" now, "VmHWM" at its peak, "RssAnon" private."""
+    """Returns a process's MB (2^20 bytes): "VmRSS" now, "VmHWM" at its peak, "RssAnon" private."""
     with open(f"/proc/{process}/status", encoding="ascii") as status:
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
 
@@ -144,19 +144,19 @@ def megabytes(path: str | Path) -> float:
 
 
 def parser(documentation: str, rounds: int = 3) -> argparse.ArgumentParser:
-    """Returns the parser of a script, with the options that all scripts have."""
+    """Returns a script's parser, with the options that all scripts share."""
     result = argparse.ArgumentParser(
         description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     result.add_argument("--rounds", type=int, default=rounds, help="turns; default: %(default)s")
     result.add_argument(
-        "--report", type=Path, default=Path("build/bench"), help="folder of the Markdown and JSON"
+        "--report", type=Path, default=Path("build/bench"), help="folder for the Markdown and JSON"
     )
     return result
 
 
 def rows(rounds: Rounds, cells: Callable[[Any], list[str]]) -> list[list[str]]:
-    """Returns a row for each case: its name with the cells of its medians, or the reason."""
+    """Returns a row for each case: its name, and its medians as cells or the reason for none."""
     return [
         [*(map(str, name) if isinstance(name, tuple) else [str(name)])]
         + ([results] if isinstance(results, str) else cells(medians(results)))
@@ -165,9 +165,9 @@ def rows(rounds: Rounds, cells: Callable[[Any], list[str]]) -> list[list[str]]:
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]], names: int = 1) -> str:
-    """Returns Markdown; the first `names` columns are text, the others numbers.
+    """Returns a Markdown table in which the first `names` columns are text and the others numbers.
 
-    A line with fewer cells, such as one with a reason, is filled up.
+    Short lines, such as those with a reason, are padded.
     """
     lines = [[cell.replace("|", "/") for cell in line] for line in (heads, *lines)]
     lines = [line + [""] * (len(heads) - len(line)) for line in lines]
@@ -200,9 +200,9 @@ def setting(packages: Iterable[str]) -> str:
 def report(
     options: argparse.Namespace, packages: Iterable[str], tables: Iterable[str], figures: Any
 ) -> None:
-    """Prints the setting and the tables; writes them, and all figures, to --report.
+    """Prints the machine, the versions, and the tables; writes them and all figures to --report.
 
-    Figures by case become lists of name and value in the JSON, where a name may be a tuple.
+    In the JSON, figures keyed by case become lists of name and value, because names may be tuples.
     """
     name = Path(sys.argv[0]).stem.replace("__main__", Path(sys.argv[0]).parent.name)
     given = {key: value for key, value in vars(options).items() if key != "report"}

@@ -1,13 +1,13 @@
-"""Runs build-vocab on other languages, with the help pages of LibreOffice (MPL 2.0).
+"""Runs build-vocab on other languages, with LibreOffice's help pages (MPL 2.0).
 
     for language in de el en-us fr hi ja km ko ru tr vi zh-cn; do
       apt-get download libreoffice-help-$language && dpkg -x libreoffice-help-${language}_*.deb help
     done
     python -m benchmarks.languages help/usr/share/libreoffice/help --output build/languages
 
-Writes the text of each language to a file, runs the command on it with its defaults but for the
-language, and shows what dropping accents would merge, what became of them, and words by spaces or
-not. Some minutes on two cores.
+Writes the text of each language to a file, runs the command on it with only the language set, and
+shows what dropping accents would merge, whether the command dropped them, and the share of tokens
+in scripts without spaces. Takes a few minutes on two cores.
 """
 
 import re
@@ -45,7 +45,7 @@ class Paragraphs(HTMLParser):
 
 
 def corpus(folder, path):
-    """Writes the paragraphs of a language's pages, each once."""
+    """Writes the paragraphs of a language's pages, without duplicates."""
     seen = {}
     for page in sorted(folder.rglob("*.html")):
         parser = Paragraphs()
@@ -73,7 +73,7 @@ def row(language, output, vocab_size):
 
 def main():
     parser = harness.parser(__doc__, rounds=1)
-    parser.add_argument("help", type=Path, help="folder with a folder for each language")
+    parser.add_argument("help", type=Path, help="folder with a subfolder per language")
     parser.add_argument("--output", type=Path, default=Path("build/languages"))
     parser.add_argument("--vocab-size", type=int, default=8000)
     options = parser.parse_args()

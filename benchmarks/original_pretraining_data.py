@@ -1,7 +1,7 @@
 """The algorithm of google-research/albert's create_pretraining_data.py, in plain Python.
 
-Written from its description: piece by piece in lists of strings, all documents in memory, with its
-faults, to compare its statistics and its speed with albert_tf's.
+Reimplements it with its bugs, piece by piece in lists of strings and with all documents in memory,
+to compare its statistics and speed with albert_tf's.
 """
 
 import collections
@@ -12,8 +12,8 @@ import numpy
 
 
 def begins_word(piece):
-    """Whether a piece begins a word."""
-    punctuation = set(string.punctuation) - set("'<=>")  # made anew each time, as there
+    """Returns whether a piece begins a word."""
+    punctuation = set(string.punctuation) - set("'<=>")  # created in every call, as in the original
     letters = set(string.ascii_lowercase)
     if piece.startswith(("▁", "<")) or piece in punctuation:
         return True
@@ -21,7 +21,7 @@ def begins_word(piece):
 
 
 def tokenized(lines, processor, normalization):
-    """Reads lines, with blank ones between documents, as documents of sentences of pieces."""
+    """Tokenizes lines, with blank ones between documents, into documents of sentences."""
     documents = [[]]
     for line in lines:
         line = line.strip()
@@ -44,11 +44,11 @@ def tokenized(lines, processor, normalization):
 
 
 class Original:
-    """Makes examples as the original does.
+    """Creates examples like the original.
 
     Args:
-        vocabulary: pieces, from which random ones are drawn.
-        flags: its flags, by name.
+        vocabulary: pieces from which random ones are drawn.
+        flags: the original's flags, by name.
     """
 
     def __init__(self, vocabulary, **flags):
@@ -57,7 +57,7 @@ class Original:
         self.random = random.Random(flags["random_seed"])
 
     def examples(self, documents):
-        """Makes the examples of `dupe_factor` passes, shuffled."""
+        """Returns the shuffled examples of `dupe_factor` passes."""
         made = []
         for _ in range(self.flags["dupe_factor"]):
             for number in range(len(documents)):
@@ -66,7 +66,7 @@ class Original:
         return made
 
     def of_document(self, documents, number):
-        """Makes the examples of one document."""
+        """Returns the examples of one document."""
         document, room = documents[number], self.flags["max_seq_length"] - 3
         target = room
         if self.random.random() < self.flags["short_seq_prob"]:
@@ -108,7 +108,7 @@ class Original:
         return first, second, False, 0
 
     def cut(self, first, second, room):
-        """Removes single pieces from the longer segment, at its front or its end."""
+        """Removes single pieces from the front or end of the longer segment."""
         while len(first) + len(second) > room:
             longer = first if len(first) > len(second) else second
             if self.random.random() < 0.5:
@@ -117,7 +117,7 @@ class Original:
                 longer.pop()
 
     def masked(self, first, second, label):
-        """Makes an example, as a dictionary."""
+        """Returns an example as a dictionary."""
         pieces = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
         after, positions, labels = self.predictions(pieces)
         return {
@@ -129,7 +129,7 @@ class Original:
         }
 
     def predictions(self, pieces):
-        """Returns the pieces after masking, the masked positions, and their pieces before."""
+        """Returns the pieces after masking, the masked positions, and the original pieces there."""
         words = []
         for place, piece in enumerate(pieces):
             if piece in ("[CLS]", "[SEP]"):
@@ -170,7 +170,7 @@ class Original:
         return after, [place for place, _ in found], [piece for _, piece in found]
 
     def replacement(self, piece):
-        """Returns [MASK], the piece itself, or a random one of the vocabulary."""
+        """Returns [MASK], the piece itself, or a random piece from the vocabulary."""
         if self.random.random() < 0.8:
             return "[MASK]"
         if self.random.random() < 0.5:

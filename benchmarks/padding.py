@@ -1,14 +1,14 @@
-"""Speed of training with rows that are padded to the maximum, or share a batch by their lengths.
+"""Compares the speed of training with rows padded to the maximum, or batched by length.
 
     python -m benchmarks.padding finetuning --data SST-2/train.tsv --vocab spiece.model \\
         [--task sst2] [--size mini] [--batch-size 64] [--max-length 128] [--steps 20] [--rounds 3]
     python -m benchmarks.padding pretraining --data examples [--size mini] [--batch-size 32]
 
-Trains by `fit` on the same number of random batches with each way of padding, each in a fresh
-process, in turns. "maximum" pads every row to the maximum, "longest" to the longest row of a random
-batch, "buckets" to the longest of a batch of similar lengths, as `albert-tf finetune` does, and
-`pretraining_batches` with `length_buckets=True`. For pretraining, --data is a folder of
-`build-data`; the rate of reading is of its batches alone.
+Calls `fit` on the same number of random batches with each way of padding, each in a fresh process,
+in turns. "maximum" pads every row to the maximum length, "longest" to the longest row in a random
+batch, and "buckets" to the longest row in a batch of similar lengths, like `albert-tf finetune` and
+`pretraining_batches` with `length_buckets=True`. For pretraining, --data is a folder written by
+`build-data`, and the reading rate is measured on batches without training.
 """
 
 import time
@@ -35,13 +35,13 @@ def batches_per_second(model, dataset, steps):
 
 
 def padding_share(masks):
-    """Returns the share of padding in all positions of attention masks."""
+    """Returns the share of padding positions in attention masks."""
     masks = list(masks)
     return 1 - float(sum(mask.sum() for mask in masks) / sum(mask.size for mask in masks))
 
 
 def finetuning(way, seed, *, data, task, vocab, size, batch_size, max_length, steps):
-    """Returns the speed on examples of GLUE, and the share of padding."""
+    """Returns the speed on GLUE examples, and the share of padding."""
     import numpy as np
     import tensorflow as tf
 
@@ -90,7 +90,7 @@ def finetuning(way, seed, *, data, task, vocab, size, batch_size, max_length, st
 
 
 def pretraining(way, seed, *, data, size, batch_size, steps, **_):
-    """Returns the speed on records, that of reading alone, and the share of padding."""
+    """Returns the speed on records, the speed of only reading them, and the share of padding."""
     from albert_tf import AlbertConfig, AlbertForPreTraining
     from albert_tf.data.pretraining.batches import pretraining_batches
     from albert_tf.data.pretraining.sources import find_records
@@ -101,7 +101,7 @@ def pretraining(way, seed, *, data, size, batch_size, steps, **_):
     iterator = iter(dataset)
     masks = [next(iterator)[0]["attention_mask"].numpy() for _ in range(10 * steps)]
     start = time.perf_counter()
-    for _ in range(10 * steps):  # those that were read ahead have been consumed
+    for _ in range(10 * steps):  # consumes the batches that were read ahead
         next(iterator)
     reading = 10 * steps / (time.perf_counter() - start)
     model = AlbertForPreTraining(
@@ -119,9 +119,9 @@ def pretraining(way, seed, *, data, size, batch_size, steps, **_):
 def main():
     parser = harness.parser(__doc__)
     parser.add_argument("training", choices=WAYS)
-    parser.add_argument("--data", required=True, help="a file of GLUE, or a folder of build-data")
+    parser.add_argument("--data", required=True, help="GLUE file, or folder written by build-data")
     parser.add_argument("--task", default="sst2", help="of GLUE")
-    parser.add_argument("--vocab", help="spiece.model; fine-tuning needs it")
+    parser.add_argument("--vocab", help="spiece.model; required for fine-tuning")
     parser.add_argument("--size", default="mini")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--max-length", type=int, default=128)

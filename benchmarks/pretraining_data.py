@@ -3,11 +3,12 @@
     python -m benchmarks.pretraining_data --input books/ --vocab spiece.model \\
         [--max-seq-length 512] [--original-mb 1] [--mb 100] [--rounds 3]
 
-The original's algorithm is original_pretraining_data.py, written from create_pretraining_data.py:
-one process, including tokenizing and serializing (with albert_tf's serializer; its own is slower).
-It gets the first --original-mb of albert_tf's text. Both read the same kind of file: a sentence a
-line, a blank line between documents. The original masks one copy (of 40 by default) while it
-writes; albert_tf masks later. The last table divides the time of one process by step.
+The original's algorithm is original_pretraining_data.py, a reimplementation of
+create_pretraining_data.py. It runs in one process, and its time includes tokenizing and serializing
+(with albert_tf's serializer, because its own is slower). It reads the first --original-mb of the
+same text, with one sentence per line and a blank line between documents. The original masks one
+copy (of 40 by default) while it writes, and albert_tf masks later. The last table splits the time
+of one process by step.
 """
 
 import collections
@@ -46,7 +47,7 @@ MEGABYTE = 10**6
 
 
 def write_sentences(inputs, path, size):
-    """Writes `size` bytes of documents, a sentence a line."""
+    """Writes `size` bytes of documents, one sentence per line."""
     options, split = CorpusOptions(), sentence_splitter(SENTENCEX, "en")
     parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
@@ -73,7 +74,7 @@ def original(text, vocab, flags):
 
 
 def ours(text, vocab, flags, workers):
-    """Returns the MB/s of a job, from starting processes to the manifest."""
+    """Returns the MB/s of a job, from the start of the processes to the manifest."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         options = BuildDataOptions(
@@ -84,7 +85,7 @@ def ours(text, vocab, flags, workers):
 
 
 def stages(text, vocab, flags):
-    """Returns the seconds of each step for all documents, in one process."""
+    """Returns the seconds that each step takes for all documents in one process."""
     options = ExampleOptions(**flags)
     corpus, counts = CorpusOptions(lines="sentences"), collections.Counter()
     times = {}

@@ -1,10 +1,10 @@
-"""Memory of `albert-tf build-data` on a corpus of any size: the peak of all its processes together.
+"""Measures the peak memory of all processes of `albert-tf build-data` on a corpus of any size.
 
     python -m benchmarks.pretraining_data_memory --input books/ --vocab spiece.model \\
         [--gigabytes 2] [--workers 2]
 
-Links to the files, under many names, make up as much text. Memory is the proportional set size
-(Linux), which counts memory that processes share once.
+The corpus consists of many links to the files. Memory is Linux's proportional set size, which
+counts memory that processes share only once.
 """
 
 import os
@@ -22,7 +22,7 @@ EVERY = 0.25  # seconds
 
 
 def repeated(inputs, folder, size):
-    """Fills `folder` with links to the files; returns the estimated bytes of text."""
+    """Fills `folder` with links to the files, and returns the estimated bytes of text."""
     files, total, turn = find_inputs(inputs), 0, 0
     while total < size:
         (folder / f"{turn:03d}").mkdir()
@@ -34,20 +34,20 @@ def repeated(inputs, folder, size):
 
 
 def group_memory(group):
-    """Returns the MB of all processes of a group."""
+    """Returns the MB of all processes in a group."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(folder.name)) == group:
                 rollup = (folder / "smaps_rollup").read_text()
                 total += int(rollup.split("Pss:")[1].split()[0])
-        except (OSError, IndexError):  # it ended meanwhile
+        except (OSError, IndexError):  # The process has ended.
             continue
     return total / 1024
 
 
 def measure(inputs, vocab, size, workers):
-    """Returns the GB of text, the seconds, and the MB at the peak of all processes."""
+    """Returns the GB of text, the seconds, and the peak MB of all processes."""
     with tempfile.TemporaryDirectory() as scratch:
         corpus = Path(scratch, "corpus")
         corpus.mkdir()

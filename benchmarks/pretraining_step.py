@@ -1,22 +1,22 @@
-"""Speed of a pretraining step, here and with transformers on torch.
+"""Compares the speed of a pretraining step with transformers on torch.
 
     python -m benchmarks.pretraining_step [--size base] [--batch-size 8] [--max-length 128]
     KERAS_BACKEND=jax python -m benchmarks.pretraining_step --dtype bfloat16 --max-length 512 \\
         --batch-size 64 --steps 10 --matrix 8192 [--size xxlarge --only albert torch]
 
-All contenders train on the same batch from the same weights, so the first losses agree, with AdamW
-and gradients clipped to norm 1: forward, backward, update. In each of --rounds turns a fresh
-process of each takes --steps steps after two that aren't counted; figures are medians. "albert"
-computes logits at the masked positions only, as the original does; transformers' model computes
-them at every position, as "albert-all" does here. "-xla" compiles with XLA, which JAX always does;
-"-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`; "torch-compiled" is
-`torch.compile` of the same model. With --forward a step is the forward pass and its losses alone.
-`--clock process_time` measures processor time, which other programs disturb less; "of peak" then
-does not apply.
+All contenders train on the same batch from the same weights, so the first losses agree. A step is
+forward, backward, and an AdamW update with gradients clipped to norm 1. In each of --rounds turns,
+a fresh process of each contender runs --steps steps after two that aren't counted; figures are
+medians. "albert" computes logits only at the masked positions, like the original. transformers'
+model computes them at every position, like "albert-all" here. "-xla" compiles with XLA, as JAX
+always does, and "-lamb" updates with LAMB. torch uses `scaled_dot_product_attention`, and
+"torch-compiled" is `torch.compile` of the same model. With --forward, a step is only the forward
+pass and its losses. `--clock process_time` measures processor time, which other programs disturb
+less; "of peak" doesn't apply then.
 
-"of peak" is the rate of the matrix products, relative to one product of two square matrices in the
-same library and dtype. Memory is the process' on CPU and the device's on a GPU: the peak, and the
-part that the model and its training added. benchmarks/RESULTS.md has results.
+"of peak" is the rate of the matmuls relative to one matmul of two square matrices in the same
+library and dtype. Memory is that of the process on a CPU and of the device on a GPU: the peak, and
+the part added by the model and its training. benchmarks/RESULTS.md has results.
 """
 
 import os
@@ -37,13 +37,13 @@ CONTENDERS = {
 }
 PACKAGES = ("tensorflow", "jax", "jaxlib", "keras", "torch", "transformers", "numpy")
 LEARNING_RATE = 1e-4
-PREDICTED = 0.15  # of a row's tokens
+PREDICTED = 0.15  # share of a row's tokens
 
 
 def prepare(size, seed, folder):
-    """Writes the weights that everyone starts from; returns the configuration and the device.
+    """Writes the initial weights, and returns the configuration and the device.
 
-    Dropout is v2's: none, so that losses can be compared.
+    There is no dropout, as in ALBERT v2, so that losses can be compared.
     """
     import keras
 
@@ -62,7 +62,7 @@ def prepare(size, seed, folder):
 
 
 def draw_batch(rows, length, vocab_size, seed):
-    """Returns a batch like those of `build-data`: one row in ten is shorter, 15 % are masked."""
+    """Returns a batch like `build-data`'s: one row in ten is shorter, and 15 % are masked."""
     import numpy as np
 
     generator = np.random.default_rng(seed)
@@ -101,7 +101,7 @@ def at_every_position(features, labels):
 
 
 def keras_step(name, weights, dtype, forward, features, labels):
-    """Returns the step of `albert-tf pretrain`, on any backend, or that of Keras' `evaluate`."""
+    """Returns the step of `albert-tf pretrain` on any backend, or of Keras' `evaluate`."""
     from albert_tf import AlbertForPreTraining
     from albert_tf.optimizers import AlbertAdamW, Lamb
     from albert_tf.training.pretrain import compile_with_metrics
@@ -156,12 +156,12 @@ def torch_step(name, weights, dtype, forward, features, labels):
 
 
 def is_everywhere(name):
-    """Whether a contender computes logits at every position."""
+    """Returns whether a contender computes logits at every position."""
     return "all" in name or name.startswith("torch")
 
 
 def peak_memory(library):
-    """Returns MB: of the device if it is a GPU, else of this process."""
+    """Returns the MB of the device if it is a GPU, else of this process."""
     if library == "torch":
         import torch
 
@@ -176,7 +176,7 @@ def peak_memory(library):
 
 
 def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, clock, seed):
-    """Returns ms and memory of a step, the first loss, and the rate of a large product."""
+    """Returns a step's ms and memory, the first loss, and the rate of a large matmul."""
     library = "torch" if name.startswith("torch") else BACKEND
     rate = products.rate(library, matrix, dtype)
     before = peak_memory(library)
@@ -198,7 +198,7 @@ def main():
     parser.add_argument("--max-length", type=int, default=128, help="default: %(default)s")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--forward", action="store_true", help="no backward pass, no update")
-    parser.add_argument("--steps", type=int, default=5, help="of a turn; default: %(default)s")
+    parser.add_argument("--steps", type=int, default=5, help="steps per turn; default: %(default)s")
     parser.add_argument("--matrix", type=int, default=2048, help="side; default: %(default)s")
     parser.add_argument("--clock", choices=("perf_counter", "process_time"), default="perf_counter")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="as in the table")

@@ -1,12 +1,11 @@
-"""How well a linear classifier does on frozen vectors, from a few labels and from all of them.
+"""Measures the accuracy of a linear classifier on frozen vectors, with few labels and with all.
 
     python -m benchmarks.probe --data SST-2-4000 --model small --encoder all-MiniLM-L6-v2
 
-The vectors of a model are those of `benchmarks.search`; the weights of TF-IDF come from all
-sentences of train. A logistic regression learns from 8, 16, and 64 examples of each class of a
-folder in the format of GLUE's SST-2, and from all of them. Prints a row of Markdown for TF-IDF and
-for each model: accuracies on dev. For a few examples this is the mean of ten draws, and their
-range.
+The vectors of a model are those of `benchmarks.search`; the TF-IDF weights come from all training
+sentences. A logistic regression is trained on 8, 16, and 64 examples per class from a folder in the
+format of GLUE's SST-2, and on all examples. Prints the accuracies on dev, one Markdown row for
+TF-IDF and one for each model. With few examples, these are the mean and range of ten draws.
 """
 
 import argparse
@@ -26,12 +25,12 @@ DRAWS = 10
 
 
 def accuracy(train, dev):
-    """Returns the accuracy on dev; both are vectors `[N, D]` with their labels."""
+    """Returns the accuracy on dev. Both arguments are vectors `[N, D]` with their labels."""
     return LogisticRegression(max_iter=2000).fit(*train).score(*dev)
 
 
 def few(train, dev, count):
-    """Returns the accuracy of each draw of `count` examples of each class."""
+    """Returns the accuracies for several draws of `count` examples per class."""
     vectors, labels = train
     for draw in range(DRAWS):
         rng = np.random.default_rng(draw)
@@ -48,7 +47,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True, help="GLUE's folder of SST-2")
+    parser.add_argument("--data", type=Path, required=True, help="folder in the format of SST-2")
     options = search.parsed(parser)
     task = task_of(
         FinetuningOptions(task="sst2", data=options.data, model="small", output="unused")

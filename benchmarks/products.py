@@ -1,12 +1,12 @@
-"""Matrix products: the FLOP of a model's, the rate of a large one, the time of a model's alone."""
+"""Matmuls: the FLOP of a model's, the rate of a large one, and the time of a model's matmuls."""
 
 import time
 
-SIDE = 2048  # of a large product's matrices
+SIDE = 2048  # size of the large matrices
 
 
 def flop(config, rows, length, predicted=0):
-    """Returns the FLOP of a forward pass's products, with logits at `predicted` positions."""
+    """Returns the FLOP of the matmuls in a forward pass, with logits at `predicted` positions."""
     tokens, hidden = rows * length, config["hidden_size"]
     layers = config["num_hidden_layers"] * config["inner_group_num"]
     block = 4 * hidden**2 + 2 * hidden * config["intermediate_size"] + 2 * length * hidden
@@ -16,7 +16,7 @@ def flop(config, rows, length, predicted=0):
 
 
 def rate(library, side=SIDE, dtype="float32"):
-    """Returns the FLOP/s of the fastest of twenty products of two square matrices."""
+    """Returns the FLOP/s of the fastest of twenty matmuls of two square matrices."""
     multiply, seconds = _square_product(library, side, dtype), []
     multiply()
     for _ in range(20):
@@ -47,7 +47,7 @@ def _square_product(library, side, dtype):
 
 
 def of_layers(library, config):
-    """Returns a function of rows `[N, H]`: all layers' products with their biases, and no more."""
+    """Returns a function of rows `[N, H]` that computes only the layers' matmuls and biases."""
     import numpy as np
 
     hidden, inner = config["hidden_size"], config["intermediate_size"]

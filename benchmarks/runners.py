@@ -1,7 +1,7 @@
-"""Runs an exported file, or a checkpoint, in one runtime: time, memory, difference from Keras.
+"""Measures an exported file or checkpoint in one runtime: time, memory, and difference from Keras.
 
-A runner is a function of a path, the number of threads (0: all) and a setting of its own. It
-imports its runtime, notes the memory, loads the path and returns a `Loaded`.
+A runner is a function of a path, the number of threads (0: all), and a runner-specific setting. It
+imports its runtime, measures the memory, loads the path, and returns a `Loaded`.
 """
 
 import functools
@@ -28,9 +28,9 @@ class Loaded(NamedTuple):
     """A loaded model.
 
     Attributes:
-        run: from inputs to outputs, both arrays by name.
-        process: the id of the process that runs it; "self" is this one, None isn't known.
-        empty: the process' memory before it loaded the model, resident and private, in MB.
+        run: function from inputs to outputs, both arrays keyed by name.
+        process: id of the process that runs the model; "self" for this one, None if unknown.
+        empty: resident and private memory of the process before it loaded the model, in MB.
     """
 
     run: Callable
@@ -77,7 +77,7 @@ def litert(path, threads, setting="ids"):
 
 
 def litert_cached(path, threads, setting="ids"):
-    """Runs a .tflite file of fixed shape by `CompiledModel`, with a file of packed weights."""
+    """Runs a fixed-shape .tflite file with `CompiledModel` and a cache file of packed weights."""
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.cpu_options import CpuOptions
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
@@ -120,7 +120,7 @@ def litert_js(path, threads, setting):
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def end_headers(self):
-            if threads != 1:  # the browser gives threads to isolated pages alone
+            if threads != 1:  # Browsers allow threads only in isolated pages.
                 self.send_header("Cross-Origin-Opener-Policy", "same-origin")
                 self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
             super().end_headers()
@@ -189,7 +189,7 @@ def onnx(path, threads, setting):
 
 
 def openvino(path, threads, setting):
-    """Runs a file in a precision: "f32", or "" for the default."""
+    """Runs a file in a precision: "f32", or "" for OpenVINO's default."""
     import openvino
 
     empty = resident()
@@ -236,7 +236,7 @@ def keras_hub(path, threads, setting):
 
 
 def keras_hub_classifier(path):
-    """Returns KerasHub's classifier of two classes; it reads the encoder of our folders itself."""
+    """Returns KerasHub's classifier for two classes. KerasHub reads our folder's encoder itself."""
     import keras_hub
     import safetensors
 
@@ -262,7 +262,7 @@ def torch(path, threads, setting):
     model = transformers.AlbertForSequenceClassification.from_pretrained(
         path, dtype=torch.float32, attn_implementation=attention
     ).eval()
-    # A graph for each shape; dynamic shapes are slower.
+    # One graph per shape, because dynamic shapes are slower.
     compiled = torch.compile(model, dynamic=False) if setting == "compiled" else model
 
     def run(rows):
@@ -274,7 +274,7 @@ def torch(path, threads, setting):
 
 
 def write_batch(path, rows, model, texts=()):
-    """Writes the inputs of `measure` with the logits of a Keras model, which are expected."""
+    """Writes the inputs for `measure`, with a Keras model's logits as the expected outputs."""
     logits = np.asarray(model(dict(rows), training=False)["logits"])
     np.savez(path, **rows, texts=np.array(texts, str), expected=logits)
     return logits
@@ -283,20 +283,20 @@ def write_batch(path, rows, model, texts=()):
 def measure(
     runner, path, batches, *, threads=1, calls=5, seconds=math.inf, clock="perf_counter", **setting
 ):
-    """Runs batches, files of `write_batch`, one after another in this process.
+    """Runs batches, which are files written by `write_batch`, one after another in this process.
 
     Args:
         runner: name of a runner.
-        threads: of the runtime, and cores of the process; 0 takes all.
-        calls, seconds, clock: of `harness.timed`; the clock is the name of a function of `time`.
-        setting: the runner's.
+        threads: number of threads of the runtime and of cores of the process; 0 for all.
+        calls, seconds, clock: see `harness.timed`; the clock is the name of a function in `time`.
+        setting: the runner's setting.
     Returns:
-        for each batch `file`, its MB, `ms` of a call, `difference`, the largest of a logit from
-        Keras' (of a probability where the runtime has no logits), and the memory of the process,
-        None where it isn't known: `MB` at its peak, `added` above that before loading, and
-        `private`, the part that isn't pages of files.
+        For each batch: `file`, the model's MB; `ms` per call; `difference`, the largest difference
+        of a logit from Keras (or of a probability if the runtime returns no logits); and the
+        process's memory, or None if unknown: `MB` at its peak, `added` above that before loading,
+        and `private`, the part that isn't pages of files.
     """
-    if threads:  # some runtimes have no option for it
+    if threads:  # for runtimes without an option for it
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     loaded, results = globals()[runner](path, threads, **setting), []
     for batch in batches:

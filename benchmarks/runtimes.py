@@ -1,15 +1,15 @@
-"""Runs one model in the runtimes of other people: does each work, how far is it from Keras?
+"""Runs one model in all supported runtimes: does each work, and how far does it differ from Keras?
 
     make bench-runtimes                                     # base with random weights
     python -m benchmarks.runtimes [--model small] [--size base] [--length 128] [--rows 8]
                                   [--calls 5] [--rounds 3] [--only LiteRT]
 
-Each line is a file, or a form of one, in one runtime. In each of --rounds turns a fresh process
-loads each file, runs --rows rows of --length tokens, of which one is half padding, and compares the
-logits with Keras' (MediaPipe's probabilities); it uses one core, or all with --threads 0. LiteRT.js
-and MediaPipe run rows one by one. ms and MB are medians over the processes: of the median call, and
-of the peak above the memory before the file was loaded. LiteRT.js needs npm and Chromium, the
-programs in C a compiler.
+Each line of the table is one form of a file in one runtime. In each of --rounds turns, a fresh
+process loads each file, runs --rows rows of --length tokens, one of them half padding, and compares
+the logits (MediaPipe: the probabilities) with Keras. It uses one core, or all with --threads 0.
+LiteRT.js and MediaPipe run rows one by one. ms and MB are medians over the processes, of the median
+call and of the peak above the memory before the file was loaded. LiteRT.js requires npm and
+Chromium, and the C programs require a compiler.
 """
 
 import sys
@@ -21,7 +21,7 @@ from benchmarks import harness, runners
 
 PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "onnx", "onnxruntime", "tf2onnx", "openvino")
 PACKAGES = (*PACKAGES, "mediapipe")
-# A line's runtime, precision and form, its file, the runner, and the precision that it asks for.
+# A line's runtime, precision, and form; its file; its runner; and the precision requested there.
 CASES = (
     ("TensorFlow", "float32", "SavedModel, loop", "saved", "tensorflow", None),
     ("TensorFlow", "bfloat16", "SavedModel, loop", "saved-bfloat16", "tensorflow", None),
@@ -51,7 +51,7 @@ CASES = (
 
 
 def make_model(options):
-    """Returns a classifier, and a tokenizer of as many tokens: small's and tokens of no text."""
+    """Returns a classifier and a tokenizer: small's, with unused tokens up to the model's size."""
     import keras
     from sentencepiece import sentencepiece_model_pb2
 
@@ -72,7 +72,7 @@ def make_model(options):
 
 
 def make_rows(tokenizer, options):
-    """Returns texts of words drawn at random, the first of half the length, and their ids."""
+    """Returns texts of randomly drawn words, the first one of half the length, and their ids."""
     import numpy as np
 
     tokens = tokenizer.convert_ids_to_tokens(list(range(5, 5000)))
@@ -87,7 +87,7 @@ def make_rows(tokenizer, options):
 
 
 def write_files(folder, options, files):
-    """Writes the files of all forms that `files` names, and a batch; returns the largest logit."""
+    """Writes all forms of the files in `files`, and a batch. Returns the largest logit."""
     from albert_tf_export import export_tflite, graphs
     from albert_tf_export import onnx as onnx_export
     from albert_tf_export.options import in_precision
@@ -129,7 +129,7 @@ def write_files(folder, options, files):
 
 
 def write_sites(model, tokenizer, folder, options):
-    """Writes the page's folders, unless npm can't install its packages."""
+    """Writes the page's folders if npm can install its packages."""
     from albert_tf_export.web import _installed, export_web
 
     from albert_tf.errors import UserError
@@ -144,7 +144,7 @@ def write_sites(model, tokenizer, folder, options):
 
 
 def write_programs(folder):
-    """Compiles the programs in C of the tests, where there is a compiler."""
+    """Compiles the tests' C programs if there is a compiler."""
     from tests.export.c_program import compile_program
 
     for name in ("serve_saved_model", "run_tflite"):
@@ -162,7 +162,7 @@ def main():
     parser.add_argument("--rows", type=int, default=8)
     parser.add_argument("--calls", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", default="", help="runtime of the lines; default: all")
+    parser.add_argument("--only", default="", help="runtime to run; default: all")
     options = parser.parse_args()
     cases = {case[:3]: case[3:] for case in CASES if case[0].startswith(options.only)}
     with tempfile.TemporaryDirectory() as name:

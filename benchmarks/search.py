@@ -1,13 +1,12 @@
-"""Questions look for the sentence with their answer, by words, by vectors of models, and by both.
+"""Searches for the sentence that answers a question by words, by models' vectors, and by both.
 
     python -m benchmarks.search --squad xquad.en.json --model small --model my-sentence-model
 
-The candidates are the sentences of all answers in a file of SQuAD's format. A sentence that answers
-several questions is one candidate. Words are compared by the cosine of TF-IDF, and both ways are
-combined by adding the two cosines. A model's vectors are the means of its states; a folder of
-sentence-transformers has its own pooling. Prints a row of Markdown for each way: the share of
-questions whose sentence is first, the mean of 1 / rank, and the seconds of processor time that the
-vectors take, the loading of the model included.
+The candidates are the sentences with an answer in a file in SQuAD's format, without duplicates.
+Words are compared by the cosine of their TF-IDF vectors, and "both" adds the two cosines. A model's
+vectors are the means of its states, unless a sentence-transformers folder defines another pooling.
+Prints a Markdown row for each way: the share of questions whose sentence ranks first, the mean of
+1 / rank, and the seconds of processor time to load the model and compute the vectors.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 
 def pairs(path):
-    """Returns the questions, the sentences and the number of each question's sentence."""
+    """Returns the questions, the sentences, and the index of each question's sentence."""
     questions, numbers, of = [], {}, []
     articles = json.loads(path.read_text("utf-8"))["data"]
     for paragraph in (each for article in articles for each in article["paragraphs"]):
@@ -35,7 +34,7 @@ def pairs(path):
 
 
 def sentence_at(text, position):
-    """Returns the sentence in which a character is."""
+    """Returns the sentence that contains a character."""
     start = 0
     for sentence in sentencex.segment("en", text):
         start = text.index(sentence, start)
@@ -50,7 +49,7 @@ def scores(similarities, of):
 
     Args:
         similarities: float `[questions, sentences]`.
-        of: int `[questions]`, each one's sentence.
+        of: int `[questions]`, index of each question's sentence.
     """
     own = similarities[np.arange(len(of)), of][:, None]
     ranks = 1 + (similarities > own).sum(axis=1)
@@ -63,7 +62,7 @@ def by_words(questions, sentences):
 
 
 def vectors(model, texts):
-    """Returns a model's vectors of length 1: float32 `[N, D]`."""
+    """Returns a model's vectors, normalized to length 1: float32 `[N, D]`."""
     from albert_tf.pipelines import pipeline
 
     embed = pipeline("feature-extraction", model, return_tensors=True, batch_size=64)
@@ -72,7 +71,7 @@ def vectors(model, texts):
 
 
 def encoder_vectors(folder, texts):
-    """Returns the same of an encoder for transformers: the means of its last hidden states."""
+    """Returns a transformers encoder's vectors: normalized means of its last hidden states."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -91,19 +90,19 @@ def encoder_vectors(folder, texts):
 
 
 def parsed(parser):
-    """Returns the options of a parser, with those that name models."""
-    parser.add_argument("--model", action="append", default=[], help="may be given several times")
+    """Parses the command line, including the options that name models."""
+    parser.add_argument("--model", action="append", default=[], help="can be repeated")
     parser.add_argument(
         "--encoder",
         action="append",
         default=[],
-        help="folder of an encoder for transformers, which needs torch",
+        help="folder of a transformers encoder; requires torch",
     )
     return parser.parse_args()
 
 
 def encoders(options):
-    """Returns, by name, the functions from texts to vectors."""
+    """Returns the functions from texts to vectors, keyed by name."""
     return {name: partial(vectors, name) for name in options.model} | {
         Path(folder).name: partial(encoder_vectors, folder) for folder in options.encoder
     }

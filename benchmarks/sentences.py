@@ -1,13 +1,13 @@
-"""Collects English sentences from books and from Debian's packages of documents.
+"""Collects English sentences from books and from Debian's documentation packages.
 
-    mkdir packages && cd packages && apt-get download dict-foldoc …   # the packages of SOURCES
+    mkdir packages && cd packages && apt-get download dict-foldoc …   # the packages in SOURCES
     python -m benchmarks.sentences --books books --packages packages --output sentences.txt
 
-Writes one sentence a line, and an empty line between documents: chapters of books, and paragraphs
-of everything else. The last chapter of each book is left out, as in `small_model`. Packages are
-`.deb` files; `apt-get -o Acquire::Languages=en update` fetches the descriptions of all packages.
-Writes each sentence once; a seed shuffles the documents. albert_tf/assets/small/README.md lists the
-licenses of the sources.
+Writes one sentence per line, without duplicates, and an empty line between documents, which are
+chapters of books and paragraphs of everything else. Omits the last chapter of each book, like
+`small_model`. Packages are `.deb` files; `apt-get -o Acquire::Languages=en update` fetches the
+descriptions of all packages. Documents are shuffled with a seed. albert_tf/assets/small/README.md
+lists the licenses of the sources.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
 
 
 class Prose(html.parser.HTMLParser):
-    """The paragraphs of a page of HTML or Mallard, without code and tables."""
+    """Collects the paragraphs of an HTML or Mallard page, without code and tables."""
 
     BLOCKS = frozenset(
         "p li dd dt h1 h2 h3 h4 title div section summary note item".split()  # noqa: SIM905
@@ -67,7 +67,7 @@ def pages(path):
 
 
 def plain(path):
-    """Returns paragraphs between empty lines, without lines of code and of markup."""
+    """Returns the paragraphs between empty lines, without lines of code or markup."""
     text = re.sub(r"\[\[\w+ (\w+)\]\]|[A-Z]<+([^<>]*)>+", r"\1\2", read(path))
     paragraphs = re.split(r"\n\s*\n|\n(?=[%=:]|[A-Z_0-9]+\n)", text)
     return [part for part in paragraphs if not re.search(r"^(    |\t)|[{}<>|]", part)]
@@ -80,7 +80,7 @@ def quoted(path):
 
 
 def wordnet(path):
-    """Yields definitions, with and without their words, and examples."""
+    """Yields definitions, with and without the words they define, and examples."""
     for line in read(path).splitlines():
         data, bar, gloss = line.partition("|")
         if line.startswith(" ") or not bar:
@@ -94,7 +94,7 @@ def wordnet(path):
 
 
 def dictionary(path):
-    """Yields the senses of a dictionary for dictd."""
+    """Yields the senses in a dictionary for dictd."""
     notes = r"\[1913 Webster[^\]]*\]|\[Webster 1913[^\]]*\]|\[PJC\]|\[WordNet[^\]]*\]"
     text = re.sub(rf"{notes}|--[A-Z][\w. ]+|[{{}}]", "", read(path))
     for paragraph in re.split(r"\n\s*\n", text):
@@ -115,7 +115,7 @@ def manual(path):
 
 
 def descriptions(path):
-    """Yields the paragraphs of the descriptions of packages."""
+    """Yields the paragraphs of the package descriptions."""
     text = subprocess.run(["lz4", "-dc", path], capture_output=True, check=True).stdout.decode()
     for summary, more in re.findall(r"Description-en: (.*)\n((?: .*\n)*)", text):
         yield summary
@@ -125,17 +125,17 @@ def descriptions(path):
 
 
 def book(path):
-    """Returns the chapters but the last one, each as one paragraph."""
+    """Returns all chapters except the last one, each as one paragraph."""
     return read(path).strip().split("\n\n")[:-1]
 
 
 class Source(NamedTuple):
-    """A kind of text that sentences are taken from.
+    """A source of sentences.
 
     Attributes:
-        files: glob below the extracted package, the books or the root folder.
-        paragraphs: reads those of a file.
-        count: of sentences that are taken at most.
+        files: glob pattern below the extracted package, the books, or the root folder.
+        paragraphs: function that reads a file's paragraphs.
+        count: maximum number of sentences to take.
     """
 
     files: str
@@ -204,10 +204,10 @@ def sentences(paragraph):
 
 
 def collect(folders, rng):
-    """Returns documents: lists of sentences, of which each is there once.
+    """Returns documents, which are lists of sentences, without duplicate sentences.
 
     Args:
-        folders: yields each source's name and the folder of its files.
+        folders: iterable of each source's name and the folder with its files.
     """
     seen, documents = set(), []  # in lower case, as the tokenizer reads them
     for name, folder in folders:
@@ -237,7 +237,7 @@ def collect(folders, rng):
 
 
 def folders(books, packages):
-    """Yields the name and folder of each source; packages are extracted while they are read."""
+    """Yields each source's name and folder. A package is extracted only while it is read."""
     for name in SOURCES:
         if name in (BOOKS, LISTS):
             yield name, books if name == BOOKS else Path("/", LISTS)

@@ -1,13 +1,13 @@
-"""Pretrains a model of the size of `small` from a folder of books, in one run.
+"""Pretrains a model of the size of `small` on a folder of books, in one run.
 
     make small-model BOOKS=books STEPS=60000        # the model and its scores in build/small-model
     python -m benchmarks.small_model --books books --steps 60000
 
-Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
-The last chapter of each is held out. Two batches of 64 pieces, where single words are masked, take
-turns with one of 128, where n-grams are, so that sentence order is learned at both lengths from the
-start. The same command resumes an interrupted run. At the end it prints the accuracy on held-out
-chapters, for the model and for `small`, whose vocabulary both have.
+Each book is a `.txt` or `.txt.gz` file with one paragraph per line and a blank line between
+chapters. The last chapter of each is held out. Two batches of 64 pieces, with single words masked,
+alternate with one of 128, with n-grams masked, so that sentence order is learned at both lengths
+from the start. The same command resumes an interrupted run. At the end, it prints the accuracy on
+held-out chapters for the model and for `small`. Both use the vocabulary of `small`.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def split(books, folder):
 
 
 def build(folder, vocab="small", lengths=LENGTHS):
-    """Writes the records that aren't complete, in the pieces of a vocabulary."""
+    """Writes the records that aren't complete yet, tokenized with a vocabulary."""
     for length in lengths:
         for name in ("books", "held-out"):
             options = WORDS if (name, length) == ("books", 64) else ""
@@ -78,7 +78,9 @@ def main():
     parser.add_argument(
         "--dtype-policy", default="float32", help="pretrain's; default: %(default)s"
     )
-    parser.add_argument("--score", type=Path, help="print the scores of this model; train none")
+    parser.add_argument(
+        "--score", type=Path, help="only print the scores of this model, without training"
+    )
     options = parser.parse_args()
     folder = options.output
     if not (folder / "held-out").exists():

@@ -1,14 +1,13 @@
-"""Measures the wait at the start: help, imports, one answer from the shell.
+"""Measures the time to start: help, imports, and one prediction in the shell.
 
     python -m benchmarks.startup [--model DIR] [--texts FILE] [--rounds 7]
 
-Each row is a process of its own, and the rows take turns; a first round, which reads the packages
-from the disk, isn't counted. `predict` and transformers' pipeline read the same directory, a
-classifier of texts, `predict` also its exported files, and all must give the same answer; without
---model it is `small` with a random head. With --texts, `predict` also labels a text a line, from
-the file, whose lines it sorts by length, and from a pipe, whose batches it answers as they come.
-Rows of transformers need the extra `peers`, those of ONNX Runtime `onnx`; without them they are
-left out. Seconds and MB are medians.
+Each row runs in its own process, and the rows take turns. The first round, which reads the packages
+from disk, isn't counted. `predict` and transformers' pipeline read the same text classifier,
+`predict` also its exported files, and all must return the same label. Without --model, it is
+`small` with a random head. With --texts, `predict` also labels one text per line, from the file,
+which it sorts by length, and from a pipe, batch by batch. transformers' rows require the extra
+`peers`, and ONNX Runtime's `onnx`; otherwise they are omitted. Seconds and MB are medians.
 """
 
 import importlib.util
@@ -37,7 +36,7 @@ print(answer["label"], round(answer["score"], 4), sep="\\t")
 
 
 def commands(model, files):
-    """Returns the arguments of Python for each row."""
+    """Returns Python's arguments for each row."""
     predict = ["-m", "albert_tf.cli", "predict", "--model"]
     ours = {
         "Python alone": ["-c", "pass"],
@@ -56,7 +55,7 @@ def commands(model, files):
 
 
 def streams(model, texts):
-    """Returns the arguments and the standard input for each row of many texts."""
+    """Returns the arguments and the standard input for each row with many texts."""
     for size in SIZES:
         predict = ["-m", "albert_tf.cli", "predict", "--model", model, "--batch-size", str(size)]
         yield f"a pipe, batches of {size}", [*predict, "-"], texts
@@ -64,12 +63,12 @@ def streams(model, texts):
 
 
 def run(arguments, given=os.devnull):
-    """Runs Python; returns processor and wall-clock seconds, the peak in MB and the output.
+    """Runs Python, and returns processor and wall-clock seconds, the peak in MB, and the output.
 
     Args:
         given: file for standard input.
     """
-    # Without compiled modules each process would compile them again.
+    # Without .pyc files, each process would compile the modules again.
     hidden = ("PYTHONDONTWRITEBYTECODE",)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     start = time.monotonic()
@@ -96,7 +95,7 @@ def run(arguments, given=os.devnull):
 
 
 def check_answers(ours, theirs):
-    """Compares the label and the probability of both."""
+    """Compares the labels and probabilities."""
     (label, probability), (other, others) = (each["output"].split() for each in (ours, theirs))
     if label != other or abs(float(probability) - float(others)) > 2e-4:
         sys.exit(f"The answers differ: {ours['output']!r}, {theirs['output']!r}")
@@ -132,8 +131,8 @@ def write_files(model, folder):
 
 def main():
     parser = harness.parser(__doc__, rounds=7)
-    parser.add_argument("--model", help="directory of a classifier of texts")
-    parser.add_argument("--texts", help="file with a text a line, to label as a whole")
+    parser.add_argument("--model", help="directory of a text classifier")
+    parser.add_argument("--texts", help="file to label, one text per line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model = options.model or str(Path(folder) / "model")

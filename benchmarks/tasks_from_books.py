@@ -1,13 +1,14 @@
-"""Makes two tasks from books: multiple choice, and several labels for a text.
+"""Creates two tasks from books: multiple choice, and multi-label classification.
 
     python -m benchmarks.tasks_from_books --books books --output tasks
 
-Each of the books is a `.txt` or `.txt.gz` file: a paragraph a line, a blank line between chapters.
-Examples for dev come from the last chapter of each, those for training from the others.
+Each book is a `.txt` or `.txt.gz` file with one paragraph per line and a blank line between
+chapters. Examples for dev come from the last chapter of each, those for training from the others.
 
-choices: a paragraph and the beginnings of four, the next of its book and three of other books.
-labels: who wrote a paragraph, when and what, by the table in this file: a country, a century and a
-kind for each paragraph, so that every text has three of twelve labels.
+choices: which of four beginnings continues a paragraph: that of the book's next paragraph, or those
+    of three from other books.
+labels: the country, century, and kind of a paragraph's book, according to the table in this file.
+    Every text has three of twelve labels.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import json
 import random
 from pathlib import Path
 
-# Beginnings of files' names, with the labels of the books; America is the continent.
+# Prefixes of the file names, with the labels of the books. America is the continent.
 LABELS = {
     "adam-smith": "Britain 18th nonfiction",
     "agatha-christie": "Britain 20th mystery",
@@ -53,12 +54,12 @@ LABELS = {
     "william-makepeace-thackeray": "Britain 19th novel",
 }
 CHOICES = 4
-# Characters are few enough that no paragraph is known by being cut or not.
+# Limits in characters, so low that truncation doesn't reveal the right choice.
 CONTEXT, CHOICE, TEXT = 150, 80, 300
 
 
 def chapters(book):
-    """Returns lists of the paragraphs of at least `CHOICE` characters."""
+    """Returns lists of paragraphs with at least `CHOICE` characters."""
     opened = gzip.open if book.suffix == ".gz" else open
     with opened(book, "rt", encoding="utf-8") as file:
         parts = file.read().split("\n\n")
@@ -67,7 +68,7 @@ def chapters(book):
 
 
 def choices(chapter, others, generator):
-    """Returns an example of multiple choice; the wrong ones are of `others`, one of each."""
+    """Returns a multiple-choice example, with one wrong choice from each of `others`."""
     place = generator.randrange(len(chapter) - 1)
     right = chapter[place + 1][:CHOICE]
     shown = [right, *(generator.choice(other)[:CHOICE] for other in others)]
@@ -96,7 +97,7 @@ def main():
     )
     parser.add_argument("--books", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--train", type=int, default=800, help="examples of each task")
+    parser.add_argument("--train", type=int, default=800, help="number of examples per task")
     parser.add_argument("--dev", type=int, default=400)
     options = parser.parse_args()
     generator = random.Random(1)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.tokenizing --input book.txt [--megabytes 10] [--model small]
 
-Takes about a minute. All seconds are of processor time; memory is above the loaded tokenizer's. In
-the graph a text passes as in a SavedModel that takes strings, which truncates to 128 tokens. The
-batches are of 256 lines; sentencepiece alone neither adds special tokens nor pads.
+Takes about a minute. All seconds are processor time, and memory is measured above the loaded
+tokenizer's. In the graph, a text is processed as in a SavedModel that takes strings and truncates
+to 128 tokens. Batches have 256 lines. sentencepiece by itself neither adds special tokens nor pads.
 """
 
 import time
@@ -79,8 +79,8 @@ def measure(path, megabytes, model, way):
 
 def main():
     parser = harness.parser(__doc__)
-    parser.add_argument("--input", required=True, help="text file in UTF-8")
-    parser.add_argument("--megabytes", type=float, default=10, help="part of the file to read")
+    parser.add_argument("--input", required=True, help="UTF-8 text file")
+    parser.add_argument("--megabytes", type=float, default=10, help="MB of the file to read")
     parser.add_argument("--model", default="small", help="model whose tokenizer is measured")
     options = parser.parse_args()
     given = (options.input, options.megabytes, options.model)

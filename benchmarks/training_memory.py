@@ -1,17 +1,17 @@
-"""Memory of a training step.
+"""Measures the memory of a training step.
 
     python -m benchmarks.training_memory [--sizes mini base] [--batch-size 8] [--max-length 128]
     python -m benchmarks.training_memory --compile --sizes base large xlarge xxlarge
 
-Each case trains three steps with Adam, in float32, in its own process; the peak excludes the memory
-that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: every
-result of the forward pass that an operation of the backward pass reads. MB are 10^6 bytes.
+Each case trains three steps with Adam, in float32, in its own process. The peak excludes the memory
+that Keras needs to train a model of a few kilobytes. "kept" is counted in TensorFlow's graph: all
+results of the forward pass that the backward pass reads. MB are 10^6 bytes.
 
---compile allocates and runs nothing, so that every size fits: XLA compiles a step of
+--compile allocates and runs nothing, so that every size fits. XLA compiles a step of
 `AlbertForPreTraining` with LAMB, in float32 on JAX (`pip install albert_tf[jax]`), and reports the
-program's memory. "state" are weights and moments, which are updated in place; "temporary" is the
-rest (activations, gradients, intermediate results), with XLA's order of operations for speed and,
-"in order", for little memory. benchmarks/RESULTS.md has results.
+program's memory. "state" is the weights and moments, which are updated in place. "temporary" is the
+rest (activations, gradients, intermediate results) if XLA orders operations for speed, and "in
+order" if it orders them to save memory. benchmarks/RESULTS.md has results.
 """
 
 import itertools
@@ -23,15 +23,15 @@ from benchmarks import harness
 STEPS = 3
 VIEWS = {"Reshape", "Identity", "IdentityN", "ExpandDims", "Squeeze"}  # of the same tensor
 NOT_KEPT = {"ReadVariableOp", "Const", "Placeholder"}
-# On CPU, XLA early drops the marks that keep it from merging what is computed again with what was
-# there: without this, gradient checkpointing has no effect.
+# On CPUs, XLA drops early the barriers that keep it from merging recomputed results with the old
+# ones. Without this flag, gradient checkpointing has no effect.
 KEEP_MARKS = "--xla_disable_hlo_passes=cse_barrier_expander"
-# By default it orders operations for several cores, so that more of them hold memory at once.
+# By default, XLA orders operations for several cores, so that more of them hold memory at once.
 IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 def config_of(case):
-    """The configuration of a case."""
+    """Returns the configuration of a case."""
     from albert_tf.config import AlbertConfig
 
     return AlbertConfig.from_size(
@@ -43,7 +43,7 @@ def config_of(case):
 
 
 def train(model, batch_size, length):
-    """Three steps of `fit` on ids that mean nothing."""
+    """Runs three steps of `fit` on meaningless ids."""
     import keras
     import numpy as np
 
@@ -62,7 +62,7 @@ def train(model, batch_size, length):
 
 
 def kept_bytes(model, batch_size, length):
-    """Bytes of the forward pass's results that the backward pass reads, by TensorFlow's graph."""
+    """Returns the bytes of the forward results that the backward pass reads in the graph."""
     import tensorflow as tf
 
     kept = {}
@@ -93,7 +93,7 @@ def kept_bytes(model, batch_size, length):
 
 
 def measure(case):
-    """Trains in this process; returns the peak and the kept results, in MB."""
+    """Trains in this process, and returns the peak and the kept results in MB."""
     from albert_tf.config import AlbertConfig
     from albert_tf.models import AlbertForTokenClassification
 
@@ -108,7 +108,7 @@ def measure(case):
 
 
 def specifications(config, batch_size, length):
-    """A batch for JAX to compile for: features and labels, with 15 % of the pieces to predict."""
+    """Returns features and labels that JAX compiles for, with 15 % of the pieces to predict."""
     import jax
 
     def of(*shape):
@@ -121,7 +121,7 @@ def specifications(config, batch_size, length):
 
 
 def compile_step(case):
-    """Compiles a training step without values; returns its memory in MB."""
+    """Compiles a training step without values, and returns its memory in MB."""
     import jax
     import keras
 
@@ -159,7 +159,7 @@ def compile_step(case):
 
 
 def cases_of(options, dropouts):
-    """Cases, each with its name in the table."""
+    """Returns the cases with their names in the table."""
     choices = itertools.product(options.sizes, ("all", "none"), dropouts, (False, True))
     for size, share, dropout, checkpointing in choices:
         case = {"size": size, "share": share, "dropout": dropout, "checkpointing": checkpointing}
@@ -169,7 +169,7 @@ def cases_of(options, dropouts):
 
 
 def compiled(case):
-    """Returns the memory of a step in XLA's default order of operations, and in order."""
+    """Returns the memory of a step in XLA's default order, and in the order that saves memory."""
     sizes = []
     for flags in ([], [IN_ORDER]):
         flags = " ".join([os.environ.get("XLA_FLAGS", ""), KEEP_MARKS, *flags])
@@ -183,7 +183,9 @@ def main():
     parser.add_argument("--sizes", nargs="+", default=["mini", "base"])
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--max-length", type=int, default=128)
-    parser.add_argument("--compile", action="store_true", help="by XLA, without running")
+    parser.add_argument(
+        "--compile", action="store_true", help="measure XLA's program without running it"
+    )
     options = parser.parse_args()
     cases = dict(cases_of(options, (0.0,) if options.compile else (0.0, 0.1)))
     how = compiled if options.compile else partial(harness.fresh, measure)

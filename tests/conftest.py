@@ -1,4 +1,4 @@
-"""Fixtures for all tests: reference files, and small vocabularies, models and inputs."""
+"""Fixtures for all tests: reference files, small vocabularies, models, and inputs."""
 
 import contextlib
 import datetime
@@ -22,15 +22,15 @@ from pathlib import Path
 
 import pytest
 
-# What a caller's shell has set changes nothing that a test sees.
+# Settings in the caller's shell must not affect the tests.
 for name in ("PYTHONWARNINGS", "COLUMNS", "LC_ALL", "LANGUAGE", "ALBERT_TF_LOG"):
     os.environ.pop(name, None)
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "2", "LANG": "C.UTF-8"}
 sys.warnoptions.clear()
-# Seed of the random tests: a new one every day, the same one in all workers.
+# Seed of the random tests, which changes every day and is the same in all workers.
 os.environ.setdefault("ALBERT_TF_SEED", datetime.date.today().strftime("%Y%m%d"))
 
-# References in the repository, and larger sets that may be beside a checkout.
+# References in the repository, and larger sets that may be next to a checkout.
 GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -50,11 +50,11 @@ WORDS = (
     "at the moon over france"
 )
 
-# Tests that may put text into a graph.
+# Tests in which graphs may take strings.
 GRAPHS = ("tests/cli/test_export.py", "tests/export/", "tests/fuzz/", "tests/text/")
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-# Without them Chromium asks hosts of its maker at every start.
+# Without the last flags, Chromium contacts its maker's hosts at every start.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
 
@@ -76,7 +76,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Spares the garbage collector half a million objects that imports have made."""
+    """Excludes the half a million objects created by imports from garbage collection."""
     gc.collect()
     gc.freeze()
 
@@ -95,9 +95,9 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Skips a test that put text into a graph where tensorflow-text is missing, as on Windows.
+    """Skips tests that fail because a graph needs tensorflow-text, which Windows lacks.
 
-    Elsewhere than in `GRAPHS` such an error is a failure.
+    Only tests in `GRAPHS` are skipped.
     """
     report = yield
     if not item.location[0].replace(os.sep, "/").startswith(GRAPHS):
@@ -114,7 +114,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_generate_tests(metafunc):
-    """Runs a test marked `references(pattern, …)` for each path that matches, as `reference`."""
+    """Runs a test marked `references(pattern, …)` once for each matching path, as `reference`."""
     marker = metafunc.definition.get_closest_marker("references")
     if marker:
         found = {
@@ -159,7 +159,7 @@ def compiled_functions_are_forgotten():
 
 @pytest.fixture(scope="session")
 def free_ports():
-    """Returns a function from a number to as many ports that no process uses."""
+    """Returns a function that finds a number of ports that no process uses."""
 
     def ports(count):
         with contextlib.ExitStack() as stack:
@@ -173,15 +173,15 @@ def free_ports():
 
 @pytest.fixture(scope="session")
 def golden() -> Path:
-    """Returns the folder with inputs and outputs of the original code and of transformers."""
+    """Returns the folder with inputs and outputs of the original code and transformers."""
     return GOLDEN
 
 
 @pytest.fixture(scope="session")
 def rebuilt_vocabulary() -> bytes:
-    """Returns the part of the published 30k vocabulary that the references show.
+    """Returns the published 30k vocabulary, reduced to the pieces that occur in the references.
 
-    The other ids have private-use characters as pieces. The normalization rules are SentencePiece's
+    All other pieces are private-use characters. The normalization rules are SentencePiece's
     `nmt_nfkc`, as in the published file. tests/golden/README.md describes the references.
     """
     import sentencepiece
@@ -214,9 +214,9 @@ def rebuilt_vocabulary() -> bytes:
 
 @pytest.fixture(scope="session")
 def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Iterator[Path]:
-    """Yields the published 30k vocabulary if it is beside the checkout, else the rebuilt one.
+    """Yields the published 30k vocabulary if it is next to the checkout, else the rebuilt one.
 
-    That counts as the published one, whose words are found by the original's rule.
+    The rebuilt one is treated as published, so that masking finds words by the original's rule.
     """
     published = SHARED / "data" / "spiece.model"
     if published.exists():
@@ -232,13 +232,13 @@ def published_vocabulary(rebuilt_vocabulary, tmp_path_factory) -> Iterator[Path]
 
 @pytest.fixture(scope="session")
 def books() -> list[Path]:
-    """Returns gzipped English books if they are beside the checkout, else an empty list."""
+    """Returns gzipped English books if they are next to the checkout, else an empty list."""
     return sorted((SHARED / "data" / "corpus").glob("*.gz"))
 
 
 @pytest.fixture(scope="session")
 def s3():
-    """Yields the URL of an empty bucket on a local S3 server, which child processes see too."""
+    """Yields the URL of an empty bucket on a local S3 server, which child processes can use too."""
     moto_server = pytest.importorskip("moto.server")
     s3fs = pytest.importorskip("s3fs")
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -264,7 +264,7 @@ def tiny_vocabulary() -> bytes:
 
 @pytest.fixture(scope="session")
 def words_vocabulary() -> bytes:
-    """A vocabulary in which the words of `WORDS` are one piece each."""
+    """Returns a vocabulary in which each word of `WORDS` is one piece."""
     import numpy as np
 
     from albert_tf.text.vocabulary import train_vocabulary
@@ -303,7 +303,7 @@ def small_config():
 
 @pytest.fixture(scope="session")
 def small_features():
-    """Returns two sequences of seven ids; the second one ends with three of padding."""
+    """Returns two sequences of seven ids, the second of which ends with three padding ids."""
     import numpy as np
 
     generator = np.random.default_rng(5)
@@ -352,7 +352,7 @@ def _lines_alone(path, *_):
 
 @pytest.fixture(scope="module")
 def quick_runs():
-    """Gives the size "tiny" one layer, and writes pictures as numbers: half of a run's time."""
+    """Reduces the size "tiny" to one layer and pictures to numbers, which halves a run's time."""
     from albert_tf.config import SIZES
 
     with pytest.MonkeyPatch.context() as patch:
@@ -413,7 +413,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def serve_folder():
-    """Returns a function that serves a folder, and gives its address."""
+    """Returns a function that serves a folder and returns its address."""
     servers = []
 
     def start(folder, headers):

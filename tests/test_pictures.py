@@ -26,7 +26,7 @@ def test_a_picture_takes_the_color_of_the_page(pictures):
     table = "| | ms |\n|---|---:|\n| `ours` | 1,234.5 (31%) |\n| transformers | 2 (8%) |\n"
     svg = pictures.chart(table, "bars", ["ms"], "the title")
     assert {"ours", "transformers", "ms", "the title", "1,234", "2"} <= set(texts(svg))
-    shown = pictures.inlined(svg, '"rates"')
+    shown = pictures.inline_svg(svg, '"rates"')
     assert "currentColor" in shown and "#010203" not in shown
     assert 'aria-label="&quot;rates&quot;"' in shown and "\n" not in shown
     used = set(re.findall(r"url\(#(\w+)\)", shown))

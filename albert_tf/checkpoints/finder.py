@@ -24,8 +24,9 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, read_json, user_path
 from albert_tf.tasks import BY_MODEL, ENCODER
 
-# Files of a tokenizer. The first name that exists is used for each vocabulary type: Hugging
-# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's; then the only file with an ending.
+# Tokenizer files. For each vocabulary type, the first of these names that exists is used (Hugging
+# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's), else the only file that matches
+# one of the patterns.
 SENTENCEPIECE: Final = (
     "spiece.model",
     "30k-clean.model",
@@ -54,9 +55,9 @@ class CheckpointLocation(NamedTuple):
 
     Attributes:
         folder: the directory.
-        format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if weights weren't asked for.
-        weights: the file of weights, the index of its shards, or the path of a TensorFlow
-            checkpoint's files without their endings.
+        format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if located with `weights=False`.
+        weights: the weights file, its shard index, or the path of a TensorFlow checkpoint's files
+            without their suffixes.
     """
 
     folder: Path
@@ -67,9 +68,9 @@ class CheckpointLocation(NamedTuple):
         """Reads the checkpoint.
 
         Args:
-            config: replaces the configuration beside the weights, which then isn't read.
+            config: configuration to use instead of the checkpoint's, which then isn't read.
         Raises:
-            UserError: a file is missing or damaged, or it is another model's.
+            UserError: if a file is missing or damaged, or belongs to a different model.
         """
         assert self.weights is not None, "located with weights=False"
         try:
@@ -79,43 +80,41 @@ class CheckpointLocation(NamedTuple):
                 raise
             if pointers := _git_pointers(self.weights):
                 raise UserError(
-                    f"{self.folder} must hold the files themselves. Received pointers of Git LFS "
-                    f"in place of {listed(pointers)}. Run git lfs pull there, or download the "
-                    "files."
+                    f"{self.folder} contains Git LFS pointers instead of {listed(pointers)}. Run "
+                    "git lfs pull there, or download the files."
                 ) from error
             if isinstance(error, UserError):
                 raise
             reason = next(iter(str(error).splitlines()), "")[:160]
             raise UserError(
-                f"{self.folder} must hold a whole checkpoint. Received {self.weights.name}, which "
-                f"doesn't read as one ({type(error).__name__}: {reason}). Copy it again from its "
-                "source."
+                f"{self.weights} can't be read as a checkpoint ({type(error).__name__}: {reason}). "
+                "Copy it again from its source."
             ) from error
         return checkpoint._replace(folder=self.folder, config=config or checkpoint.config)
 
     def architectures(self) -> list[str]:
-        """Returns the classes that `config.json` names; none if it is missing or damaged.
+        """Returns the class names in `config.json`, or an empty list if it is missing or damaged.
 
-        Drops the prefixes TF and Flax of transformers' class names; a BERT's are an ALBERT's.
+        Drops the prefixes TF and Flax, and replaces Bert by Albert.
         """
         names = _config_json(self.folder).get("architectures")
         names = names if isinstance(names, list) else []
         return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
-        """Refuses a checkpoint that has the head of another task, by its `config.json`.
+        """Rejects a checkpoint with another task's head, according to its `config.json`.
 
         Args:
-            wanted: the class of the model.
+            wanted: class name of the model.
         Raises:
-            UserError: `config.json` names only classes of other tasks.
+            UserError: if `config.json` names only classes of other tasks.
         """
         tags = {name: task.pipeline_tag for name, task in BY_MODEL.items() if task is not ENCODER}
         named = [name for name in self.architectures() if name in tags]
         if wanted in tags and named and tags[wanted] not in map(tags.get, named):
             raise UserError(
-                f"The checkpoint for this task must have an {wanted}. Received: {self.folder}, "
-                f"which has {', '.join(sorted(named))}. Fine-tune it first, or choose another one."
+                f"This task requires an {wanted}, but {self.folder} contains an "
+                f"{' and an '.join(sorted(named))}. Fine-tune it first, or use another checkpoint."
             )
 
 
@@ -126,21 +125,22 @@ def find(
     tokenizer: bool = False,
     **hub_options: Any,
 ) -> CheckpointLocation:
-    """Locates a checkpoint; downloads the requested files if it is a name on the hub.
+    """Locates a checkpoint, and downloads the requested files if it is a hub name.
 
     Args:
-        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its ending; a name
-            on the hub such as "albert/albert-base-v2"; or "small", the model that ships with the
-            package.
-        weights: locate the weights too, in the preferred format of those that exist.
-        tokenizer: download the tokenizer's files; with `weights` also sentence-transformers' own.
-        **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download` as
-            huggingface_hub takes them; `subfolder` of a directory or a repository.
+        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a hub
+            name such as "albert/albert-base-v2"; or "small", the bundled model.
+        weights: whether to locate the weights too. If they exist in several formats, the first one
+            in the order of preference is used.
+        tokenizer: whether to download the tokenizer files and, with `weights`, the files of
+            sentence-transformers.
+        **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download`: as in
+            huggingface_hub; `subfolder` of a directory or a repository.
     Raises:
-        UserError: there is no checkpoint, its format is unknown, or the hub can't be reached.
+        UserError: if there is no checkpoint, its format is unknown, or the hub can't be reached.
     """
     if not str(name_or_path):
-        raise UserError("The model name is empty. Give a directory or a name on the hub.")
+        raise UserError("The model name is empty. Pass a directory or a hub name.")
     path = user_path(name_or_path) / (hub_options.get("subfolder") or "")
     location = CheckpointLocation(sentence_transformers.encoder_folder(path))
     if not path.is_dir():
@@ -155,10 +155,9 @@ def find(
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
-    """Reads a configuration; reads weights only in formats that need them for it.
+    """Reads a configuration, and weights only if the format requires them to complete it.
 
-    Raises:
-        UserError: see `find` and `CheckpointLocation.read`.
+    Raises the same errors as `find` and `CheckpointLocation.read`.
     """
     location = find(name_or_path, weights=False, **hub_options)
     path = location.folder / CONFIG
@@ -168,10 +167,10 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns the vocabulary file of a type in a folder, or None.
+    """Returns a folder's vocabulary file of one type, or None.
 
     Raises:
-        UserError: there are several, and none has a name that takes precedence.
+        UserError: if there are several, and none has a name that takes precedence.
     """
     known = [folder / name for name in names if (folder / name).is_file()]
     vocabularies = known[:1] or sorted(
@@ -179,15 +178,15 @@ def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ..
     )
     if len(vocabularies) > 1:
         raise UserError(
-            f"A folder must have one vocabulary. Received: {folder}, which has "
+            f"{folder} contains several vocabularies: "
             f"{', '.join(path.name for path in vocabularies)}. Rename the right one to {names[0]}, "
-            "or give its path."
+            "or pass its path."
         )
     return vocabularies[0] if vocabularies else None
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of a `from_pretrained` into those of the hub and all others."""
+    """Splits the options of `from_pretrained` into the hub's and all others."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 
@@ -208,10 +207,10 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     has_config = (folder / CONFIG).is_file()
     raise UserError(
-        f"A model directory must hold {WEIGHTS if has_config else CONFIG}. Received {folder}, "
-        f"which holds {_listing(folder)}. Weights are also read from {', '.join(WEIGHT_FILES[1:])};"
-        f" from a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 checkpoint (*.index with "
-        f"{google.CONFIG}) and a TF-Hub module ({google.GRAPH})."
+        f"A model directory must contain {WEIGHTS if has_config else CONFIG}. Received: {folder}, "
+        f"which contains {_listing(folder)}. Weights are also read from "
+        f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 "
+        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({google.GRAPH})."
     )
 
 
@@ -220,15 +219,15 @@ def _repository_name(name: str, path: Path) -> str:
         raise UserError(f"A model is a directory. Received: {path}, which {fault(path)}.")
     if path.exists():
         raise UserError(
-            f"A model is a directory with {CONFIG} and {WEIGHTS}. Received a file: {path}. Name "
-            f"weights as their format is named ({', '.join(WEIGHT_FILES)}; tf_model.h5 for "
-            f"Keras 2's), beside {CONFIG}, and give the directory."
+            f"{path} is a file, not a model directory. Pass a directory that contains {CONFIG} and "
+            f"the weights as {', '.join(WEIGHT_FILES[:2])}, {WEIGHT_FILES[2]} (of Keras 2), or "
+            f"{WEIGHT_FILES[3]}."
         )
     repository = hub.repository(name)
     if repository is None:
         raise UserError(
-            "A model is a directory, or a hub name of the form owner/name. "
-            f"Received: {path}, which is neither a directory here nor such a name."
+            "A model is a directory or a hub name of the form owner/name. "
+            f"Received: {path}, which is neither."
         )
     return repository
 
@@ -268,7 +267,7 @@ def _download_tokenizer(repository: hub.Repository, preset: bool) -> Path | None
 
 
 def _is_preset(folder: Path) -> bool:
-    """Returns whether `config.json` is KerasHub's, which has a class name."""
+    """Returns whether `config.json` is KerasHub's, which contains a class name."""
     return "class_name" in _config_json(folder)
 
 
@@ -280,7 +279,7 @@ def _config_json(folder: Path) -> dict[str, Any]:
 
 
 def _git_pointers(weights: Path) -> list[str]:
-    """Returns the weight files in whose place Git left a pointer; shards begin with one name."""
+    """Returns the names of the weight files, shards included, that are Git LFS pointers."""
     found = []
     for path in sorted(weights.parent.glob(f"{glob.escape(weights.name.partition('.')[0])}*")):
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -291,4 +290,4 @@ def _git_pointers(weights: Path) -> list[str]:
 
 def _listing(folder: Path) -> str:
     names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "nothing"
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no files"

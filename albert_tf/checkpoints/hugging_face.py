@@ -1,4 +1,4 @@
-"""Hugging Face's directory: `config.json` beside weights of PyTorch, TensorFlow or Flax."""
+"""Hugging Face directories: `config.json` and weights from PyTorch, TensorFlow, or Flax."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,25 +16,25 @@ from albert_tf.tasks import TASKS
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
-INDEX: Final = ".index.json"  # after the name of weights that are split into shards
-# In the order of preference; each may be split into shards.
+INDEX: Final = ".index.json"  # suffix of a shard index, after the name of the weights file
+# In order of preference. Each may be split into shards.
 WEIGHT_FILES: Final = (WEIGHTS, "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
 _WORDS: Final = "embeddings.word_embeddings.weight"
 _DECODER: Final = "predictions.decoder.weight"
 _BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
-# Tensors that a file may have beside its weights: a buffer of 0, 1, 2, …, and copies of the
-# tied word table and its bias.
+# Tensors that a file may contain in addition to its weights: a buffer of 0, 1, 2, …, and copies of
+# the tied word embedding matrix and its bias.
 _REDUNDANT: Final = frozenset(
     {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
 )
-# Tensors that tied weights make redundant: a file may lack them though its index lists them.
+# Copies of tied weights. A file may lack them even if its index lists them.
 _COPIES: Final = _REDUNDANT | {"predictions.bias"}
-_LONGEST_NAME: Final = 255  # bytes, as file systems have it
+_LONGEST_NAME: Final = 255  # in bytes, the limit of most file systems
 _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
     {names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS, bert.NEXT_SENTENCE}
 )
-# The last step of a Keras or Flax weight's name. Their kernels are transposed.
+# The last part of a Keras or Flax weight's name. Their kernels are transposed.
 _LAST: Final = {
     "kernel": "weight",
     "gamma": "weight",
@@ -43,12 +43,12 @@ _LAST: Final = {
     "embeddings": "weight",
     "beta": "bias",
 }
-Renamed = tuple[str, np.ndarray]  # the name in PyTorch without "albert.", values
+Renamed = tuple[str, np.ndarray]  # a tensor and its PyTorch name, without "albert."
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
 
 
 def weight_names() -> Iterator[str]:
-    """Yields the names of files that may hold the weights, the preferred first."""
+    """Yields the possible names of a weights file or its index, in order of preference."""
     for name in WEIGHT_FILES:
         yield name
         yield name + INDEX
@@ -58,16 +58,16 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     """Reads a directory.
 
     Args:
-        folder: has `config.json`.
-        weights: the file of weights, or the index of its shards.
-        config: replaces `config.json`.
+        folder: contains `config.json`.
+        weights: the weights file, or its shard index.
+        config: configuration to use instead of `config.json`.
     Raises:
-        UserError: no configuration, another model's, or a damaged file.
+        UserError: if `config.json` is missing or a different model's, or a file is damaged.
     """
     if config is None and not (folder / CONFIG).exists():
         raise UserError(
-            f"A model directory must hold {CONFIG}. Received: {folder}, with {weights.name} alone. "
-            "Copy it there, or give config=AlbertConfig(…)."
+            f"{folder} contains {weights.name} but no {CONFIG}. Copy it there, or pass "
+            "config=AlbertConfig(…)."
         )
     config = config or AlbertConfig.from_json_file(folder / CONFIG)
     if weights.name.endswith(INDEX):
@@ -81,9 +81,8 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         tensors = list(bert.albert_tensors(tensors))
     elif any(bert.is_layer(name) for name, _ in tensors):
         raise UserError(
-            f"The weights of a BERT need its {CONFIG} beside them, with model_type "
-            f"{bert.MODEL_TYPE!r}: RoBERTa and others have the same names. Received: {weights} "
-            "without it. Copy it there."
+            f"{weights} has the names of a BERT's weights, which RoBERTa and others also use. Copy "
+            f"its {CONFIG} there, which must contain model_type {bert.MODEL_TYPE!r}."
         )
     return Checkpoint(config, collected(tensors), f"{folder} ({weights.name})")
 
@@ -94,13 +93,13 @@ def write(
     tensors: Mapping[str, np.ndarray],
     class_name: str | None = None,
 ) -> None:
-    """Writes `config.json`, `model.safetensors`, as transformers reads them.
+    """Writes `config.json` and `model.safetensors`, which transformers can read.
 
     Args:
-        folder: created if missing; other files in it stay.
-        config: the model's.
-        tensors: by name without "albert.".
-        class_name: transformers' class. Default: the one that has the heads among the tensors.
+        folder: created if missing; its other files are kept.
+        config: the model's configuration.
+        tensors: tensors by name, without "albert.".
+        class_name: class name in transformers. Default: the class whose heads are in `tensors`.
     """
     stored = stored_names(tensors)
     content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
@@ -115,19 +114,19 @@ def write(
 
 
 def config_json(config: AlbertConfig, class_name: str) -> str:
-    """Returns the content of `config.json` for a model of a class."""
+    """Returns the content of `config.json` for a model of this class."""
     values = {**config.to_dict(), "architectures": [class_name]}
     return as_json(values, sort_keys=True, ensure_ascii=False)
 
 
 def stored_names(tensors: Iterable[str]) -> dict[str, str]:
-    """Returns the name in the file of each tensor."""
+    """Maps the tensors' names to their names in the file."""
     heads = {names.part(name) for name in tensors} - {None, names.POOLER}
     return {name: names.stored_name(name) if heads else name for name in tensors}
 
 
 def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns the name of transformers' class that has these heads."""
+    """Returns the name of the transformers class with these heads."""
     parts = {names.part(name) for name in tensors}
     if "start_logits" in parts:  # SQuAD 2.0's head
         parts.add("qa_outputs")
@@ -142,21 +141,21 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
 
 
 def shard_names(index: Path) -> list[str]:
-    """Returns the files that an index of shards names.
+    """Returns the file names in a shard index.
 
     Raises:
-        UserError: the index is damaged, or names files in another folder.
+        UserError: if the index is damaged, or names files in a different folder.
     """
     return list(_listed_tensors(index))
 
 
 def _listed_tensors(index: Path) -> dict[str, list[str]]:
-    """Returns the names of the tensors that an index lists, by the file that it says has them."""
+    """Returns the tensor names that an index lists, by shard."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
-            f'{index} must have a "weight_map", from names to files. Received none. Copy it again '
-            "from its source."
+            f'{index} has no "weight_map" from tensor names to files. Copy it again from its '
+            "source."
         )
     ending = PurePosixPath(index.name.removesuffix(INDEX)).suffix
     by_file: dict[str, list[str]] = {}
@@ -165,18 +164,18 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
         is_plain = PurePosixPath(name).name == name and "\\" not in name and name.endswith(ending)
         if not is_plain or len(name.encode(errors="replace")) > _LONGEST_NAME:
             raise UserError(
-                f"{index} must name {ending} files beside it. Received: {name[:99]!r}. Names have "
-                f"{_LONGEST_NAME} bytes at most. Copy it again from its source."
+                f"{index} must refer to {ending} files in its folder, with names of at most "
+                f"{_LONGEST_NAME} bytes. Received: {name[:99]!r}. Copy it again from its source."
             )
         by_file.setdefault(name, []).append(tensor)
     return dict(sorted(by_file.items()))
 
 
 def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Rename]:
-    """Returns the tensors of a file by their names in it, and the function that renames them.
+    """Returns a file's tensors under the names they have there, and the function to rename them.
 
     Args:
-        shard: whether it is a shard: HDF5 shards have no group for each layer.
+        shard: whether the file is a shard. HDF5 shards have no group per layer.
     """
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
@@ -194,13 +193,13 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
 
 
 def _read_shards(index: Path) -> list[Renamed]:
-    """Reads all shards as if they were one file, which must hold what the index says of each."""
+    """Reads all shards as if they were one file; each must contain what the index lists for it."""
     weight_map = _listed_tensors(index)
     missing = [name for name in weight_map if not (index.parent / name).is_file()]
     if missing:
         raise UserError(
-            f"{index} names files that must lie beside it. Missing: {', '.join(missing)}. "
-            "Copy them there."
+            f"{index} refers to files that must be in the same folder. Missing: "
+            f"{', '.join(missing)}. Copy them there."
         )
     whole: list[Renamed] = []
     faults = []
@@ -209,20 +208,20 @@ def _read_shards(index: Path) -> list[Renamed]:
         shard = list(rename(tensors))
         wanted = {name for name, _ in rename(dict.fromkeys(sources, _NOTHING))}
         present = {name for name, _ in shard}
-        # The hub's conversion to safetensors drops copies of tied weights, and lists them still.
+        # The hub's conversion to safetensors drops copies of tied weights but still lists them.
         faults += [f"{file} without {name}" for name in sorted(wanted - present - _COPIES)]
         faults += [f"{file} with {name}" for name in sorted(present - wanted)]
         whole += shard
     if faults:
         raise UserError(
-            f"Each shard must hold the tensors that {index} lists for it, and no others. Received: "
+            f"Each shard must contain exactly the tensors that {index} lists for it. Received: "
             f"{listed(faults)}. Copy the index and all shards again from one source."
         )
     return whole
 
 
 def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
-    """Renames tensors of PyTorch, also of its old releases and of `DataParallel`."""
+    """Renames tensors from PyTorch, including its old releases and `DataParallel`."""
     for source, tensor in tensors.items():
         name = source.removeprefix("module.").removeprefix(f"{names.BACKBONE}.")
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
@@ -231,10 +230,10 @@ def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
 
 
 def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Iterator[Renamed]:
-    """Renames tensors of TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
+    """Renames tensors from TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
 
     Args:
-        tensors: by name.
+        tensors: tensors by name.
         groups: whether each name begins with its layer's group, as in HDF5 files.
     """
     for source, tensor in tensors.items():
@@ -243,14 +242,14 @@ def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Itera
 
 
 def from_flax(tensors: Mapping[str, np.ndarray], separator: str = "/") -> Iterator[Renamed]:
-    """Renames tensors of Flax, such as `albert/pooler/kernel`."""
+    """Renames tensors from Flax, such as `albert/pooler/kernel`."""
     for source, tensor in tensors.items():
         yield _transposed(source.split(separator), source, tensor)
 
 
 def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     start = next((index for index, step in enumerate(steps) if step in _TOP), None)
-    if start is None:  # unknown: it keeps its name, and the error lists it
+    if start is None:  # An unknown name is kept, so that the error can list it.
         return source, tensor
     steps = steps[start:]
     while steps[0] == names.BACKBONE and len(steps) > 1:
@@ -261,20 +260,19 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
 
 
 def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
-    """Returns the tensors by name, each once, without redundant ones.
+    """Returns the tensors by name, without duplicates and redundant ones.
 
-    Of the two biases of the masked-word head it keeps the one that the models compute with, the
-    decoder's.
+    If the masked-LM head has two biases, keeps the decoder's, which is the one models compute with.
 
     Raises:
-        UserError: a weight is there twice with other values, or a tied one differs.
+        UserError: if duplicates or tied weights have different values.
     """
     tensors: dict[str, Any] = {}
     for name, tensor in renamed:
         if name in tensors and not np.array_equal(tensors[name], tensor):
             raise UserError(
-                f"A checkpoint must hold each weight once. Received {name} twice, with other "
-                "values. Remove the wrong one."
+                f"The checkpoint contains {name} twice, with different values. Remove the wrong "
+                "one."
             )
         tensors[name] = tensor
     effective, stored = _BIASES
@@ -285,8 +283,7 @@ def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
         turned = decoder.T if decoder.shape == words.shape[::-1] != words.shape else decoder
         if not np.array_equal(turned, words):
             raise UserError(
-                "The masked-word head must use the word table itself, as every ALBERT's does. "
-                f"Received {_DECODER} with other values than {_WORDS}. This checkpoint is of "
-                "another model."
+                "An ALBERT's masked-LM head uses the word embedding matrix, but in this checkpoint "
+                f"{_DECODER} and {_WORDS} have different values. Use a checkpoint of an ALBERT."
             )
     return {name: tensor for name, tensor in tensors.items() if name not in _REDUNDANT}

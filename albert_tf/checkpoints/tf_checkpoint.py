@@ -56,16 +56,16 @@ def find_prefix(path: Path) -> Path | None:
 
 
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
-    """Returns the weights of a checkpoint of TensorFlow 1 or 2 by variable name.
+    """Returns the weights of a TensorFlow 1 or 2 checkpoint by variable name.
 
-    Skips optimizer slots, moving averages, counters and whatever isn't floating-point. TensorFlow's
-    own reader would end the process at a shape or dtype that can't be.
+    Skips optimizer slots, moving averages, counters, and all variables that aren't floating-point.
+    Doesn't use TensorFlow's reader, which ends the process at an invalid shape or dtype.
 
     Args:
         prefix: the path of the files without ".index" and ".data-00000-of-00001".
     Raises:
-        UserError: a file is missing, or a variable claims bytes that aren't there or holds no
-            weights. Other damage raises any exception.
+        UserError: if a file is missing or too short, or a variable's dtype isn't supported. Other
+            damage raises any exception.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -82,15 +82,15 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
 
     keys = {key: key for key in entries}
     if _OBJECT_GRAPH in entries:
-        # A string: its length, a checksum of that, its bytes.
+        # A stored string is its length, a checksum of the length, and its bytes.
         graph = _read(entries[_OBJECT_GRAPH], shards)
         length, at = _varint(graph, 0)
         keys = dict(_by_full_name(graph[at + 4 : at + 4 + length]))
     weights = {}
     for name, key in sorted(keys.items()):
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
-        if dtype != dtype.base_dtype:  # e.g. 101, which other readers end the process at
-            raise ValueError(f"{key} is {dtype.name}, which no file has")
+        if dtype != dtype.base_dtype:  # such as 101, at which TensorFlow's reader ends the process
+            raise ValueError(f"{key} has dtype {dtype.name}, which isn't valid in a file")
         if dtype.is_floating and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
                 raise no_number(prefix, key, dtype.name)
@@ -191,7 +191,7 @@ def _prefixes(folder: Path) -> list[str]:
 
 
 def _latest(folder: Path) -> str | None:
-    """Returns the name in the file `checkpoint`, without the folder, which may have been moved."""
+    """Returns the name in the file `checkpoint`, without its folder, which may have moved."""
     path = folder / STATE
     if not path.is_file():
         return None
@@ -201,9 +201,9 @@ def _latest(folder: Path) -> str | None:
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and values of a table."""
+    """Yields the keys and values of a table."""
     if content[-len(_MAGIC) :] != _MAGIC:
-        raise ValueError("no table")
+        raise ValueError("not a table")
     footer = content[-_FOOTER:]
     _, at = _varint(footer, 0)
     _, at = _varint(footer, at)
@@ -212,12 +212,12 @@ def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields keys and values of the block at a handle; a key may share the last one's prefix."""
+    """Yields the keys and values of a block. A key may share a prefix with the key before it."""
     offset, at = _varint(handle, 0)
     size, _ = _varint(handle, at)
     block, compression = content[offset : offset + size], content[offset + size]
     if compression != _UNCOMPRESSED or offset + size + _TRAILER > len(content):
-        raise ValueError("compressed or cut")
+        raise ValueError("compressed or truncated")
     checked = content[offset : offset + size + _TRAILER]
     if struct.pack("<I", masked_crc(checked[:-4])) != checked[-4:]:
         raise ValueError("the CRC of a block is wrong")
@@ -234,7 +234,7 @@ def _block(content: bytes, handle: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Reads a varint; returns it and the position after it."""
+    """Returns a varint and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -38,7 +38,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
         ).get_concrete_function()
         for signature in signatures
     }
-    root = tf.Module()  # doesn't hold the functions, which TensorFlow would trace again to save
+    root = tf.Module()  # without the functions, which TensorFlow would trace again
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name]}
     served |= graphs
@@ -166,7 +166,7 @@ def _drop_unused(model: schema.ModelT) -> None:
 
 
 def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
-    """Returns the fields in a graph's operators that are indices of other graphs."""
+    """Returns the operators' options, with the name of each field that is a graph's index."""
     return [
         (operator.builtinOptions, name)
         for operator in graph.operators or ()

@@ -48,7 +48,7 @@ class TextExportOptions(ExportOptions):
         excludes=("ids_only",),
     )
     ids_only: bool = option(
-        False, help="omit the signature `text`, which needs tensorflow-text's operators"
+        False, help="omit the signature `text`, which requires tensorflow-text's operators"
     )
 
 
@@ -81,7 +81,7 @@ class SavedModelOptions(TextExportOptions):
     warmup: Path | None = option(
         None,
         help="file with sample requests, one per line, which TensorFlow Serving runs before it "
-        "serves the model; needs albert_tf[serving]",
+        "serves the model; requires albert_tf[serving]",
         excludes=("ids_only",),
     )
     pooling: Pooling | None = option(
@@ -141,7 +141,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="how an encoder makes one vector per text for MediaPipe; default: as defined in a "
+        help="how an encoder pools one vector per text for MediaPipe; default: as defined in a "
         "sentence-transformers folder",
         needs="host",
     )
@@ -221,13 +221,13 @@ def check_model(
 
     if keras.backend.backend() != "tensorflow":
         raise UserError(
-            f"Exports need the Keras backend tensorflow. Received: {keras.backend.backend()!r}. "
+            f"Exports require Keras's TensorFlow backend. Received: {keras.backend.backend()!r}. "
             "Save the model with save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
     check_fit(tokenizer, model.config, max_length)
     if pairs and model.config.type_vocab_size < 2:
         raise UserError(
-            "A model for text pairs needs type_vocab_size >= 2. Received: "
+            "A model for text pairs requires type_vocab_size >= 2. Received: "
             f"{model.config.type_vocab_size}. Drop pairs (--pairs)."
         )
     if not model.task.needs_pairs:
@@ -247,8 +247,8 @@ def sentence_embedding(
     Returns None for an encoder without a pooling, and for models with a task head.
 
     Raises:
-        UserError: if an option is set but the model isn't an encoder, `normalize` is set without a
-            pooling, or the folder's modules aren't supported.
+        UserError: if an option is set but the model isn't an encoder, if `normalize` is set without
+            a pooling, or if the folder's modules aren't supported.
     """
     from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
     from albert_tf.models import AlbertModel

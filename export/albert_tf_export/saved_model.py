@@ -1,4 +1,4 @@
-"""Exports SavedModels, for TensorFlow Serving and other hosts."""
+"""Exports SavedModels for TensorFlow Serving and other hosts."""
 
 import contextlib
 import json
@@ -42,9 +42,9 @@ from albert_tf_export.signatures import (
 )
 from albert_tf_export.words import TextFunction, text_function
 
-UNROLL: Final = "last"  # a loop of all layers but the last
+UNROLL: Final = "last"  # a loop over all layers except the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
-MOST_REQUESTS: Final = 1000  # TensorFlow Serving refuses a model with more
+MOST_REQUESTS: Final = 1000  # TensorFlow Serving rejects a model with more
 
 
 @accepts_keywords(SavedModelOptions)
@@ -56,28 +56,28 @@ def export_saved_model(
 ) -> Report:
     """Writes a SavedModel, runs it in a fresh process, and compares its outputs with Keras.
 
-    Its signatures, for any batch and up to `max_position_embeddings` ids in a row (`signatures.py`
-    lists their inputs and outputs, `words.py` answers in words):
-        `text`: takes strings, and answers in words where the task has them; also `serving_default`.
+    The signatures take any batch size and up to `max_position_embeddings` ids per row
+    (`signatures.py` and `words.py` define their inputs and outputs):
+        `text`: takes strings and, if the task allows it, returns text; also `serving_default`.
         `ids`: takes ids; `serving_default` if there is no `text`.
-        `masked`: takes ids and the positions to score; for models that predict masked tokens.
+        `masked`: takes ids and the positions to score; only for masked-LM models.
 
-    Set `max_bytes` and `max_batch` for untrusted clients: memory grows with the text (10 MB of
-    English take 317 MB) whatever `max_length` is; more examples are an error before they take any.
-    `precision="bfloat16"` halves the weights, and takes half the time on processors that support
+    Set `max_bytes` and `max_batch` for untrusted clients. Memory grows with the text whatever
+    `max_length` is (10 MB of English take 317 MB). Larger batches fail before they take memory.
+    `precision="bfloat16"` halves the size of the weights, and the time on processors that support
     bfloat16 matmuls. Outputs stay float32. A warm-up request is a text, or JSON with the inputs of
     `text`.
 
     Args:
         model: a task's model, with any dtype policy.
         tokenizer: the model's tokenizer.
-        path: folder to write; TensorFlow Serving expects `NAME/VERSION`, VERSION a number.
+        path: folder to write. TensorFlow Serving expects `NAME/VERSION`, where VERSION is a number.
     Returns:
-        A `Report`: size, SHA-256, and differences from Keras.
+        A `Report` with the size, the SHA-256, and the differences from Keras.
     Raises:
-        UserError: the arguments don't fit together, or `path` exists.
-        ParityError: the outputs differ from those of Keras; the SavedModel is removed.
-        OSError: it can't be written.
+        UserError: if options conflict, or `path` exists.
+        ParityError: if the outputs differ from those of Keras; the SavedModel is removed.
+        OSError: if the SavedModel can't be written.
 
     Example:
         >>> import tensorflow as tf, tensorflow_text
@@ -99,7 +99,7 @@ def export_saved_model(
             if not options.ids_only:
                 check_tokens(tokenizer)
             package = "tensorflow" if options.ids_only else "tensorflow_text"
-            # It imports TensorFlow while this process writes.
+            # The fresh process imports TensorFlow while this one writes.
             process = stack.enter_context(FreshProcess(package))
         signatures = _signatures(in_precision(model, options.precision), tokenizer, options, plan)
         write(signatures, folder)
@@ -123,13 +123,13 @@ def export_saved_model(
 
 
 class _SavedModelPlan(NamedTuple):
-    """The inputs of a SavedModel.
+    """The inputs that a SavedModel takes.
 
     Attributes:
-        max_length: the most tokens of a text.
-        pairs: whether texts come in pairs.
-        preprocessor: makes the rows of texts; None without a signature for them.
-        requests: of the warm-up.
+        max_length: number of tokens that texts are truncated to.
+        pairs: whether `text` takes text pairs.
+        preprocessor: layer that turns texts into rows; None if there is no signature `text`.
+        requests: warm-up requests.
     """
 
     max_length: int
@@ -144,14 +144,14 @@ def _plan(
     path: Path,
     options: SavedModelOptions,
 ) -> _SavedModelPlan:
-    """Refuses arguments that don't fit together."""
+    """Rejects options that conflict, and returns the inputs."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = sentence_embedding(model, options.pooling, options.normalize)
     if embedding is not None:
         limit = min(limit, embedding.max_length or limit)
     max_length = options.max_length or limit
     pairs = check_model(model, tokenizer, max_length, options.pairs)
-    least = max(1024, 16 * max_length)  # so that ordinary texts are truncated by tokens alone
+    least = max(1024, 16 * max_length)  # so that only max_length truncates ordinary texts
     if options.max_bytes is not None and options.max_bytes < least:
         raise UserError(
             f"max_bytes must be at least {least} for max_length={max_length}. "
@@ -163,7 +163,7 @@ def _plan(
         requests = read_requests(options.warmup, names, model.task.has_choices)
     if set("*?[\\") & set(path.resolve().as_posix()):
         raise UserError(
-            "TensorFlow loads no SavedModel from a path with *, ?, [ or a backslash. "
+            "TensorFlow can't load a SavedModel from a path with *, ?, [ or a backslash. "
             f"Received: {path}."
         )
     preprocessor = None
@@ -203,7 +203,7 @@ def _in_words(
     plan: _SavedModelPlan,
     unroll: Unroll,
 ) -> TextFunction | None:
-    """Returns the function that answers texts in words, if the export has one."""
+    """Returns the function from texts to text outputs, or None if the export has none."""
     if plan.preprocessor is None:
         return None
     return text_function(
@@ -218,10 +218,10 @@ def _in_words(
 
 
 def limited(signature: Signature, max_batch: int) -> Signature:
-    """Refuses batches of more than `max_batch` rows, before anything is computed."""
+    """Returns a signature that rejects more than `max_batch` rows before it computes anything."""
 
     def function(*values: tf.Tensor) -> Tensors:
-        rule = f"A request must have at most {max_batch} rows. Send several."
+        rule = f"A request must have at most {max_batch} rows. Split it into several."
         fits = tf.debugging.assert_less_equal(tf.shape(values[0])[0], max_batch, rule)
         with tf.control_dependencies([fits]):
             return signature.function(*map(tf.identity, values))
@@ -230,24 +230,22 @@ def limited(signature: Signature, max_batch: int) -> Signature:
 
 
 def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:
-    """Returns sample requests, one a line: a text, or JSON with the inputs of `text`.
+    """Reads warm-up requests, one per line: a text, or JSON with the inputs of `text`.
 
     Args:
-        names: of the inputs.
-        nested: an input is a list of texts, one for each choice.
+        names: names of the inputs.
+        nested: whether an input is a list of texts, one per choice.
     Raises:
-        UserError: a line has other inputs, or there are none or too many.
+        UserError: if the file isn't UTF-8 or has too many lines, or a line has other inputs.
     """
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"The requests for the warm-up must be UTF-8. Received: {path}, with other bytes."
-        ) from error
+        raise UserError(f"Warm-up requests must be encoded in UTF-8. Received: {path}.") from error
     if len(lines) > MOST_REQUESTS:
         raise UserError(
-            f"The warm-up must have at most {MOST_REQUESTS} requests, one a line. "
-            f"Received: {len(lines)} in {path}."
+            f"A warm-up file can have at most {MOST_REQUESTS} lines. "
+            f"Received: {path} with {len(lines)}."
         )
     requests = []
     for number, line in enumerate(lines, 1):
@@ -259,8 +257,8 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
         is_request = request.keys() == set(names) and all(map(_are_texts, values))
         if not is_request or len({len(value) for value in values}) > 1:
             raise UserError(
-                f"A request for the warm-up must be JSON with {' and '.join(names)}, each a "
-                f"{'list of as many texts' if nested else 'text'}; a line of text is {TEXT} alone. "
+                f"A warm-up request must be a text, or JSON with {' and '.join(names)}, each a "
+                f"{'list with one text per choice' if nested else 'text'}. "
                 f"Received: {line[:60]!r} in line {number} of {path}."
             )
         requests.append(request)
@@ -268,13 +266,13 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
 
 
 def _are_texts(value: Any) -> bool:
-    """Whether a value is a list of texts that UTF-8 can express."""
+    """Returns whether a value is a list of strings that UTF-8 can encode."""
     is_list = isinstance(value, list) and value != []
     return is_list and all(isinstance(text, str) and as_text(text) == text for text in value)
 
 
 def write_warmup(folder: Path, requests: Sequence[dict[str, Any]]) -> None:
-    """Writes requests that the server answers before it uses a version, so that no user waits."""
+    """Writes the requests that the server runs before it serves a version."""
     from tensorflow_serving.apis import prediction_log_pb2
 
     file = folder / WARMUP

@@ -1,4 +1,4 @@
-"""Answers, tagged words, and sentence vectors as outputs of a SavedModel's signature `text`.
+"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's signature `text`.
 
 `albert_tf.pipelines` and `albert_tf.text` compute the same in Python.
 """
@@ -80,7 +80,7 @@ def text_function(
 ) -> TextFunction | None:
     """Returns the `TextFunction` of a model, or None if its task or vocabulary has none.
 
-    WordPiece vocabularies have no offsets in the graph. Encoders need a pooling, and token
+    Offsets in the graph require a SentencePiece vocabulary. Encoders require a pooling, and token
     classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
@@ -146,8 +146,7 @@ def answers(
     """Returns `answer` (string), `start`, `end`, `start_byte`, `end_byte` (int32), `score`: `[B]`.
 
     `no_answer_score`, `[B]`, is the probability that there is no answer. `answer` is "" if no span
-    was found, or the score of no answer exceeds a fine-tuned model's threshold
-    (`config.thresholds`).
+    was found, or if the null score exceeds a fine-tuned model's threshold (`config.thresholds`).
 
     Args:
         pieces: P tokens of each context.
@@ -344,8 +343,8 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
     letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
     first = tf.where(begin_words & ~is_space, letter, first)
-    # A character that normalizes to several (a ligature) belongs to every token that contains one
-    # of them. A "▁" that was added before the text has no character.
+    # A character that normalizes to several (a ligature) belongs to every token with one of them.
+    # A "▁" that was added before the text has no character.
     is_added = is_space & (tf.range(most) == 0)
     widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
     last = tf.where(is_added, first, tf.maximum(last, widened))

@@ -14,10 +14,10 @@ from benchmarks.distill_small import (
     Batches,
     Distillation,
     Text,
-    begun,
     held_out_losses,
-    spelled,
+    initial_student,
     train,
+    wordpiece_ids,
 )
 from tests.conftest import SENTENCES
 
@@ -34,7 +34,8 @@ class Wordpieces:
 
     def encode_plain(self, words):
         return [
-            np.array(spelled(f"\u2581{word.lower()}", VOCAB) or [1], np.int32) for word in words
+            np.array(wordpiece_ids(f"\u2581{word.lower()}", VOCAB) or [1], np.int32)
+            for word in words
         ]
 
 
@@ -80,14 +81,14 @@ def student_of(model, tokenizer):
         vocab_size=tokenizer.vocab_size, embedding_size=8, num_hidden_groups=2
     )
     frequency = np.arange(tokenizer.vocab_size)
-    return begun(model, tokenizer, VOCAB, frequency, config, "float32")
+    return initial_student(model, tokenizer, VOCAB, frequency, config, "float32")
 
 
 def test_pieces_are_spelled_with_the_longest_wordpieces():
     names = {index: piece for piece, index in VOCAB.items()}
-    assert [names[index] for index in spelled("\u2581thing", VOCAB)] == ["t", "##h", "##ing"]
-    assert [names[index] for index in spelled("ing", VOCAB)] == ["##ing"]
-    assert spelled("\u2581the!", VOCAB) == []
+    assert [names[index] for index in wordpiece_ids("\u2581thing", VOCAB)] == ["t", "##h", "##ing"]
+    assert [names[index] for index in wordpiece_ids("ing", VOCAB)] == ["##ing"]
+    assert wordpiece_ids("\u2581the!", VOCAB) == []
 
 
 def test_rows_have_the_same_words_in_both_vocabularies(batches, tokenizer):

@@ -79,8 +79,8 @@ def test_a_bert_is_an_albert_with_a_group_for_each_layer(folder, tmp_path):
         ({"is_decoder": True}, "is_decoder .*false.* True"),  # attends to the tokens before
         ({"add_cross_attention": True}, "add_cross_attention .*false.* True"),
         ({"type_vocab_size": 1, "pad_token_id": 1}, "pad_token_id=1.*Choose a BERT"),  # RoBERTa's
-        ({"model_type": "roberta"}, "need its config.json"),
-        (None, "need its config.json"),
+        ({"model_type": "roberta"}, "Copy its config.json there"),
+        (None, "Copy its config.json there"),
     ],
 )
 def test_other_models_are_refused(folder, changes, message):
@@ -97,7 +97,7 @@ def test_a_head_of_another_task_is_refused(folder):
     path, _ = folder
     values = {"model_type": "bert", **SIZES, "architectures": ["TFBertForSequenceClassification"]}
     (path / "config.json").write_text(json.dumps(values))
-    with pytest.raises(UserError, match="has AlbertForSequenceClassification"):
+    with pytest.raises(UserError, match="contains an AlbertForSequenceClassification"):
         albert_tf.pipeline("token-classification", str(path))
 
 

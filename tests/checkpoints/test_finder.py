@@ -48,13 +48,16 @@ def test_hugging_face_beside_others(small_config, tensors, tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([], "must hold config.json. Received .*, which holds nothing"),
+        ([], "must contain config.json. Received: .*, which contains no files"),
         (
             ["notes.txt", "model.onnx"],
-            "must hold config.json. Received .*holds model.onnx, notes.txt",
+            "must contain config.json. Received: .*contains model.onnx, notes.txt",
         ),
-        (["config.json"], "must hold model.safetensors. Received .*, which holds config.json"),
-        (["config.json", "model.safetensors/"], "holds config.json, model.safetensors/. Weights"),
+        (["config.json"], "must contain model.safetensors. Received: .*contains config.json"),
+        (
+            ["config.json", "model.safetensors/"],
+            "contains config.json, model.safetensors/. Weights",
+        ),
         ([f"{n}.txt" for n in range(10)], "7.txt, …"),
     ],
 )
@@ -73,10 +76,10 @@ def test_nothing_to_read(tmp_path, files, message):
 def test_weights_without_a_configuration(small_config, tensors, tmp_path):
     hugging_face.write(tmp_path, small_config, tensors)
     (tmp_path / "config.json").unlink()
-    with pytest.raises(UserError, match="must hold config.json. Received: .*model.safetensors"):
+    with pytest.raises(UserError, match="contains model.safetensors but no config.json"):
         find(tmp_path).read()
     assert find(tmp_path).read(small_config).config == small_config
-    with pytest.raises(UserError, match="Received a file.*tf_model.h5 for Keras 2"):
+    with pytest.raises(UserError, match="model.safetensors is a file.*tf_model.h5"):
         find(tmp_path / "model.safetensors")
 
 
@@ -102,7 +105,5 @@ def test_home(small_config, tensors, monkeypatch, tmp_path):
     hugging_face.write(tmp_path / "model", small_config, tensors)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find("~/model").folder == tmp_path / "model"
-    with pytest.raises(
-        UserError, match=f"Received: {tmp_path}/none, which is neither a directory here nor such"
-    ):
+    with pytest.raises(UserError, match=f"Received: {tmp_path}/none, which is neither"):
         find("~/none")

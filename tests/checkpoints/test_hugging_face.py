@@ -194,7 +194,7 @@ def test_the_decoder_in_another_shard(folder, tensors, in_order):
     assert_equal(find(folder).read().tensors, {**tensors, "predictions.bias": bias})
     decoder["predictions.decoder.weight"] = words + 1
     save_shards(folder, SAFETENSORS, *parts)
-    with pytest.raises(UserError, match="must use the word table itself"):
+    with pytest.raises(UserError, match="predictions.decoder.weight and .* have different values"):
         find(folder).read()
 
 
@@ -212,26 +212,26 @@ def test_an_index_must_be_true(folder, tensors):
         ({**true, "classifier.bias": here}, f"{here} without classifier.bias"),
     ):
         write_index(folder, wrong)
-        with pytest.raises(UserError, match=f"lists for it, and no others. Received: {received}"):
+        with pytest.raises(UserError, match=f"lists for it. Received: {received}"):
             find(folder).read()
     # The hub's conversion to safetensors drops copies of tied weights from the shards alone.
     write_index(folder, {**true, "predictions.decoder.weight": here})
     assert_equal(find(folder).read().tensors, tensors)
     (folder / there).unlink()
-    with pytest.raises(UserError, match=f"must lie beside it. Missing: {there}"):
+    with pytest.raises(UserError, match=f"in the same folder. Missing: {there}"):
         find(folder).read()
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[]", "a JSON object"),
-        ("{}", 'must have a "weight_map"'),
-        ('{"weight_map": 3}', 'must have a "weight_map"'),
-        ('{"weight_map": {"a": "../x.safetensors"}}', "files beside it. Received: '../x"),
-        ('{"weight_map": {"a": "model.safetensors.index.json"}}', "files beside it.*'model"),
+        ("[]", "a JSON object: a list"),
+        ("{}", 'has no "weight_map"'),
+        ('{"weight_map": 3}', 'has no "weight_map"'),
+        ('{"weight_map": {"a": "../x.safetensors"}}', "files in its folder.* Received: '../x"),
+        ('{"weight_map": {"a": "model.safetensors.index.json"}}', "files in its folder.*'model"),
         # 135 characters, 258 bytes
-        (f'{{"weight_map": {{"a": "{"ä" * 123}.safetensors"}}}}', "Received: 'ää.*255 bytes"),
+        (f'{{"weight_map": {{"a": "{"ä" * 123}.safetensors"}}}}', "255 bytes. Received: 'ää"),
     ],
 )
 def test_a_damaged_index(folder, content, message):
@@ -245,7 +245,7 @@ def test_a_truncated_file(folder, tensors, file):
     path = folder / file
     SAVERS[path.suffix](path, tensors)
     path.write_bytes(path.read_bytes()[:-50])
-    message = f"Received {file}, which doesn't read|{file} (\\(.* bytes\\) is truncated|is damaged)"
+    message = f"{file} can't be read|{file} (\\(.* bytes\\) is truncated|is damaged)"
     with pytest.raises(UserError, match=message) as raised:
         find(folder).read()
     assert "\n" not in str(raised.value)
@@ -260,7 +260,7 @@ def test_a_pointer_of_git_lfs(folder, tensors, file, in_shards):
         save_shards(folder, file, *halves(tensors))
         name = file.replace(".", "-1.")
     (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    with pytest.raises(UserError, match=f"pointers of Git LFS in place of {name}. Run git lfs"):
+    with pytest.raises(UserError, match=f"Git LFS pointers instead of {name}. Run git lfs"):
         find(folder).read()
 
 
@@ -310,5 +310,5 @@ def test_one_weight_under_two_names():
     more = {"albert.embeddings.position_ids": np.arange(3)}
     assert_equal(collected(from_pytorch(twice | more)), {"pooler.weight": KERNEL})
     twice["pooler.weight"] += 1
-    with pytest.raises(UserError, match="each weight once. Received pooler.weight twice"):
+    with pytest.raises(UserError, match="pooler.weight twice"):
         collected(from_pytorch(twice))

@@ -141,11 +141,11 @@ def test_a_classifiers_settings(preset, activation, problem_type):
     ("file", "settings", "message"),
     [
         ("config.json", {"colour": 3}, "Unknown: colour. Missing: none"),
-        ("config.json", {"num_heads": 3}, "a whole checkpoint.*num_attention_heads=3.*Copy it"),
+        ("config.json", {"num_heads": 3}, "num_attention_heads=3.*Copy it"),
         ("config.json", {"max_sequence_length": None}, "max_position_embeddings=None.*Copy it"),
         ("task.json", {"activation": "relu"}, "linear, softmax, sigmoid. Received: 'relu'"),
-        ("task.json", {"num_classes": 10**9}, "must hold a whole checkpoint.* must be"),
-        ("task.json", {"dropout": []}, "must hold a whole checkpoint.* must be"),
+        ("task.json", {"num_classes": 10**9}, "read as a checkpoint.* must be"),
+        ("task.json", {"dropout": []}, "read as a checkpoint.* must be"),
     ],
 )
 def test_settings_that_are_refused(preset, file, settings, message):
@@ -159,7 +159,11 @@ def test_settings_that_are_refused(preset, file, settings, message):
     [
         ("AlbertBackbone", "BertBackbone", "an AlbertBackbone. Received: BertBackbone"),
         ('"num_heads"', '"name"', "Unknown: none. Missing: num_heads"),
-        ('"config": ', '"config": 3, "of another format": ', "must hold a whole.*'int'.*Copy it"),
+        (
+            '"config": ',
+            '"config": 3, "of another format": ',
+            "read as a checkpoint.*'int'.*Copy it",
+        ),
     ],
 )
 def test_configurations_of_other_models(preset, old, new, message):

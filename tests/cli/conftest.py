@@ -21,7 +21,7 @@ KINDS = {
 
 @pytest.fixture
 def run(capsys):
-    """Returns a function that runs a command line and returns its status, stdout and stderr."""
+    """Returns a function that runs a command line, and returns its status, stdout, and stderr."""
 
     def main(*arguments):
         status = cli.main([str(argument) for argument in arguments])
@@ -32,7 +32,7 @@ def run(capsys):
 
 @pytest.fixture(scope="session")
 def task_model(tiny_vocabulary, scrambled):
-    """Returns a function from a command to its model, with random weights, and its tokenizer."""
+    """Returns a function from a command to a model with random weights and its tokenizer."""
     from albert_tf import models
     from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -53,7 +53,7 @@ def task_model(tiny_vocabulary, scrambled):
 
 @pytest.fixture(scope="session")
 def model_folder(task_model, tmp_path_factory):
-    """Returns a function from a command to the folder of its model, which tests only read."""
+    """Returns a function from a command to its model's folder, which tests must not change."""
 
     @functools.cache
     def save(command):
@@ -72,7 +72,7 @@ def classifier(model_folder):
 
 @pytest.fixture
 def ask(run, task_model, monkeypatch):
-    """Returns a function that runs a command with its model, which isn't read from files."""
+    """Returns a function that runs a command with its model in memory, without reading files."""
     from albert_tf import pipelines
     from albert_tf.checkpoints import finder
 

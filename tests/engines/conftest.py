@@ -1,4 +1,4 @@
-"""A job that a test can pause, and the files that `map_in_processes` makes."""
+"""A job that a test can pause, and the files that `map_in_processes` writes."""
 
 import dataclasses
 import functools
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# A sentence splitter for workers: at a certain word it waits until a file exists.
+# A sentence splitter for workers, which waits at a certain word until a file exists.
 GATED = """
 import os, pathlib, time
 
@@ -27,7 +27,7 @@ def split(paragraph):
 
 @pytest.fixture(scope="session")
 def gate(tmp_path_factory):
-    """Returns a folder: a waiting process writes `waiting-PID`; `open` lets it continue."""
+    """Returns a folder. A waiting process writes `waiting-PID` there, and continues at `open`."""
     folder = tmp_path_factory.mktemp("gate")
     (folder / "gated.py").write_text(GATED)
     with pytest.MonkeyPatch.context() as patch:
@@ -41,7 +41,7 @@ def gate(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """Returns files of several kinds; one has the word for the gate in its middle."""
+    """Returns files of several kinds, one of which contains the gate's word in the middle."""
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     words = ["the", "quiet", "film", "and", "a", "warm", "boat", "with", "coffee", "music", "kind"]
@@ -65,7 +65,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
-    """Returns a job on 160 documents and one bad line; its output does not exist yet."""
+    """Returns a job on 160 documents and one bad line, whose output doesn't exist yet."""
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import BuildDataOptions
 
@@ -85,13 +85,13 @@ def job(corpus, gate, tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def read():
-    """Returns a function from a folder to its files' content by name; it has no inner folders."""
+    """Returns a function from a folder without subfolders to its files' content, keyed by name."""
     return lambda folder: {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
 @pytest.fixture(scope="session")
 def expected(job, read, tmp_path_factory):
-    """Returns the files of a run in processes by name."""
+    """Returns the files of a run in processes, keyed by name."""
     from albert_tf.data.jobs.local import map_in_processes
     from albert_tf.data.jobs.run import run_job
 
@@ -106,13 +106,13 @@ def expected(job, read, tmp_path_factory):
 
 @pytest.fixture
 def fresh(job, tmp_path):
-    """Returns the job with a new output."""
+    """Returns the job with a new output folder."""
     return dataclasses.replace(job, output=str(tmp_path / "examples"))
 
 
 @pytest.fixture(scope="session")
 def spark_settings():
-    """Returns settings of a small Spark on the loopback interface."""
+    """Returns the settings of a small Spark on the loopback interface."""
     return {
         "spark.master": "local[2]",
         "spark.ui.enabled": "false",

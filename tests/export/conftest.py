@@ -1,4 +1,4 @@
-"""Models of every task, their tokenizer, their exports and the outputs of Keras."""
+"""Models of every task, their tokenizer, their exports, and the outputs of Keras."""
 
 import contextlib
 import functools
@@ -17,7 +17,7 @@ TEXTS = [
     "A NUL inside\0 and at the end\0",
     "noisy mess " * 40,
 ]
-# Names of the tests for a task with fields of its configuration.
+# The tests' names for a task with certain configuration fields.
 VARIANTS = {
     "answerability": ("question-answering", {"answerability": True}),
     "regression": ("sequence-classification", {"id2label": {0: "stars"}}),
@@ -34,9 +34,9 @@ def tokenizer(tiny_vocabulary):
 
 @pytest.fixture(scope="session")
 def make_model(tokenizer, scrambled):
-    """Returns a function from a task, a dtype policy and configuration fields to a model.
+    """Returns a function from a task, a dtype policy, and configuration fields to a model.
 
-    The task is a key of `tasks.TASKS` or of `VARIANTS`.
+    The task is a key of `tasks.TASKS` or `VARIANTS`.
     """
     from albert_tf.config import AlbertConfig
     from albert_tf.models import CLASSES
@@ -59,7 +59,7 @@ def make_classifier(make_model):
 
 @pytest.fixture(scope="session")
 def classifier(make_classifier):
-    """Has a loop: of two layers, since the last one is computed apart."""
+    """Returns a model with a loop over two layers, because the last one is computed separately."""
     return make_classifier(num_hidden_layers=3)
 
 
@@ -95,7 +95,7 @@ def written(tmp_path_factory, classifier, tokenizer):
 def checked(tmp_path_factory, make_model, tokenizer):
     """Returns a function from an exporter, a task or model, and options to a cached report.
 
-    The check runs in this process instead of a fresh one, and on few texts.
+    The check runs in this process instead of a fresh one, and on only two texts.
     """
     from albert_tf_export import check, samples, saved_model, tflite
 
@@ -125,7 +125,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
 
 
 def compiled(source, folder):
-    """Returns the program of a C file in this folder."""
+    """Compiles a C file in this folder, and returns the program's path."""
     path = folder / "program"
     try:
         c_program.compile_program(source, path)
@@ -136,7 +136,7 @@ def compiled(source, folder):
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory):
-    """Returns a function that loads a SavedModel's signature by TensorFlow's C API."""
+    """Returns a function that loads a SavedModel's signature with TensorFlow's C API."""
     program = compiled("serve_saved_model.c", tmp_path_factory.mktemp("c"))
     with contextlib.ExitStack() as stack:
         yield lambda *arguments: started(stack, c_program.SavedModel(program, *arguments))
@@ -144,7 +144,7 @@ def serve(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def phone(tmp_path_factory):
-    """Returns a function that loads a .tflite file's signature by LiteRT's C API."""
+    """Returns a function that loads a .tflite file's signature with LiteRT's C API."""
     version = importlib.metadata.version("ai-edge-litert")
     if tuple(map(int, version.split(".")[:3])) < (2, 1, 6):
         pytest.skip(f"LiteRT's C API has other arguments before 2.1.6, this is {version}")
@@ -154,12 +154,12 @@ def phone(tmp_path_factory):
 
 
 def started(stack, program):
-    """Lets a program load its file; the stack ends it."""
+    """Starts a program, which loads its file. The stack ends it."""
     stack.enter_context(program).start()
     return program
 
 
 def archive_start(file):
-    """Returns where the archive begins that has the configuration and the tokenizer's files."""
+    """Returns the offset of the archive with the configuration and the tokenizer files."""
     with zipfile.ZipFile(file) as archive:
         return min(member.header_offset for member in archive.infolist())

@@ -1,4 +1,4 @@
-"""Commands on tiny inputs, and what they write when nothing happens to them."""
+"""Commands on tiny inputs, and what they write if they run undisturbed."""
 
 import functools
 import hashlib
@@ -30,14 +30,14 @@ PRELOADED = (
 
 
 class Run(NamedTuple):
-    """The end of a process: a negative status is a signal."""
+    """The result of a process. A negative status is a signal."""
 
     status: int
     log: str
 
 
 class Reference(NamedTuple):
-    """The output of an undisturbed run, its touches of files and its files' sizes."""
+    """The output of an undisturbed run, how often it touched files, and the files' sizes."""
 
     content: dict[str, str]
     touches: int
@@ -46,7 +46,7 @@ class Reference(NamedTuple):
 
 @pytest.fixture(scope="session")
 def start():
-    """Returns a function that starts a command in a folder; its result waits for the end."""
+    """Returns a function that starts a command in a folder, and returns a function to wait."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*PRELOADED])
 
@@ -58,7 +58,7 @@ def start():
 
         def wait():
             with open(reader.fileno(), "rb", closefd=False) as output:
-                log = output.read().decode()  # to the end of the last process that could write
+                log = output.read().decode()  # until the last process that can write ends
             process.join()
             reader.close()
             return Run(process.exitcode, log)
@@ -70,7 +70,7 @@ def start():
 
 @pytest.fixture(scope="session")
 def commands(tiny_vocabulary, start, tmp_path_factory):
-    """Returns a function from a command to its arguments; its output is `OUTPUT`, in any folder."""
+    """Returns a function from a command to its arguments, with the relative output `OUTPUT`."""
     inputs = tmp_path_factory.mktemp("inputs")
     (inputs / "spiece.model").write_bytes(tiny_vocabulary)
     sizes = {"vocab_size": AlbertTokenizer(tiny_vocabulary).vocab_size, "num_hidden_layers": 1}
@@ -103,7 +103,7 @@ def commands(tiny_vocabulary, start, tmp_path_factory):
     }
 
     def arguments(name):
-        """Makes the input of a command by another one, if there is none yet."""
+        """Creates a command's input by running another command, if there is none yet."""
         for source in ("build-data", "finetune"):
             if f"{inputs}/{source}" in lines[name] and not (inputs / source).exists():
                 folder = tmp_path_factory.mktemp(source)
@@ -131,18 +131,18 @@ def references(commands, start, tmp_path_factory):
 
 
 def content(folder):
-    """Returns digests of all files by relative path."""
+    """Returns the digests of all files, keyed by relative path."""
     return {
         path.relative_to(folder).as_posix(): _digest(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        if path.parent.name != "logs"  # a resumed run adds a file
+        if path.parent.name != "logs"  # A resumed run adds a file.
     }
 
 
 def _digest(path):
     data = path.read_bytes()
-    if path.name == "report.json" and path.parent.suffix != ".partial":  # it may be cut
+    if path.name == "report.json" and path.parent.suffix != ".partial":  # which may be truncated
         report = json.loads(data)
         report["seconds"] = report["examples_per_second"] = 0
         data = json.dumps(report).encode()

@@ -1,6 +1,7 @@
-"""Settings of the fuzz tests: a dozen fixed examples each, or `make fuzz`'s time of random ones.
+"""Settings of the fuzz tests: a dozen fixed examples each or, in `make fuzz`, random ones.
 
-Tests draw their examples with Hypothesis; `mutated` draws damaged files, `JSON_VALUES` any value.
+Tests draw their examples with Hypothesis. `mutated` draws damaged files, and `JSON_VALUES` any
+JSON value.
 """
 
 import os
@@ -26,7 +27,7 @@ settings.load_profile("many" if SECONDS else "quick")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Repeats a test, with other examples each time, until its share of the time has passed."""
+    """Repeats a test with new examples until its share of the time has passed."""
     if not SECONDS:
         return None
     here = [item for item in pyfuncitem.session.items if Path(__file__).parent in item.path.parents]
@@ -38,7 +39,7 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
-# Values of JSON, of any type.
+# JSON values of any type.
 JSON_VALUES = st.recursive(
     st.one_of(
         st.none(),
@@ -58,7 +59,7 @@ JSON_VALUES = st.recursive(
 
 @st.composite
 def mutated(draw, content):
-    """Draws `content` with one to four changes: bytes flipped, cut out, repeated or inserted."""
+    """Draws `content` with one to four changes: a bit flipped, or bytes cut, repeated, or inserted."""
     changed = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(changed)))

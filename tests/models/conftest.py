@@ -1,4 +1,4 @@
-"""One of each task's models, and a batch that it learns from."""
+"""One model per task, and a batch that it learns from."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ B, C, T = 4, 3, 7
 
 
 class Task(NamedTuple):
-    """A model's class, its inputs, its labels, and what its configuration has beside."""
+    """A model's class, inputs, labels, and additional configuration fields."""
 
     model: type
     inputs: dict[str, np.ndarray]
@@ -75,7 +75,7 @@ TASKS = {
 
 @pytest.fixture(scope="session")
 def shallow_config(small_config):
-    """Has one layer, which is a third of the time."""
+    """Returns `small_config` with one layer, which takes a third of the time."""
     return dataclasses.replace(small_config, num_hidden_layers=1)
 
 
@@ -86,7 +86,7 @@ def task(request):
 
 @pytest.fixture
 def task_config(shallow_config, task):
-    """The task's configuration, without dropout in the encoder and with weights large enough."""
+    """Returns the task's configuration, without dropout and with larger weights."""
     return shallow_config.replace(
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,

@@ -1,4 +1,4 @@
-"""Models and inputs drawn from ALBERT_TF_SEED, which the test's name and pytest's header show."""
+"""Random models and inputs. The test's name and pytest's header show their seed, ALBERT_TF_SEED."""
 
 import os
 
@@ -17,7 +17,7 @@ def generator(request):
 
 @pytest.fixture
 def drawn_config(generator):
-    """Sizes, sharing and activation; no dropout, so that training can be compared too."""
+    """Draws sizes, sharing, and activation. There is no dropout, so that training is comparable."""
     from albert_tf.config import AlbertConfig, unnamed_labels
 
     def draw(low, high):
@@ -40,13 +40,13 @@ def drawn_config(generator):
         id2label=unnamed_labels(draw(2, 5)),
         share=str(generator.choice(["all", "all", "attention", "ffn", "none"])),
     )
-    print(config)  # pytest shows it where a test fails
+    print(config)  # pytest shows it if the test fails.
     return config
 
 
 @pytest.fixture
 def drawn_features(generator, drawn_config):
-    """A batch padded on the right, each sequence of two ids or more."""
+    """Draws a batch padded on the right, with at least two ids in each sequence."""
     config = drawn_config
     batch, length = (
         int(generator.integers(2, 5)),
@@ -63,7 +63,7 @@ def drawn_features(generator, drawn_config):
 
 @pytest.fixture
 def drawn_inputs(generator, drawn_config, drawn_features):
-    """A function from a model's class name to its inputs and labels, some of them ignored."""
+    """Returns a function from a class name to inputs and labels, some of which are ignored."""
     batch, length = drawn_features["input_ids"].shape
     config = drawn_config
 
@@ -77,7 +77,7 @@ def drawn_inputs(generator, drawn_config, drawn_features):
         return np.where(ignored, IGNORED, labels)
 
     def positions():
-        """Positions of answers; the last one lies outside the sequence."""
+        """Draws positions of answers, the last of which is outside the sequence."""
         return np.append(generator.integers(0, length, batch - 1), length + 2)
 
     def inputs(name):

@@ -29,7 +29,7 @@ def tokenizer(words_vocabulary):
 
 @pytest.fixture(scope="session")
 def config(tokenizer):
-    """V from the vocabulary, E=6, H=20, L=2, A=5, I=24, more positions than the tokenizer gives."""
+    """E=6, H=20, L=2, A=5, I=24, the tokenizer's V, and more positions than its maximum length."""
     return AlbertConfig(
         vocab_size=tokenizer.vocab_size,
         embedding_size=6,
@@ -43,14 +43,14 @@ def config(tokenizer):
 
 @pytest.fixture(scope="session")
 def model(config, scrambled):
-    """Returns a function that gives a task's model, the same one every time."""
+    """Returns a function that returns a task's model, the same one every time."""
     made = {}
 
     def get(kind):
         if kind not in made:
             name, changes = KINDS[kind]
             found = scrambled(getattr(models, name)(dataclasses.replace(config, **changes)))
-            for variable in found.weights:  # far from even odds
+            for variable in found.weights:  # so that probabilities are far from even
                 if "classifier" in variable.path or "qa_outputs" in variable.path:
                     variable.assign(5 * variable)
             made[kind] = found
@@ -61,7 +61,7 @@ def model(config, scrambled):
 
 @pytest.fixture(scope="session")
 def saved(model, tokenizer, tmp_path_factory):
-    """Returns a function that gives the directory of a task's model and tokenizer."""
+    """Returns a function that returns the directory of a task's model and tokenizer."""
     folder = tmp_path_factory.mktemp("models")
 
     def get(kind):
@@ -75,7 +75,7 @@ def saved(model, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pipe(model, tokenizer):
-    """Returns a function that gives a pipeline of a task's model."""
+    """Returns a function that creates a pipeline with a task's model."""
     from albert_tf.pipelines import pipeline
 
     def get(kind, **options):

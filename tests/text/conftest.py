@@ -1,4 +1,4 @@
-"""The original pipeline in plain Python, the runtimes that must agree with it, vocabularies."""
+"""The original pipeline in plain Python, the runtimes that must match it, and vocabularies."""
 
 import functools
 import io
@@ -36,7 +36,7 @@ WORDS = (
 
 @pytest.fixture(scope="session")
 def train_sentencepiece():
-    """Returns a function from options of SentencePiece's trainer to a model as it was trained."""
+    """Returns a function that trains a SentencePiece model with the given trainer options."""
 
     def train(sentences=None, **options):
         sentences = sentences or [*SENTENCES * 3, *map(str.lower, SENTENCES * 9)]
@@ -57,7 +57,7 @@ def train_sentencepiece():
 
 @pytest.fixture(scope="session")
 def published(published_vocabulary) -> bytes:
-    """The published 30k vocabulary, as it was trained."""
+    """Returns the published 30k vocabulary, as it was trained."""
     return published_vocabulary.read_bytes()
 
 
@@ -68,7 +68,7 @@ def published_tokenizer(published) -> AlbertTokenizer:
 
 @pytest.fixture(scope="session")
 def unbaked(train_sentencepiece) -> bytes:
-    """A small model that normalises no more than the published one does."""
+    """Returns a small model that doesn't normalize more than the published one."""
     sentences = [
         WORDS,
         WORDS.replace(" ", " x"),
@@ -86,7 +86,7 @@ def tokenizer(unbaked) -> AlbertTokenizer:
 def original_normalization(
     text: str, lower_case=True, keep_accents=False, quotes="original"
 ) -> str:
-    """google-research/albert `preprocess_text`; the two options that differ are Hugging Face's."""
+    """google-research/albert `preprocess_text`, with Hugging Face's accents and quotes."""
     text = " ".join(text.split())
     if quotes == "huggingface":
         text = text.replace("``", '"').replace("''", '"')
@@ -97,7 +97,7 @@ def original_normalization(
 
 
 def original_pieces(processor, text: str) -> list[str]:
-    """google-research/albert `encode_pieces` under Python 3, on normalised text."""
+    """google-research/albert `encode_pieces` under Python 3, on normalized text."""
     pieces = []
     for piece in processor.encode(text, out_type=str):
         if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit():
@@ -114,7 +114,7 @@ def normalization() -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def original_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
-    """Ids by the original pipeline: the published model on text that Python has normalised."""
+    """Returns ids from the original pipeline: the published model on text normalized in Python."""
 
     def ids(model: bytes, texts: list[str]) -> list[list[int]]:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -126,7 +126,7 @@ def original_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
 
 @pytest.fixture(scope="session")
 def graph_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
-    """Ids by the layer, compiled as one graph, without special tokens and padding."""
+    """Returns ids from the layer, compiled as one graph, without special tokens and padding."""
 
     def ids(model: bytes, texts: list[str | bytes]) -> list[list[int]]:
         import tensorflow as tf
@@ -149,7 +149,7 @@ def graph_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
 
 @pytest.fixture(scope="session")
 def tflite_ids(tflite_runner) -> Callable[[bytes, list[str]], list[list[int]]]:
-    """Ids by a TFLite file that holds the layer alone, without special tokens and padding."""
+    """Returns ids from a TFLite file of only the layer, without special tokens and padding."""
 
     def ids(model: bytes, texts: list[str | bytes]) -> list[list[int]]:
         from albert_tf.text.preprocessing import AlbertPreprocessor
@@ -167,9 +167,9 @@ def tflite_ids(tflite_runner) -> Callable[[bytes, list[str]], list[list[int]]]:
 
 @pytest.fixture(scope="session")
 def tflite_runner(tmp_path_factory) -> Callable:
-    """Converts a layer to TFLite; returns a function from a text, or a pair of them, to features.
+    """Converts a layer to TFLite, and returns a function from a text or text pair to features.
 
-    The only operators that are not built in are tensorflow-text's: no Flex delegate is needed.
+    All operators are built in or from tensorflow-text, so that no Flex delegate is needed.
     """
     import tensorflow as tf
     import tensorflow_text
@@ -204,7 +204,7 @@ def _utf8(text: str | bytes) -> bytes:
 
 
 def lines(order="google", pieces=PIECES):
-    """Returns a vocabulary's pieces; "google" has special tokens at 0 and from 100 to 103."""
+    """Returns a vocabulary's pieces. "google" puts special tokens at 0 and from 100 to 103."""
     if order == "google":
         unused = [f"[unused{number}]" for number in range(1, 100)]
         return list(dict.fromkeys(["[PAD]", *unused, *SPECIAL[1:], *pieces]))
@@ -215,7 +215,7 @@ def lines(order="google", pieces=PIECES):
 
 @pytest.fixture(scope="session", autouse=True)
 def rules_are_applied_once():
-    """Caches the replacements of 340,000 characters, which take half of a vocabulary's time."""
+    """Caches the replacements of 340,000 characters, which take half the time of a vocabulary."""
     make = Rules.table
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rules, "table", functools.lru_cache(lambda rules: list(make(rules))))
@@ -224,7 +224,7 @@ def rules_are_applied_once():
 
 @pytest.fixture(scope="session")
 def vocab_text():
-    """Returns a function that writes a `vocab.txt`, given the order of its special tokens."""
+    """Returns a function from an order of the special tokens to the text of a `vocab.txt`."""
     return lambda order="google": "".join(f"{line}\n" for line in lines(order))
 
 

@@ -46,7 +46,7 @@ def test_several(tmp_path, names):
     for name in names:
         put(tmp_path / name)
     one, other = (name.rpartition("/")[2] for name in names)
-    with pytest.raises(UserError, match=f"have one vocabulary.*{one}, {other}. Rename the"):
+    with pytest.raises(UserError, match=f"several vocabularies: {one}, {other}. Rename the"):
         read_tokenizer(tmp_path, {})
 
 

@@ -1,4 +1,4 @@
-"""A corpus with files of each kind, and jobs on it that take a second."""
+"""A corpus with files of each kind, and jobs on it that take one second."""
 
 import functools
 import gzip
@@ -14,7 +14,7 @@ SHARD_BYTES = 9000
 
 
 def run_local(job, workers=1, force=False):
-    """Runs a job in processes of this machine."""
+    """Runs a job in processes on this machine."""
     from albert_tf.data.jobs.local import map_in_processes
     from albert_tf.data.jobs.run import run_job
 
@@ -23,7 +23,7 @@ def run_local(job, workers=1, force=False):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """Returns a folder with 96 documents in two text files, .gz and JSONL, and an empty file."""
+    """Returns a folder with 96 documents in text, .gz, and JSONL files, and an empty file."""
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     texts = [" ".join(generator.choices(SENTENCES, k=generator.randint(2, 12))) for _ in range(96)]
@@ -45,7 +45,7 @@ def vocabulary(tiny_vocabulary, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def make(corpus, vocabulary):
-    """Returns a function that makes a job."""
+    """Returns a function that creates a job."""
     from albert_tf.data.jobs.job import make_job
     from albert_tf.data.pretraining.options import BuildDataOptions
 
@@ -67,7 +67,7 @@ def finished(make, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def content():
-    """Returns the digests of all files in a folder by relative path."""
+    """Returns a function from a folder to the digests of its files, keyed by relative path."""
 
     def content(folder):
         return {

@@ -1,4 +1,4 @@
-"""Numbered records like those of `build-data` and of the original code."""
+"""Numbered records like those from `build-data` and the original code."""
 
 import dataclasses
 import itertools
@@ -22,9 +22,9 @@ COUNTS = (13, 0, 9, 31, 6)  # records in each file
 
 @dataclasses.dataclass
 class Directory:
-    """Writes a directory; `record` returns the features of a record, or its bytes, by its number.
+    """Writes a directory of records. `record` maps a record's number to its features or bytes.
 
-    Without options it has no manifest, as the original code's files.
+    Without options, there is no manifest, as for the original code's files.
     """
 
     path: Path
