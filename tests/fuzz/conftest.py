@@ -59,7 +59,7 @@ JSON_VALUES = st.recursive(
 
 @st.composite
 def mutated(draw, content):
-    """Draws `content` with one to four changes: flipped bits, or cut, repeated, or inserted bytes."""
+    """Draws `content` with one to four changes: flipped bits; cut, repeated, or inserted bytes."""
     changed = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(changed)))
