@@ -34,7 +34,7 @@ def load(folder, dtype=None):
 
 
 def arrays(outputs):
-    """Every tensor of a model's outputs, those of the layers numbered."""
+    """Yields every tensor in a model's outputs; those of the layers are numbered."""
     for name, value in outputs.items():
         if isinstance(value, tuple):
             yield from ((f"{name}.{index}", one) for index, one in enumerate(value))

@@ -1,4 +1,4 @@
-"""TensorFlow, JAX and torch answer, learn and loop alike from the same weights."""
+"""TensorFlow, JAX, and torch agree on outputs, training, and loops, given the same weights."""
 
 import dataclasses
 import functools
@@ -87,7 +87,7 @@ def write(folder, cls, config, features, further, scrambled):
 
 @pytest.fixture(scope="module")
 def processes(small_config, small_features, scrambled, tmp_path_factory):
-    """A process for each installed backend, side by side, and the file that it writes."""
+    """Starts a process per installed backend, and returns them with the files they write."""
     folder, started = tmp_path_factory.mktemp("backends"), {}
     for name, (cls, changes, further) in MODELS.items():
         changes = {"classifier_dropout_prob": 0.0, "num_hidden_layers": 2, **changes}
@@ -111,7 +111,7 @@ def processes(small_config, small_features, scrambled, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def answers(processes):
-    """A function from a backend to all that it computes."""
+    """Returns a function from a backend to everything it computes."""
 
     @functools.cache
     def of(backend):

@@ -1,4 +1,4 @@
-"""Other backends need no TensorFlow: what Keras imports by itself is all there is."""
+"""On other backends, the package imports no more of TensorFlow than Keras does by itself."""
 
 import os
 import subprocess

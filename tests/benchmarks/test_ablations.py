@@ -51,7 +51,7 @@ class Trainer:
 
 
 class Scorer:
-    """Records its calls; the one with the number `interrupted_at` fails."""
+    """Records its calls. Call number `interrupted_at` fails."""
 
     def __init__(self, interrupted_at=None):
         self.asked, self.interrupted_at = [], interrupted_at
@@ -98,7 +98,7 @@ def test_a_course_is_scored_ten_times_during_the_run(settings):
 
 
 def test_an_interrupted_comparison_resumes(settings):
-    """Trains and scores no finished model again; scores the trained one."""
+    """Doesn't train or score finished models again, but scores the trained one."""
     with pytest.raises(KeyboardInterrupt):
         runs.compare("depth", settings, Trainer(), Scorer(interrupted_at=2))
     train, score = Trainer(), Scorer()
@@ -113,7 +113,7 @@ def test_an_interrupted_comparison_resumes(settings):
 
 
 def result(name, seconds, evaluation=(), **accuracies):
-    """Returns a result with accuracies of masked LM and of pairs by pair task."""
+    """Returns a result with the accuracy of masked LM, and of pairs for each pair task."""
     scores = {
         task: {
             "masked_lm_accuracy": masked_lm,
@@ -127,7 +127,7 @@ def result(name, seconds, evaluation=(), **accuracies):
 
 
 def test_a_table_of_scores():
-    """Compares masked LM on pairs in the order of the text, and speed with the first row's."""
+    """Compares masked LM on pairs in text order, and speed with the first row."""
     rows = [
         result("none", 2.0, none=(0.25, 0.0), nsp=(0.5, 0.5), sop=(0.125, 0.625)),
         result("nsp", 3.0, none=(0.375, 0.0), nsp=(0.25, 0.75), sop=(0.5, 0.5)),

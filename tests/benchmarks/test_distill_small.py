@@ -30,7 +30,7 @@ DOCUMENTS = [SENTENCES[:3], SENTENCES[3:4], SENTENCES[:2], SENTENCES[2:]]
 
 
 class Wordpieces:
-    """The teacher's tokenizer, which the recipe asks for the tokens of single words alone."""
+    """The teacher's tokenizer, which the recipe uses only to tokenize single words."""
 
     def encode_plain(self, words):
         return [
@@ -46,7 +46,7 @@ def tokenizer():
 
 @pytest.fixture
 def text(tokenizer, tmp_path, monkeypatch):
-    """Is read from the file of tokens, whose sentences are gone."""
+    """Reads the file of tokens although the sentences no longer exist."""
     monkeypatch.setattr(distill_small, "WIDTHS", (16, 32))
     monkeypatch.setattr(distill_small, "HELD_OUT", 0.25)
     (tmp_path / "text.txt").write_text("\n\n".join("\n".join(lines) for lines in DOCUMENTS))

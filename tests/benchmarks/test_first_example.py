@@ -1,4 +1,4 @@
-"""The README's first example gives the answers that it shows, whatever the seed."""
+"""The README's first example prints the labels that it shows, whatever the seed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The tables beside peers: medians, wrong outputs and failures."""
+"""The tables that compare with peers: medians, wrong outputs, and failures."""
 
 import argparse
 
@@ -26,7 +26,7 @@ def inferred(milliseconds, difference=1e-6):
 
 
 def lines(rounds):
-    """Returns the tables of rounds as lines of cells, by table and name."""
+    """Returns the tables of rounds as lines of cells, keyed by table and name."""
     text = "\n".join(tables.markdown(tables.medians_by_table(rounds), PREPARED, OPTIONS))
     _, *parts = text.split("## ")
     rows = [[line.split(" | ") for line in part.splitlines() if "|" in line] for part in parts]

@@ -1,4 +1,4 @@
-"""Questions look for sentences: which sentence has an answer, and what is counted."""
+"""Search for sentences: which sentence contains an answer, and how results are scored."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def test_an_answer_s_sentence(squad):
 
 
 def test_words_and_a_model_find_more_together(squad, monkeypatch, capsys):
-    """Words miss the last question. The model finds it, but not how large the harbour was."""
+    """Words miss the last question. The model finds its sentence, but not the harbour's size."""
     opened = {"The harbour opened in 1854.", *(set(ANSWERS) - {"What is here?"})}
     vectors = 0.95 * np.eye(2)
     makes = {"model": lambda texts: vectors[[int(text.strip() in opened) for text in texts]]}

@@ -1,4 +1,4 @@
-"""Sentences from documents, each once."""
+"""Sentences from documents, without duplicates."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A training step stores for the gradient what docs/models.md promises, and no more."""
+"""A training step keeps for the gradient only what docs/models.md promises."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def bytes_of_a_block(config):
     ],
 )
 def test_activations_agree_with_the_graph(act, dropout, checkpointing):
-    """Widths are such that a norm's single numbers don't weigh against them."""
+    """The widths are so large that a layer norm's single numbers don't matter."""
     config = AlbertConfig(
         vocab_size=70,
         embedding_size=24,

@@ -1,4 +1,4 @@
-"""Writes modules of TensorFlow Hub, for the tests that read one."""
+"""Writes TensorFlow Hub modules for the tests that read them."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Writes a preset of KerasHub's, for the tests that read one."""
+"""Writes KerasHub presets for the tests that read them."""
 
 import json
 

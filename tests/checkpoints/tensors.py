@@ -1,4 +1,4 @@
-"""Random weights by Hugging Face's names."""
+"""Random weights under Hugging Face's names."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from albert_tf.checkpoints import names
 
 
 def draw(config, *heads):
-    """Returns weights of the encoder, the pooler and these heads, of `names.HEADS`."""
+    """Returns weights of the encoder, the pooler, and these heads in `names.HEADS`."""
     generator = np.random.default_rng(6)
     drawn = {}
     for name, shape in names.shapes(config).items():

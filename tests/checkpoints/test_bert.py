@@ -1,4 +1,4 @@
-"""BERT's folders: their names and sizes, and outputs like transformers'."""
+"""BERT folders: names, sizes, and outputs like those of transformers."""
 
 import json
 import re
@@ -30,7 +30,7 @@ FEATURES = {
 
 
 def as_bert(name):
-    """Returns BERT's name of a tensor of ALBERT's."""
+    """Returns BERT's name for an ALBERT tensor."""
     name = name.removeprefix("albert.").replace("pooler.", "pooler.dense.")
     match = re.fullmatch(r"encoder\.albert_layer_groups\.(\d+)\.albert_layers\.0\.(.*)", name)
     if match:
@@ -42,7 +42,7 @@ def as_bert(name):
 
 @pytest.fixture
 def folder(scrambled, tmp_path):
-    """A BERT's folder, and the model that was written to it."""
+    """Returns a BERT folder, and the model that was saved in it."""
     sizes = {**SIZES, "embedding_size": 20, "num_hidden_groups": 3}
     ids = {"bos_token_id": None, "eos_token_id": None}
     config = albert_tf.AlbertConfig(hidden_act="gelu", **sizes, **ids)

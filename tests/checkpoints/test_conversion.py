@@ -12,7 +12,7 @@ JSON = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 @pytest.fixture
 def put(tmp_path):
-    """Returns a function that makes empty files in the folder `m`, which it returns."""
+    """Returns a function that creates empty files in the folder `m`, and returns the folder."""
 
     def make(*names):
         for name in names:
@@ -46,7 +46,7 @@ def test_one_folder_up(put):
 
 
 def test_a_tagger_with_a_pooler_stays_a_tagger(small_config, tmp_path):
-    """transformers 2 and 3 saved one that nothing reads."""
+    """transformers 2 and 3 saved a pooler that the task doesn't use."""
     config = small_config.replace(num_labels=3)
     tensors = draw(config, "classifier")
     hugging_face.write(tmp_path / "old", config, tensors, "AlbertForTokenClassification")

@@ -22,7 +22,7 @@ def tensors(small_config):
     ("kind", "dtype"), [("hf", "float32"), ("hf", "float16"), ("keras-hub", "float32")]
 )
 def test_memory_of_reading(small_config, tmp_path, kind, dtype):
-    """Reading takes at most twice the file's bytes, besides the model's in float32."""
+    """Reading takes at most twice the file's bytes, in addition to the model's in float32."""
     config = dataclasses.replace(small_config, vocab_size=100_000, embedding_size=30)
     tensors = {name: tensor.astype(dtype) for name, tensor in draw(config).items()}
     WRITERS[kind](tmp_path / "out", config, tensors)
@@ -37,7 +37,7 @@ def test_memory_of_reading(small_config, tmp_path, kind, dtype):
 
 
 def test_hugging_face_beside_others(small_config, tensors, tmp_path):
-    """`model.save_weights("model.weights.h5")` makes no preset of KerasHub's of a folder."""
+    """`model.save_weights("model.weights.h5")` doesn't turn a folder into a KerasHub preset."""
     google.write(tmp_path, small_config, tensors)
     hugging_face.write(tmp_path, small_config, tensors)
     (tmp_path / "model.weights.h5").write_bytes(b"of Keras")

@@ -34,7 +34,7 @@ def written(small_config, tmp_path):
 
 
 def google_variables(config, *heads):
-    """Random weights by the names in `names.google`, which the golden checkpoints confirm."""
+    """Returns random weights under the names in `names.google`, as in the golden checkpoints."""
     drawn = draw(config, *heads)
     variables = {
         variable: drawn[name].T if transposed else drawn[name]
@@ -83,7 +83,7 @@ def test_a_training_checkpoint_without_its_slots(golden, tmp_path):
     ],
 )
 def test_published_layouts(golden, layout, heads, tmp_path):
-    """Names, shapes and configuration are of published checkpoints, the values are zeros."""
+    """Names, shapes, and configuration are those of published checkpoints; all values are zero."""
     path = golden / "A_checkpoint_layouts" / "checkpoint_layouts.json"
     facts = json.loads(path.read_text())[layout]
     variables = {
@@ -141,7 +141,7 @@ def test_equal_widths_need_no_projection(config, tmp_path):
 
 
 def test_no_identity_is_made_for_a_width_that_no_matrix_has(config):
-    """A word table of one row may claim 65,536 columns; an identity of them takes 17 GB."""
+    """A word embedding matrix of one row may claim E=65,536, whose identity would take 17 GB."""
     config = dataclasses.replace(config, embedding_size=20)
     variables = {"bert/embeddings/word_embeddings": np.zeros((1, 20), "float32")}
     found = google.as_checkpoint(config, variables, "here").tensors
@@ -168,7 +168,7 @@ def test_weights_unknown_to_the_original(written, tmp_path):
 
 
 def test_groups_that_the_original_rounds_differently(config, tmp_path, caplog):
-    """For 22 layers in 22 groups the original's formula gives layer 15 group 14."""
+    """With 22 layers in 22 groups, the original's formula assigns layer 15 to group 14."""
     config = dataclasses.replace(config, num_hidden_layers=22)
     google.write(tmp_path, config, draw(config))
     find(tmp_path).read()
@@ -293,7 +293,7 @@ def test_albert_zh(config):
 
 @pytest.mark.parametrize(("rows", "width"), [(10**6, 10**6), (10**6, 20)])
 def test_tables_whose_product_would_be_larger_than_the_model(config, rows, width):
-    """Two tables of a few megabytes may have a product of terabytes."""
+    """Two matrices of a few megabytes may have a product of terabytes."""
     tables = {
         "bert/embeddings/word_embeddings": np.zeros((rows, 1), "float32"),
         "bert/embeddings/word_embeddings_2": np.zeros((1, width), "float32"),
@@ -323,7 +323,7 @@ GARDEN = {  # tensorflow/models, official/nlp/modeling/networks/albert_encoder.p
 
 
 def garden_variables(config, variables):
-    """Renames Google's variables as Model Garden's, and splits H into heads where it does."""
+    """Renames Google's variables to Model Garden's, and splits H into heads as it does."""
     heads = (config.num_attention_heads, config.hidden_size // config.num_attention_heads)
     renamed = {}
     for name, array in variables.items():
@@ -456,7 +456,7 @@ def test_another_kind_of_model(tmp_path):
 
 @pytest.fixture
 def hints(tmp_path):
-    """Returns a function that reads the graph of functions that call these, from "f0" on."""
+    """Returns a function that reads the graph of functions with these calls, starting at "f0"."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     def read(calls):

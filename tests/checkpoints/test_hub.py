@@ -18,14 +18,14 @@ OTHER = "89abcdef0123456789abcdef0123456789abcdef"
 
 
 def error(name):
-    """Returns an error of the hub's client; its constructor would need a server's answer."""
+    """Returns an error of the hub's client without the server response its constructor requires."""
     cls = getattr(huggingface_hub.errors, name)
     return cls.__new__(cls)
 
 
 @pytest.fixture
 def snapshot(tmp_path):
-    """Returns a function that puts files of albert-base-v2 into a cache, which it returns."""
+    """Returns a function that writes albert-base-v2's files to a cache, and returns the cache."""
 
     def put(files, commit=COMMIT, revision="main"):
         folder = tmp_path / "cache" / "models--albert--albert-base-v2"
@@ -41,7 +41,7 @@ def snapshot(tmp_path):
 
 @pytest.fixture
 def files(small_config, tmp_path):
-    """A model directory's files by name."""
+    """Returns a model directory's files, keyed by name."""
     hugging_face.write(tmp_path / "model", small_config, draw(small_config))
     (tmp_path / "model" / "spiece.model").write_bytes(b"vocabulary")
     return {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
@@ -49,7 +49,7 @@ def files(small_config, tmp_path):
 
 @pytest.fixture
 def remote(monkeypatch, tmp_path):
-    """Returns a function that replaces the hub by one with given files; it returns its requests."""
+    """Returns a function that replaces the hub by one with these files; it returns requests."""
     asked = []
 
     def serve(files):
@@ -213,7 +213,7 @@ def test_errors_of_the_hub(monkeypatch, name, way_out):
 
 
 def test_errors_of_the_hubs_http_client(monkeypatch):
-    """A proxy's, or of a download that was cut."""
+    """Such as a proxy's error, or that of an interrupted download."""
 
     def refuse(*arguments, **options):
         raise RuntimeError("407 Proxy Authentication Required")
@@ -239,7 +239,7 @@ def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files)
 
 @pytest.fixture
 def api(monkeypatch):
-    """Stands in for an instance of `huggingface_hub.HfApi`; `files` are those uploaded last."""
+    """Replaces an instance of `huggingface_hub.HfApi`; `files` are the last uploaded files."""
     cls = mock.create_autospec(huggingface_hub.HfApi)
 
     def create(repo_id, **_):

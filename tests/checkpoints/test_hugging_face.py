@@ -21,7 +21,7 @@ INDEX = "model.safetensors.index.json"
 
 @pytest.fixture
 def tensors(small_config):
-    """Every weight of a pretraining model, by name."""
+    """Returns every weight of a pretraining model, keyed by name."""
     return draw(small_config, "predictions", "sop_classifier")
 
 
@@ -91,7 +91,7 @@ def save_bin(path, tensors):
 
 
 def save_safetensors(path, tensors, framework="pt"):
-    """Saves them by the names of PyTorch, "tf" or "flax", as transformers 4 wrote them."""
+    """Saves them under the names of PyTorch, "tf", or "flax", as transformers 4 wrote them."""
     if framework == "tf":
         tensors = dict(in_keras(*item) for item in tensors.items())
     elif framework == "flax":
@@ -114,7 +114,7 @@ FILES = [SAFETENSORS, "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack"]
 
 
 def save_shards(folder, file, *parts):
-    """Saves parts of the tensors in a file each, and an index of them."""
+    """Saves each part of the tensors in a file of its own, and an index of the files."""
     weight_map = {}
     for number, part in enumerate(parts):
         shard = (folder / file).with_stem(f"{file.split('.')[0]}-{number}")
@@ -173,7 +173,7 @@ def test_half_precision_comes_as_float32(folder, tensors, dtype):
 
 
 def test_bfloat16_without_keras(folder, tensors):
-    """safetensors asks NumPy for the type by name, which it has once ml_dtypes is imported."""
+    """safetensors asks NumPy for the dtype by name, which works once ml_dtypes is imported."""
     half = {name: array.astype(ml_dtypes.bfloat16) for name, array in tensors.items()}
     save_safetensors(folder / SAFETENSORS, half)
     code = "import sys; from albert_tf.checkpoints.finder import find\n"
@@ -185,7 +185,7 @@ def test_bfloat16_without_keras(folder, tensors):
 
 @pytest.mark.parametrize("in_order", [True, False])
 def test_the_decoder_in_another_shard(folder, tensors, in_order):
-    """Its bias is the one that the models add; its table must be the words'."""
+    """The models use its bias, and its weight must equal the word embedding matrix."""
     words = tensors["embeddings.word_embeddings.weight"]
     bias = tensors["predictions.bias"] + 1
     decoder = {"predictions.decoder.weight": words, "predictions.decoder.bias": bias}
@@ -267,7 +267,7 @@ def test_a_pointer_of_git_lfs(folder, tensors, file, in_shards):
 @pytest.mark.posix
 @EVERY_FILE
 def test_a_file_that_cannot_be_opened(folder, tensors, file):
-    """As after `chmod 0`, which doesn't stop root."""
+    """Uses a link to itself, because root can read files even after `chmod 0`."""
     SAVERS[(folder / file).suffix](folder / file, tensors)
     (folder / file).rename(folder / "loop")
     (folder / file).symlink_to(folder / file)

@@ -1,4 +1,4 @@
-"""Presets of KerasHub; `tests/peers/test_keras_hub.py` has its encoder and its classifier."""
+"""KerasHub presets; `tests/peers/test_keras_hub.py` compares with KerasHub's own models."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers; `tests/pipelines/test_sentence_transformers.py` has its own."""
+"""Sentence-transformers folders; tests/pipelines compares with the library itself."""
 
 import json
 import shutil
@@ -27,14 +27,14 @@ MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "float32")
 
 @pytest.fixture
 def plain(small_config, tmp_path):
-    """The directory of an encoder without modules."""
+    """Returns the directory of an encoder without modules."""
     hugging_face.write(tmp_path / "model", small_config, draw(small_config))
     return tmp_path / "model"
 
 
 @pytest.fixture
 def folder(plain):
-    """A directory whose vectors are the mean, of length 1."""
+    """Returns a directory with mean pooling and vectors of length 1."""
     embedding = SentenceEmbedding("mean", normalize=True, max_length=12)
     sentence_transformers.write(plain, embedding, 20)
     return plain
@@ -44,7 +44,7 @@ def folder(plain):
 @pytest.mark.parametrize("name", POOLINGS)
 def test_poolings(name, ops):
     def expected(states):
-        """The pooling of one text's states `[T, H]`, as its definition says."""
+        """Pools one text's states `[T, H]`, by definition."""
         return {"cls": states[0], "max": states.max(axis=0), "mean": states.mean(axis=0)}[name]
 
     found = np.asarray(SentenceEmbedding(name)(STATES, MASK, ops))
@@ -74,7 +74,7 @@ def test_a_folder_without_modules(plain):
 
 
 def test_weights_in_a_folder_of_their_own(folder, tmp_path):
-    """Version 0 had them there, and a `config.json` of another kind beside."""
+    """Version 0 stored them there, next to a different kind of `config.json`."""
     nested = tmp_path / "nested"
     shutil.copytree(folder, nested / "0_Transformer")
     for name in ("1_Pooling", "modules.json", "config_sentence_transformers.json"):

@@ -41,7 +41,7 @@ def shard(prefix, number=0, count=1):
 
 
 def assert_refused(prefix, reason):
-    """Reads damaged files as `from_pretrained` does: one sentence for whatever they raise."""
+    """Reads damaged files like `from_pretrained`, with one message for whatever they raise."""
     location = CheckpointLocation(prefix.parent, "tf1", prefix)
     with pytest.raises(UserError, match=f"model.ckpt.*{reason}.*Copy it again from its source"):
         location.read(AlbertConfig())
@@ -128,7 +128,7 @@ def test_damaged_files(prefix, ending, damage):
     ],
 )
 def test_entries_that_cannot_be(prefix, monkeypatch, key, changes, reason):
-    """Changes the entry of a variable or, without a key, the header of an index."""
+    """Changes a variable's entry or, without a key, the header of the index."""
     read = tf_checkpoint._entries
     kind = tensor_bundle_pb2.BundleEntryProto if key else tensor_bundle_pb2.BundleHeaderProto
 
@@ -148,7 +148,7 @@ def test_entries_that_cannot_be(prefix, monkeypatch, key, changes, reason):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two checkpoints by name."""
+    """Returns two checkpoints, keyed by name."""
     for name in ("model.ckpt-3", "model.ckpt-best"):
         for ending in ("index", "meta", "data-00000-of-00001"):
             (tmp_path / f"{name}.{ending}").touch()

@@ -188,7 +188,7 @@ def test_the_crcs_of_pytorchs_zip_files(torch, tmp_path):
     ids=["short", "long", "both", "compressed", "unchanged"],
 )
 def test_the_sizes_of_pytorchs_storages(torch, tmp_path, change, message):
-    """torch maps storages where they begin, and reads what follows a short one."""
+    """torch maps storages from their start, and reads beyond the end of a short one."""
     table = torch.arange(9.0)
     tensors = {"x": torch.arange(64.0), "y": table, "none": torch.ones(0), "tied": table[3:]}
     torch.save(tensors, tmp_path / "x.bin")
@@ -248,7 +248,7 @@ def test_datasets_of_hdf5_that_hold_no_weights(hdf5):
 
 
 def test_datasets_of_hdf5_that_lack_bytes(hdf5):
-    """HDF5 reads bytes that were never written as 0."""
+    """HDF5 reads unwritten bytes as 0."""
     with h5py.File(hdf5, "a") as file:
         file.create_dataset("layer/nothing", (5,), "float32")
     with pytest.raises(UserError, match="fewer bytes than layer/nothing claims"):

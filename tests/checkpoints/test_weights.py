@@ -97,7 +97,7 @@ def test_weights_that_do_not_fit(saved, name, tensor, message):
 
 
 def test_a_configuration_that_does_not_fit_lists_both_sides(saved):
-    """Shapes are compared before a model is made, which would take terabytes."""
+    """Shapes are compared before a model is built, which would take terabytes."""
     config = json.loads((saved / "config.json").read_text())
     config |= {"vocab_size": 10_000_000, "hidden_size": 65_535, "num_hidden_groups": 2}
     (saved / "config.json").write_text(json.dumps(config))

@@ -107,7 +107,7 @@ def test_turkish_letters(run, tmp_path):
 
 
 def test_the_same_input_gives_the_same_bytes(run, corpus, tmp_path):
-    """Repeats it in a fresh process, whose sets have another order, and without TensorFlow."""
+    """Repeats it without TensorFlow, in a fresh process, whose sets have a different order."""
     words = ["--input", corpus / "?.txt*", "--sample-bytes", 9000, "--vocab-size", 150, "--output"]
     run(*words, tmp_path / "1.model")
     code = (

@@ -22,7 +22,7 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
 
 
 def test_predictions_of_test_files(run, classifier, tmp_path):
-    """Writes a file that may join others, and predicts as for texts alone."""
+    """Writes a file next to others, and predicts as for texts without labels."""
     texts = ["A quiet delight.", "Dull.", "Noisy."]
     (tmp_path / "test.csv").write_text("text\n" + "\n".join(texts) + "\n")
     folder = tmp_path / "out"
@@ -40,7 +40,7 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
 
 @pytest.mark.parametrize("option", ["--report", "--submission"])
 def test_texts_that_belong_together(run, model_folder, tmp_path, option):
-    """One task reads the examples, and another one scores or writes them."""
+    """One task reads the examples, and another task scores or writes them."""
     rows = ["anchor,positive,negative", "A film.,A movie.,Soup.", "A meal.,Soup.,A movie."]
     (tmp_path / "d.csv").write_text("\n".join(rows))
     data = ("--task", "similarity", "--data", tmp_path / "d.csv", option, tmp_path / "out")

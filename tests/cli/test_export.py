@@ -61,7 +61,7 @@ def test_shapes(run, model_folder, tmp_path, monkeypatch):
     ],
 )
 def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch):
-    """Is reported with the options, before TensorFlow is loaded."""
+    """The error comes with those of the options, before TensorFlow is loaded."""
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setattr("albert_tf.cli.export.check", None)
     status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")

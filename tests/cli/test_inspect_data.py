@@ -30,13 +30,13 @@ def folder(tiny_vocabulary, tmp_path_factory):
 
 
 def shown_examples(output):
-    """Returns the label, the length and the two segments of each example."""
+    """Returns the label, the length, and the two segments of each example."""
     pattern = r"^example \d+: (.*?), (\d+) tokens\n  A  (.*)\n  B  (.*)\n\n"
     return re.findall(pattern, output, re.MULTILINE)
 
 
 def listing(output):
-    """Returns the counts at the end of the output by name."""
+    """Returns the counts at the end of the output, keyed by name."""
     lines = output[output.index("examples  ") :].splitlines()
     return dict(re.split("  +", line.strip(), maxsplit=1) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Each option of a command changes the result, or is refused."""
+"""Each option of a command changes the result or is rejected."""
 
 import csv
 import json
@@ -175,7 +175,7 @@ def write_lines(path, rows):
 
 @pytest.fixture(scope="module")
 def inputs(model_folder, tiny_vocabulary, tmp_path_factory):
-    """Returns a folder with the models, files and records that the lines name."""
+    """Returns a folder with the models, files, and records named in the command lines."""
     from albert_tf.text.vocabulary import train_vocabulary
 
     folder = tmp_path_factory.mktemp("inputs")
@@ -229,7 +229,7 @@ def files(inputs, tmp_path, monkeypatch):
 
 
 def free_options(command):
-    """Returns the names of options that a line may leave out."""
+    """Returns the names of the options that a line may omit."""
     options = cli._parser().parse_args(command.split()).options
     return {
         name
@@ -239,7 +239,7 @@ def free_options(command):
 
 
 def content(path):
-    """Returns what a file holds, without names and numbers that differ from run to run."""
+    """Returns a file's content without the names and numbers that differ from run to run."""
     if path.name == "manifest.json":  # of build-data, whose records are masked later
         options = ExampleOptions.from_dict(json.loads(path.read_text())["settings"]["examples"])
         words = options.do_whole_word_mask, *options.ngram_probabilities

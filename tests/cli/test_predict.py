@@ -52,7 +52,7 @@ def test_probabilities_of_a_file_as_json_and_as_text(run, classifier, tmp_path):
     ],
 )
 def test_texts_of_a_file(run, classifier, tmp_path, name, content, options):
-    """The header of a table is no text, and other columns are none."""
+    """A table's header and its other columns are not texts."""
     data = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     given = ["predict", "--model", classifier, "--json"]
@@ -112,7 +112,7 @@ def test_a_stream(classifier):
 
 
 def test_a_damaged_file_is_found_on_the_way(run, classifier, tmp_path):
-    """Answers up to the damage, and names the file."""
+    """Prints labels up to the damage, and names the file."""
     whole = gzip.compress(b"A quiet delight.\n" + os.urandom(9_000).hex().encode())
     (tmp_path / "cut.gz").write_bytes(whole[:5_000])
     given = ["predict", "--model", classifier, "--batch-size", 1]

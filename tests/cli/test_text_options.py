@@ -92,7 +92,7 @@ SHOWN = r"red \x1b[31m\tLOC\t1.0\nnext\u2028\x9b\u202e"
     ],
 )
 def test_labels_of_strangers_cannot_reach_a_terminal(run, tiny_vocabulary, tmp_path, command, head):
-    """Lines that a person reads show controls escaped; JSON has the labels as they are."""
+    """Lines for people show control characters escaped; JSON contains the labels unchanged."""
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
     labels = {0: HOSTILE, 1: HOSTILE + "2"}
     config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, id2label=labels)

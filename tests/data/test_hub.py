@@ -206,7 +206,7 @@ def test_parquet_with_text_as_bytes(tmp_path):
     ],
 )
 def test_parquet_with_values_that_are_no_text(tmp_path, values, message):
-    """A column that isn't read may have them."""
+    """A column that isn't read may contain them."""
     path = tmp_path / "a.parquet"
     with pytest.raises(UserError, match=f"'label' must be a text.*{message}.*a.parquet, row 1"):
         parquet(path, text=["a"], label=values)
@@ -232,7 +232,7 @@ def test_parquet_with_two_columns_of_one_name(tmp_path):
 
 @pytest.mark.parametrize("names", [["ham", "spam"], None])
 def test_parquet_that_was_written_again(tmp_path, names):
-    """What `datasets` wrote of the columns stays in the file, and may be of others."""
+    """The file keeps the column description from `datasets`, which may be of other columns."""
     described = {"_type": "ClassLabel", "names": names}
     stale = {"label": described, "folder": described}
     (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=["spam"])

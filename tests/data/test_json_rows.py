@@ -25,7 +25,7 @@ def test_lists_of_json(tmp_path, name, content):
     "row", ['{"text": "a", "label": "\\ud800"}', '{"text": ["\\uD800"], "label": 1}']
 )
 def test_half_a_surrogate_pair(tmp_path, row):
-    """Neither config.json nor a report in UTF-8 can hold such a label."""
+    """Neither config.json nor a report can contain such a label, because they are UTF-8."""
     path = write(tmp_path / "a.jsonl", '{"text": "\\ud83d\\ude00 \\u00e9", "label": "b"}\n')
     assert read(path, Columns("text", "label")) == [Example("😀 é", None, "b")]
     write(path, f"\n{row}\n")

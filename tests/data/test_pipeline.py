@@ -81,7 +81,7 @@ def test_epochs_are_the_stretches_of_an_endless_run(data):
 
 @pytest.mark.parametrize("kind", ["int32", "float32"])
 def test_batches_that_several_share_are_filled_up(data, kind):
-    """Rows that fill up change no sum over the labels that count; hosts share each batch."""
+    """Padding examples don't change sums over labels; hosts split each batch."""
     data.labels["labels"] = [np.asarray(label, kind) for label in data.labels["labels"]]
     plain, whole = Batches(data, BATCH, 1), Batches(data, BATCH, 1, share=Share(6))
     hosts = [Batches(data, BATCH, 1, share=Share(6, host, 2)) for host in range(2)]
@@ -112,7 +112,7 @@ def test_weights_of_classes(data):
 
 
 def test_arrays_are_shuffled_evenly():
-    """A row's place in the first batches doesn't depend on its neighbors."""
+    """A row's position in the first batches doesn't depend on its neighbors."""
     rows = ArrayRows({"input_ids": np.arange(N)[:, None]}, np.arange(N), None)
     batches = Batches(rows, BATCH, 1)
     found = np.concatenate([batches[number][1] for number in range(len(batches))])

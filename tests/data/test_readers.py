@@ -12,7 +12,7 @@ EXPECTED = [Example('He said "no", twice.', None, "spam"), Example("Déjà vu", 
 
 
 def read(*arguments):
-    """Reads examples without their places."""
+    """Reads examples without their locations."""
     return [example._replace(location="") for example in read_examples(*arguments)]
 
 
@@ -126,7 +126,7 @@ def test_fields_of_objects(tmp_path):
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_bad_rows_can_be_skipped(tmp_path, caplog, name, content, message, packed):
-    """A row's number also counts the bad rows before it."""
+    """Row numbers also count bad rows."""
     path = write(tmp_path / name, content)
     if packed:
         path = write(tmp_path / f"{name}.gz", gzip.compress(content.encode()))

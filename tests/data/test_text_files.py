@@ -22,7 +22,7 @@ from tests.data.test_readers import COLUMNS, write
     ],
 )
 def test_a_damaged_gz_file_is_blamed_itself(tmp_path, name, content, cut, skip):
-    """Whatever the damage does to the table in it."""
+    """The error is the same whatever the damage does to the table inside."""
     whole = bytearray(gzip.compress(content.encode("latin-1"), compresslevel=0))
     whole[-8] ^= 1  # the checksum
     path = write(tmp_path / name, bytes(whole[: len(whole) - cut]))

@@ -1,4 +1,4 @@
-"""Spark makes the files that one machine makes, also when workers are lost."""
+"""Spark writes the same files as a single machine, even if workers are lost."""
 
 import dataclasses
 import functools

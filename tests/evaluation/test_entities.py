@@ -1,4 +1,4 @@
-"""Entities and their scores, beside those of seqeval 1.2.2 (tests/golden/G_entities)."""
+"""Entities and their scores, compared with seqeval 1.2.2 (tests/golden/G_entities)."""
 
 import json
 

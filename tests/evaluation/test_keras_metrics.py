@@ -27,7 +27,7 @@ LABELS = ["B-PER", "O", *(f"{prefix}-LOC" for prefix in "BIES"), "E-PER", "S-PER
 
 
 def padded(sentences, fill=-100):
-    """Returns the tags' numbers with gaps, as pieces that don't begin a word make them."""
+    """Returns the tags' class ids, with gaps for pieces that don't begin a word."""
     rows = np.full((len(sentences), 3 * max(map(len, sentences)) + 1), fill)
     for row, tags in zip(rows, sentences, strict=True):
         places = np.arange(len(tags)) * 2 + np.arange(len(tags)) % 3 // 2 + 1

@@ -29,7 +29,7 @@ def test_correlations():
 @pytest.mark.parametrize("label", [0, 1])
 @pytest.mark.parametrize("prediction", [0, 1])
 def test_one_row(label, prediction, caplog):
-    """Gives a number for each metric, and says which ones it can't compute."""
+    """Returns a number for each metric, and logs which ones it can't compute."""
     found = evaluate(tuple(METRICS), np.array([label]), np.array([prediction]))
     assert np.isfinite(list(found.values())).all()
     assert found["accuracy"] == (label == prediction)

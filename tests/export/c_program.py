@@ -21,7 +21,7 @@ def package_folder(name):
 
 
 def compile_program(source, path):
-    """Compiles a C file of this folder, linked with the libraries in the packages of Python."""
+    """Compiles a C file in this folder, and links it with the libraries in Python packages."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise FileNotFoundError("needs a C compiler (cc, gcc or clang)")
@@ -70,7 +70,7 @@ class CProgram(contextlib.AbstractContextManager):
         self.log.close()
 
     def __call__(self, **arrays):
-        """Raises Refused for an error, and RuntimeError where the program ended."""
+        """Raises Refused for an error, and RuntimeError if the program has ended."""
         tensors = [self.packed(name, np.asarray(array)) for name, array in arrays.items()]
         self.send(struct.pack("q", len(tensors)) + b"".join(tensors))
         return self.read()

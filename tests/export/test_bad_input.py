@@ -21,7 +21,7 @@ def rows(*shape, ids=9):
 
 
 def row(name, values, dtype=np.int32):
-    """A row of four pieces with other values of an input."""
+    """Returns a row of four pieces, with a different value for one input."""
     return rows(1, 4) | {name: np.array(values, dtype)}
 
 
@@ -175,7 +175,7 @@ def load(written, serve, phone, classifier, tmp_path_factory):
 
 
 def check(call, arrays, wanted, answer_of_keras):
-    """Compares an answer with Keras', or an error with a pattern."""
+    """Compares a result with that of Keras, or an error with a pattern."""
     if wanted is not ANSWERED:
         with pytest.raises(Exception, match=wanted):
             call(**arrays)

@@ -1,4 +1,4 @@
-"""The page in Chromium: ids, scores and answers are those of Keras, and no request leaves it."""
+"""The page in Chromium: ids, scores, and answers equal Keras's, and no request leaves it."""
 
 import os
 import random
@@ -190,7 +190,7 @@ def test_an_answer_is_highlighted(open_task, tokenizer):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_search(open_site, packages, make_model, tokenizer, tmp_path, pooling):
-    """A folder of sentence-transformers decides how vectors are made, and of how many tokens."""
+    """A sentence-transformers folder determines the pooling and the maximum length."""
     encoder = make_model("encoder")
     encoder.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")

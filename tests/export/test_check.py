@@ -250,7 +250,7 @@ def test_other_beams(beam, change, output):
 
 
 def test_samples(classifier, tokenizer):
-    """Are varied, and have the outputs of Keras."""
+    """They are varied, and have the outputs of Keras."""
     cases = sample(classifier, tokenizer, 24, pairs=False)
     inputs, expected, pieces, *_ = cases["ids"]
     assert pieces == [len(row["input_ids"]) for row in inputs]
@@ -353,7 +353,7 @@ def test_texts_of_a_vocabulary(tokenizer, published_vocabulary):
 
 
 def test_a_tie_is_no_difference(tokenizer, monkeypatch):
-    """Both ways to write eee have the same score; the order of a float32 sum decides."""
+    """Both segmentations of eee have the same score; the order of a float32 sum decides."""
     graph = tokenizer.in_graph()
     [ours] = tokenizer.encode_plain(["eee"])
     assert tokenizer.convert_ids_to_tokens(ours.tolist()) == ["▁", "e", "ee"]

@@ -1,4 +1,4 @@
-"""A C program with LiteRT's C API gives the outputs of Python's interpreter."""
+"""A C program with LiteRT's C API returns the same outputs as the Python interpreter."""
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
@@ -13,7 +13,7 @@ def rows(*ids):
 
 
 def test_rows_of_any_number_and_length(checked, phone):
-    """A tagger's outputs are as long as its rows; test_bad_input.py has a classifier's."""
+    """Token classification returns outputs per token; test_bad_input.py covers classifiers."""
     path = checked(export_tflite, "token-classification", batch=None).path
     signature, program = Interpreter(str(path)).get_signature_runner("ids"), phone(path)
     for ids in ([[2, 9, 11, 30, 3]], [[2, 17, 3]] * 300, [[2, *range(4, 40), 3]], [[2, 9, 3]] * 2):

@@ -184,7 +184,7 @@ def test_refuses_a_vocabulary_with_capitals(classifier, tiny_vocabulary):
 
 
 def test_refuses_turkish_letters(classifier):
-    """MediaPipe makes I an i before the vocabulary could make it an ı."""
+    """MediaPipe lowercases I to i before the vocabulary could map it to ı."""
     turkish = AlbertTokenizer(train_vocabulary(TEXTS, 60, turkish_i=True))
     with pytest.raises(UserError, match="turkish_i"):
         check_mediapipe(classifier, turkish, TFLiteOptions(host="mediapipe"))

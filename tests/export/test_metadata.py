@@ -1,4 +1,4 @@
-"""Names of classes and tensors in a TFLite file, and the files beside it."""
+"""Names of classes and tensors in a TFLite file, and the files written next to it."""
 
 import io
 import zipfile
@@ -38,7 +38,7 @@ def test_labels_are_in_the_file_and_beside_it(content, written):
 
 
 def test_weights_stay_aligned(content):
-    """Only their numbers of bytes differ: TFLite reads them at multiples of 16."""
+    """TFLite reads weights at multiples of 16 bytes."""
     model = schema.Model.GetRootAs(content)
     starts = [
         (table.Vector(table.Offset(4)), index)
@@ -50,7 +50,7 @@ def test_weights_stay_aligned(content):
 
 
 def test_two_formats_of_one_model_have_their_own_files(tmp_path):
-    """Of my-model.tflite and my-model.onnx, the second was refused for the first one's labels."""
+    """my-model.onnx used to be rejected because of the labels of my-model.tflite."""
     for ending in ("tflite", "onnx"):
         with written_with_companions(tmp_path / f"a.{ending}", False, ["good"]) as (file, report):
             file.write_text(ending)

@@ -62,7 +62,7 @@ def test_exact_gelu(quantize, onnxruntime, make_classifier, tokenizer, tmp_path)
 @pytest.mark.peers
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_new"])
 def test_export_of_keras(hidden_act, make_classifier, session, features, tmp_path):
-    """Its layers are unrolled, and its rows of any number and length."""
+    """Its layers are unrolled, and it takes any number and length of rows."""
     model = make_classifier(hidden_act=hidden_act)
     model.export(tmp_path / "keras.onnx", format="onnx", verbose=False)
     for inputs in (features, {name: value[:1, :6] for name, value in features.items()}):
@@ -81,7 +81,7 @@ def test_weights_that_were_never_trained(onnxruntime, tokenizer, tmp_path):
 
 @pytest.mark.peers
 def test_a_classifier(session, exported, classifier, features, logits):
-    """Rows of any number and length; labels beside, and in the file."""
+    """Takes any number and length of rows; labels are in the file and next to it."""
     path = exported(classifier).path
     made = session(path)
     rows = ("tensor(int32)", "batch", "length")
@@ -103,7 +103,7 @@ def test_a_classifier(session, exported, classifier, features, logits):
 
 @pytest.mark.peers
 def test_masked_words(exported, make_model, session):
-    """The embedding of words is stored once, and scores masked words with its transpose."""
+    """The word embedding matrix is stored once, and the masked-LM head uses its transpose."""
     import onnx
 
     model = make_model("masked-lm")
@@ -122,7 +122,7 @@ def test_masked_words(exported, make_model, session):
 
 @pytest.mark.peers
 def test_eight_bits(exported, classifier, features, logits, session):
-    """Other rows of a batch, of which one scale was chosen for all, don't change an answer."""
+    """Other rows in the batch don't change a result, as they would with one scale for all."""
     import onnx
 
     report = exported(classifier, quantize="dynamic")
@@ -139,7 +139,7 @@ def test_eight_bits(exported, classifier, features, logits, session):
 
 @pytest.mark.peers
 def test_products_in_eight_bits(onnxruntime):
-    """Zeros stay zeros, an outlier is its row's alone, and equal values are no division by zero."""
+    """Zeros stay zero, an outlier affects only its row, and equal values don't divide by zero."""
     import onnx
 
     rows = np.random.default_rng(5).normal(size=(5, 31)).astype("float32")

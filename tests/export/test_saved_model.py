@@ -134,7 +134,7 @@ def test_small_passes_its_check_on_all_texts(tmp_path):
 def test_variables_have_the_same_order_wherever_they_are_in_memory(
     make_classifier, tokenizer, tmp_path
 ):
-    """tests/faults compares all bytes of exports by different processes."""
+    """tests/faults compares all bytes of exports from different processes."""
     contents = []
     for name in ("one", "other"):
         options = {"ids_only": True, "check": False}
@@ -157,7 +157,7 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
     "task", ["sequence-classification", "pretraining", "multiple-choice", "answerability"]
 )
 def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
-    """Not float32, as Keras would; and outputs in float32 under any policy."""
+    """Ids are not float32, as Keras would declare, and outputs are float32 under any policy."""
     model = make_model(task, "mixed_bfloat16", num_hidden_layers=3)
     tf.saved_model.save(model, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))

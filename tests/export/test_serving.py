@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "serving.md"
 
 
 class Rest(BaseHTTPRequestHandler):
-    """Answers every second request, and is busy otherwise."""
+    """Answers every second request; otherwise, it is busy."""
 
     protocol_version = "HTTP/1.1"
 

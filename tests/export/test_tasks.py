@@ -86,7 +86,7 @@ def test_other_sharing(export, options, fields, make_model, checked):
 
 
 def test_a_model_of_fewer_layers(make_classifier, checked, features):
-    """Is compared with Keras as any model, and its file says its depth."""
+    """It is compared with Keras like any model, and its file contains its depth."""
     model = make_classifier(num_hidden_layers=3)
     shallow = model.with_depth(1)
     path = checked(export_tflite, shallow, ids_only=True).path

@@ -1,4 +1,4 @@
-"""The folder of the page; test_browser.py runs it."""
+"""The page's folder; test_browser.py runs it."""
 
 import functools
 import json
@@ -88,7 +88,7 @@ def run_script(folder, name, code):
 
 
 def test_a_file_that_is_not_the_exported_one_is_named(tmp_path):
-    """Without its vocabulary, or with another page in its place, every text had one answer."""
+    """Without its vocabulary or with the wrong page, every text used to get the same answer."""
     content = b"the vocabulary"
     answers = {
         "model/settings.json": [200, json.dumps({"files": {"v": [14, zlib.crc32(content)]}})],
@@ -145,7 +145,7 @@ def test_a_text_that_was_cut_is_said(tmp_path):
 
 
 def test_special_tokens_in_a_text_are_plain_text(tmp_path):
-    """Also where the vocabulary has none of their characters, so that they are one unknown word."""
+    """Even if the vocabulary lacks their characters, so that they are one unknown word."""
     model = sentencepiece_model_pb2.ModelProto()
     for piece, kind in (("<pad>", "CONTROL"), ("<unk>", "UNKNOWN"), ("▁", "NORMAL")):
         model.pieces.add(piece=piece, type=model.SentencePiece.Type.Value(kind))
@@ -261,7 +261,7 @@ def test_scores_are_the_pipelines(make_classifier, tokenizer, fields, scores):
 
 
 def test_invisible_characters_around_an_answer(tmp_path):
-    """All of those that `albert_tf.text.answers.trimmed` drops, with a vocabulary of one word."""
+    """All that `albert_tf.text.answers.trimmed` drops, with a vocabulary of one word."""
     characters = map(chr, of_categories(INVISIBLE))
     texts = [f"in {character}boat{character} now" for character in characters]
     assert {trimmed(text, 3, 9) for text in texts} == {(4, 8)}

@@ -1,4 +1,4 @@
-"""Answers in words are those of Keras' pipelines."""
+"""Text outputs equal those of the Keras pipelines."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def long_tokenizer(tiny_vocabulary):
 
 @pytest.fixture
 def answer(make_model, long_tokenizer):
-    """Returns a function from a task or model and texts to its outputs in words, and the model."""
+    """Returns a function from a task or model and texts to its text outputs and the model."""
 
     def call(task, *texts, fields=None, **options):
         model = make_model(task, max_position_embeddings=LENGTH, **(fields or {}))

@@ -1,4 +1,4 @@
-"""A command in a process of its own, with a fault."""
+"""Runs a command with a fault, in its own process."""
 
 import ctypes
 import os
@@ -34,7 +34,7 @@ class Fault(NamedTuple):
 
 
 def run(arguments, folder, fault, output):
-    """Runs a command in a folder; the number of touches is the last line of the output."""
+    """Runs a command in a folder, and prints the number of touches as the last line."""
     os.chdir(folder)
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
@@ -46,7 +46,7 @@ def run(arguments, folder, fault, output):
     touches = 0
 
     def count(event, arguments):
-        """Counts touches of files in the folder; the fault comes at one of them."""
+        """Counts touches of files in the folder, and triggers the fault at one of them."""
         nonlocal touches
         if event in TOUCHES and any(
             isinstance(each, str | os.PathLike) and os.path.abspath(each).startswith(str(folder))

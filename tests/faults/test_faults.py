@@ -57,7 +57,7 @@ def test_many_faults(trial, number):
 
 
 class Trial:
-    """One command, its expected output and a folder to run it in."""
+    """A command, its expected output, and a folder to run it in."""
 
     def __init__(self, start, arguments, reference, folder):
         self.start, self.arguments, self.reference = start, arguments, reference
@@ -74,14 +74,14 @@ class Trial:
         self.expect_end(damaged=kind == "torn")
 
     def run(self, name, fault=NONE):
-        """Runs the command; whatever happens to it, its files are whole."""
+        """Runs the command, and checks that its files are complete whatever happens to it."""
         end = self.start(self.arguments, self.folder, fault)()
         self.expect_report(end, fault)
         self.expect_whole(name)
         return end
 
     def expect_report(self, end, fault):
-        """Expects success, a kill that was asked for, or one line about the mistake."""
+        """Expects success, the requested kill, or a one-line error."""
         assert "Traceback" not in end.log, end.log
         if end.status < 0:
             assert fault.cut or (fault.touch and fault.limit is None), end
@@ -89,7 +89,7 @@ class Trial:
             assert end.status == 2 and end.log.count("albert-tf: error: ") == 1, end.log
 
     def expect_whole(self, name):
-        """Expects that each file in its final place is a finished one."""
+        """Expects each file under its final name to be complete."""
         found = {
             path: digest
             for path, digest in content(self.folder).items()
@@ -128,13 +128,13 @@ class Trial:
             self.run(name, Fault(touch=draw.randint(1, self.reference.touches)))
 
     def _cut(self, name, draw):
-        """Kills it amid the writing of a file; touches come before or after."""
+        """Kills the command while it writes a file; touches come before or after."""
         for _ in range(draw.randint(1, 2)):
             limit = draw.randint(0, draw.choice(self.reference.sizes) - 1)
             self.run(name, Fault(draw.randint(0, self.reference.touches), limit=limit, cut=True))
 
     def _limit(self, name, draw):
-        """Lets no file grow to the size of one that it should write."""
+        """Limits the file size to less than a file it should write."""
         limit = draw.choice(self.reference.sizes) - 1
         touch = draw.choice([0, draw.randint(1, self.reference.touches)])
         end = self.run(name, Fault(touch, limit=limit))

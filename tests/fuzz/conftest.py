@@ -59,7 +59,7 @@ JSON_VALUES = st.recursive(
 
 @st.composite
 def mutated(draw, content):
-    """Draws `content` with one to four changes: flipped bits; cut, repeated, or inserted bytes."""
+    """Draws `content` with one to four changes: a flipped bit, or bytes cut, repeated, or added."""
     changed = bytearray(content)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(changed)))

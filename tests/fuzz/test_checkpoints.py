@@ -1,4 +1,4 @@
-"""A damaged file of any format gives a checkpoint that fits its configuration, or a UserError."""
+"""A damaged file reads as a checkpoint that fits its configuration, or raises UserError."""
 
 import functools
 import json
@@ -24,7 +24,7 @@ FORMATS = [SHARDS, *SAVERS, "google", "keras-hub"]
 
 @pytest.fixture(scope="module")
 def folders(small_config, tmp_path_factory):
-    """Returns a function that writes a checkpoint in a format, once, and gives its folder."""
+    """Returns a function that writes a checkpoint in a format once, and returns its folder."""
     tensors = draw(small_config, "classifier")
 
     @functools.cache

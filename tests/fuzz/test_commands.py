@@ -1,4 +1,4 @@
-"""Any command line ends with status 0, or with status 2 and one line."""
+"""Every command line ends with status 0, or with status 2 and a one-line message."""
 
 import contextlib
 import gzip
@@ -58,7 +58,7 @@ def command_lines(draw):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Makes files of many kinds in the current folder; commands end where TensorFlow loads."""
+    """Creates files of many kinds in the current folder. Commands end when they load TensorFlow."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "import_tensorflow", lambda: None)
     for name, command in cli.COMMANDS.items():

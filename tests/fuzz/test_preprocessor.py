@@ -1,4 +1,4 @@
-"""The layer and the tokenizer give the same ids for any text; see docs/text.md for odd bytes."""
+"""The layer and the tokenizer return the same ids for any text; docs/text.md has exceptions."""
 
 import pytest
 from hypothesis import given

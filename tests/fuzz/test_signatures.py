@@ -1,4 +1,4 @@
-"""Exported signatures answer anything that they admit with finite numbers, or refuse it."""
+"""Exported signatures either return finite numbers or reject their inputs."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def rows(shape):
 
 @pytest.fixture(scope="module", params=["saved-model", "tflite"])
 def answer(request, scrambled, tiny_vocabulary, tmp_path_factory):
-    """Returns a function that gives a signature's logits, or None if it refuses its inputs."""
+    """Returns a function that returns a signature's logits, or None if it rejects its inputs."""
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=LENGTH)
     config = AlbertConfig.from_size(
         "tiny", vocab_size=tokenizer.vocab_size, max_position_embeddings=LENGTH

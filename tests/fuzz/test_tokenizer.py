@@ -1,4 +1,4 @@
-"""Any text gives ids of the vocabulary, spans inside the text, and decodes."""
+"""Any text has ids in the vocabulary and spans inside the text, and can be decoded."""
 
 import numpy as np
 import pytest

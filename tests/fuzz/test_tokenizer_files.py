@@ -1,4 +1,4 @@
-"""A tokenizer's files, damaged in any way, give a UserError or a tokenizer that works."""
+"""Damaged tokenizer files raise UserError or result in a tokenizer that works."""
 
 import json
 import shutil

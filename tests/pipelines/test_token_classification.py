@@ -52,7 +52,7 @@ def test_pieces_have_the_models_scores(pipe, model, tokenizer):
 
 @pytest.mark.parametrize("strategy", ["none", "first"])
 def test_texts_that_are_lists_of_words(pipe, strategy):
-    """As in transformers one list of words is a batch of one; characters are the whole text's."""
+    """As in transformers, a list of words is a batch of one; offsets count in the whole text."""
     tag = pipe("token-classification", aggregation_strategy=strategy, ignore_labels=[])
     words = ["Ada", "lives", "in", "New", "York", "París"]
     expected = tag(" ".join(words))

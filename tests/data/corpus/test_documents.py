@@ -90,7 +90,7 @@ def parts(offset, text, limit):
 
 
 def a_text(generator):
-    """Makes a random text of edge cases."""
+    """Returns a random text of edge cases."""
     pieces = []
     for _ in range(generator.randrange(30)):
         kind = generator.randrange(6)

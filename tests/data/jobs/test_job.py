@@ -25,7 +25,7 @@ SIZES = {"a.txt": 25_000, "b.txt.gz": 9_000, "c/1.txt": 300, "c/2.txt": 0, "c/3.
 
 @pytest.fixture
 def sized(make, tmp_path):
-    """Makes a job on files of zeros with the given sizes."""
+    """Creates a job on files of zeros with these sizes."""
     job = make(tmp_path / "examples")
 
     def sized(sizes):

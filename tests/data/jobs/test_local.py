@@ -1,4 +1,4 @@
-"""Any number of workers gives the same bytes; no process outlives the run."""
+"""Any number of workers writes the same bytes, and no process outlives the run."""
 
 import os
 import pickle

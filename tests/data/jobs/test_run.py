@@ -1,4 +1,4 @@
-"""A run resumes, repairs or refuses the output that it finds."""
+"""A run resumes, repairs, or rejects an existing output."""
 
 import os
 import shutil

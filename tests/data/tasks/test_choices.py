@@ -160,7 +160,7 @@ def test_without_a_context_the_question_is_first(tmp_path, tiny_tokenizer):
 
 @pytest.mark.parametrize("length", [16, 160])
 def test_long_texts(tiny_tokenizer, length, caplog):
-    """The context loses its end; a question with its choice its beginning, and a line says so."""
+    """Truncates the context at the end, and question with choice at the start, and logs it."""
     context, question = "fresh bread " * 200, "old square " * 200
     segments = [(context, ["people.", f"{question} lights"]), (context, ["people.", "days."])]
     rows = choice_rows(segments, [0, 1], tiny_tokenizer, length, ["line 1", "line 2"])

@@ -21,7 +21,7 @@ def task(name, data=".", **others):
 
 
 def numbers(task, examples, **fields):
-    """Returns the examples' labels as numbers, for a model with these fields, or a new one."""
+    """Returns the examples' class ids, for a model with these fields or a new one."""
     config = AlbertConfig(**(fields or task.config_fields(examples)))
     return task.targets(examples, config)
 
@@ -255,7 +255,7 @@ def test_labels_that_differ_in_case_are_two():
     ],
 )
 def test_the_order_of_numbers_as_labels(labels, expected):
-    """It is the same in every process: sets of texts have another order in each."""
+    """It is the same in every process, although the order of sets differs between them."""
     examples = [Example("a", None, label) for label in labels]
     assert list(task("classify").config_fields(examples)["id2label"].values()) == expected
 

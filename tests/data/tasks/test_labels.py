@@ -50,7 +50,7 @@ def config(**changes):
     ],
 )
 def test_lists_and_separators(tmp_path, name, rows, separator):
-    """A separator divides texts, and not the labels of a list."""
+    """A separator splits strings, but not the labels in a list."""
     (tmp_path / name).write_text(rows)
     found = read_split(task(tmp_path / name, label_separator=separator), "train")
     assert [example.label for example in found] == [("warm", "sad"), (), ("long",)]

@@ -132,7 +132,7 @@ def test_a_file_beyond_the_limit(tmp_path):
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
 def test_flat_rows(tmp_path, name, form, encoding):
-    """A row for each question, as data sets are exported from the hub."""
+    """One row per question, like data sets exported from the hub."""
     answers = {"text": ["Lisbon"], "answer_start": [3]}
     rows = [
         {"id": "a", "question": "Où?", "context": "In Lisbon.", "answers": answers, "title": "t"},

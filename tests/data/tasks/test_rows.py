@@ -45,7 +45,7 @@ def test_labels_that_the_model_needs_are_features_of_training_alone():
 
 
 def test_lengths_are_rounded_up_to_the_longest_of_all_rows():
-    """A model of 11 positions, say, can't take 16."""
+    """For example, a model with 11 positions can't take 16 tokens."""
     data, each = rows([4, 0, 1]), np.split(np.arange(3), 3)
     for_xla = [data.inputs(row, jit_compile=True)["input_ids"].shape[1] for row in each]
     assert for_xla == [8, 8, 11]

@@ -140,7 +140,7 @@ def test_a_long_text_is_counted(tmp_path, tiny_tokenizer):
 @pytest.mark.parametrize("kind", ["pairs", "triplets"])
 @pytest.mark.parametrize("block", [2, 1024])
 def test_ranks(kind, block, request, monkeypatch):
-    """By hand, one comparison at a time, by a task that hasn't read the examples."""
+    """Compares with a computation by hand, for a task that hasn't read the examples."""
     reader = task(request.getfixturevalue(kind))
     examples, made = reader.read(reader.options.data), task(reader.options.data)
     monkeypatch.setattr("albert_tf.data.tasks.similarity._BLOCK", block)
