@@ -84,7 +84,7 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
         ("poetry", "saved", {}, "fill-mask, .*, ner. Received: 'poetry'"),
         ("fill-mask", None, {}, "model=NoneType, tokenizer=None"),
         ("fill-mask", "model", {}, "a tokenizer where none is beside the model's files"),
-        ("fill-mask", "/nowhere/at/all", {}, "neither a directory"),
+        ("fill-mask", "/nowhere/at/all", {}, "at.all, which is neither"),
         ("fill-mask", "saved", {"device": -1}, r"device=-1.*keras.device\('cpu:0'"),
         ("fill-mask", "saved", {"framework": "np"}, "'np'. Set KERAS_BACKEND"),
         ("fill-mask", "saved", {"torch_dtype": "float16"}, "from_pretrained.*dtype='mi"),
