@@ -33,8 +33,8 @@ def test_a_directory_is_all_it_takes(saved, name, kind, task):
     [
         ("fill-mask", "feature-extraction", "without predictions"),
         ("sentence-order", "fill-mask", "without pooler, sop_classifier"),
-        ("ner", "text-classification", "has AlbertForSequenceClassification"),
-        ("text-classification", "fill-mask", "has AlbertForMaskedLM"),
+        ("ner", "text-classification", "contains an AlbertForSequenceClassification"),
+        ("text-classification", "fill-mask", "contains an AlbertForMaskedLM"),
     ],
 )
 def test_a_model_of_another_task(saved, task, kind, received):
