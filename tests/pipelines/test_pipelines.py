@@ -38,7 +38,7 @@ def test_a_directory_is_all_it_takes(saved, name, kind, task):
     ],
 )
 def test_a_model_of_another_task(saved, task, kind, received):
-    with pytest.raises(UserError, match=f"Received: .*{received}"):
+    with pytest.raises(UserError, match=received):
         pipeline(task, saved(kind))
 
 
