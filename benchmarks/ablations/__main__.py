@@ -4,9 +4,9 @@ python -m benchmarks.ablations sharing --data examples --eval-data held-out --ou
 python -m benchmarks.ablations pair-task --input 'books/*.txt' --eval-input 'chapters/*.txt' \\
     --vocab spiece.model --output ablations
 
-The models have 4 layers of width 192 unless the comparison says otherwise. All accuracies are on
-held-out records. pair-task needs text, from which it builds records of every kind in the output;
-the others accept text too. After Ctrl-C or a crash the same command resumes, and skips finished
+The models have 4 layers of width 192 unless the comparison varies these. All accuracies are on
+held-out records. pair-task requires text, from which it builds records of every kind in the output;
+the others accept text too. After Ctrl-C or a crash, the same command resumes and skips finished
 models.
 """
 
@@ -24,7 +24,7 @@ from benchmarks.ablations.comparisons import COMPARISONS, Comparison
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Trains what isn't finished and prints the table; 130 if interrupted, 2 for a mistake."""
+    """Trains unfinished models and prints the table. Returns an exit status."""
     options = _parser().parse_args(arguments)
     comparison = COMPARISONS[options.comparison]
     try:
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--vocab", metavar="FILE", help="vocabulary file or model folder, for text")
     add("--max-seq-length", type=int, default=64, help="length of records built from text")
     add("--steps", type=int, default=1000, help="steps of each model")
-    add("--batch-size", type=int, default=32, help="examples of a step")
+    add("--batch-size", type=int, default=32, help="examples per step")
     add("--learning-rate", type=float, default=0.003, help="peak learning rate of LAMB")
     add("--seed", type=int, default=12345, help="seed of weights, order, masks and dropout")
     add("--jit-compile", action="store_true", help="compilation of the step with XLA")
@@ -84,13 +84,13 @@ def _check(options: argparse.Namespace, comparison: Comparison) -> None:
     text = (options.input, options.eval_input, options.vocab)
     if not (all(records) and not any(text)) and not (all(text) and not any(records)):
         raise UserError(
-            "Give records (--data and --eval-data), or text to build them from (--input, "
+            "Pass records (--data and --eval-data), or text to build them from (--input, "
             f"--eval-input and --vocab). Received: {_given(options)}."
         )
     if options.data and _tasks(comparison) != {"sop"}:
         raise UserError(
             f"{options.comparison} trains on records of several kinds. Received: {_given(options)}."
-            " Give text: --input, --eval-input and --vocab."
+            " Pass text: --input, --eval-input and --vocab."
         )
 
 
@@ -107,7 +107,7 @@ def _tasks(comparison: Comparison) -> set[PairTask]:
 def _records(
     options: argparse.Namespace, comparison: Comparison
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns directories of records by pair task: to train on, and to score on."""
+    """Returns the directories of training and held-out records, keyed by pair task."""
     if options.data:
         return {"sop": options.data}, {"sop": options.eval_data}
     trained = sorted({row.pair_task for row in comparison.rows})
@@ -121,7 +121,7 @@ def _records(
 
 
 def _built(options: argparse.Namespace, kind: str, task: PairTask, inputs: list[str]) -> str:
-    """Returns a directory of records; `build-data` keeps one that is complete."""
+    """Returns a directory of records, which `build-data` writes unless it is complete."""
     output = str(options.output / kind / task)
     build_data(
         input=inputs,

@@ -1,22 +1,22 @@
-"""This library beside other people's: inference, texts to answers, tokenizing, training.
+"""Compares with other libraries: inference, texts to labels and answers, tokenizing, training.
 
     make bench                                         # base; about an hour on two cores
     python -m benchmarks.peers [--size large] [--shapes 1x128 8x128] [--threads 1] [--rounds 3]
                                [--texts dev.tsv] [--questions xquad.en.json] [--only inference]
 
-All run the same weights, which are random, on the same inputs and the same cores: the first
---threads ones of this machine. Each case has a fresh process in each of --rounds rounds, in turns,
-and its figures are medians over the rounds. A process measures every shape, from the smallest to
-the largest, each for about --seconds after a call that isn't counted. Its outputs are compared with
-those of our Keras model: "difference" is the largest of a logit, relative to the range of logits. A
+All libraries run the same random weights on the same inputs and the same cores, the first --threads
+of this machine. Each case runs in a fresh process in each of --rounds rounds, in turns, and its
+figures are medians over the rounds. A process measures every shape, from the smallest to the
+largest, each for about --seconds after a call that isn't counted. Its outputs are compared with our
+Keras model's: "difference" is the largest difference of a logit, relative to the range of logits. A
 line whose float32 outputs differ by more than 0.01 shows no figures.
 
-A percentage is the rate of the matrix products, relative to one of two 2048 × 2048 matrices in
-float32, by TensorFlow or torch in the same run, whichever is faster. "products" shows what the
-model's products with their biases take alone in both libraries, the least that a model in them can
-take. A fine-tuning step is Keras' `train_on_batch`, or that of the command `albert-tf finetune`. MB
-are the peak of the process, the part of it above its imports, and the files that it reads. A
-picture of inference lies beside the report. Needs `pip install 'albert_tf[peers]'`.
+A percentage is the rate of the matmuls relative to a float32 matmul of two 2048 × 2048 matrices, in
+TensorFlow or torch in the same run, whichever is faster. "products" is the time of only the model's
+matmuls and biases in both libraries, the least that a model can take there. A fine-tuning step is
+Keras' `train_on_batch`, or that of `albert-tf finetune`. MB are the process's peak, the part of it
+above its imports, and the files that it reads. A picture of inference is saved with the report.
+Requires `pip install 'albert_tf[peers]'`.
 """
 
 import csv
@@ -59,7 +59,7 @@ OTHERS = {
 
 
 def cases(folder, config, options):
-    """Returns the processes of a round by table and name."""
+    """Returns the processes of a round, keyed by table and name."""
     result = {("product", name): partial(harness.fresh, products.rate, name) for name in LIBRARIES}
     batches = [folder / f"{rows}x{length}.npz" for rows, length in options.shapes]
     how = {"threads": options.threads, "calls": 30, "seconds": options.seconds}
@@ -80,7 +80,7 @@ def cases(folder, config, options):
 
 
 def read_texts(path):
-    """Returns the texts of a file: lines, or the column `sentence` of a .tsv."""
+    """Returns the texts in a file: its lines, or the column `sentence` of a .tsv."""
     with open(path, encoding="utf-8", newline="") as file:
         if Path(path).suffix != ".tsv":
             return [line.rstrip("\n") for line in file if line.strip()]
@@ -88,7 +88,7 @@ def read_texts(path):
 
 
 def read_questions(path, texts):
-    """Returns the pairs of question and context of a file in SQuAD's format.
+    """Returns the question-context pairs in a file in SQuAD's format.
 
     Without a file, the texts are joined to contexts of different lengths.
     """
@@ -116,7 +116,7 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=shapes, metavar="ROWSxTOKENS")
     parser.add_argument("--step", type=shape, default="8x128", help="shape of a fine-tuning step")
     parser.add_argument("--texts", default=reviews() / "train.tsv", help="file of texts")
-    parser.add_argument("--questions", help="file in SQuAD's format; default: made of the texts")
+    parser.add_argument("--questions", help="file in SQuAD's format; default: built from the texts")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--only", nargs="+", choices=tables.TABLES, default=[*tables.TABLES])
@@ -132,7 +132,7 @@ def main():
         try:
             prepared = harness.fresh(processes.prepare, folder, options.size, shapes)
         except harness.Failure as failure:
-            sys.exit(f"No files could be made: {failure}")
+            sys.exit(f"No files could be written: {failure}")
         files = {name: folder / file for name, (_, file, _) in INFERENCE.items()}
         written = {name: path for name, path in files.items() if path.exists()}
         prepared["MB"] = {name: harness.megabytes(path) for name, path in written.items()}

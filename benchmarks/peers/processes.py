@@ -69,9 +69,9 @@ def prepare(folder, size, shapes):
 
 
 def keep_same_ids(folder, tokenizer):
-    """Keeps `QUESTIONS` questions whose ids are the same in transformers, from all over the file.
+    """Keeps `QUESTIONS` questions from the whole file whose ids are the same in transformers.
 
-    Others would have other answers: the weights are random.
+    With different ids, the answers would differ, because the weights are random.
     """
     path = folder / "questions.json"
     pairs = json.loads(path.read_text("utf-8"))
@@ -94,7 +94,7 @@ def keep_same_ids(folder, tokenizer):
 
 
 def products_alone(library, config, shapes, seconds):
-    """Returns the milliseconds of all layers' matrix products with biases, at each shape."""
+    """Returns the milliseconds of all layers' matmuls and biases at each shape."""
     layers, generator = products.of_layers(library, config), np.random.default_rng(1)
     times = []
     for count, length in shapes:
@@ -160,7 +160,7 @@ def our_answers(path):
 
 
 def torch_answers(path):
-    """Windows as in transformers' guide, in batches of the order given; our scores of spans."""
+    """Follows transformers' guide: windows, batched in their given order, with our span scores."""
     import torch
     import transformers
 
@@ -263,7 +263,7 @@ def keras_step(name, folder, rows, labels):
 
 
 def command_step(name, folder, rows, labels):
-    """The step of `albert-tf finetune`: two halves of the batch side by side."""
+    """Runs the step of `albert-tf finetune`, which computes the batch's halves in parallel."""
     from albert_tf import AlbertForSequenceClassification
     from albert_tf.optimizers import AlbertAdamW
     from albert_tf.training.distribution import share_threads

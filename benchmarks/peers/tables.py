@@ -51,7 +51,7 @@ def questions(name, figures, ours, context):
 
 
 def rate_of_same(figures, ours, tolerances):
-    """Tokenizers differ on some texts, so a few answers may, too."""
+    """Tokenizers differ on some texts, so a few answers may differ too."""
     compared = zip(figures["answers"], ours["answers"], tolerances, strict=True)
     same = [abs(theirs - expected) <= tolerance for theirs, expected, tolerance in compared]
     share = sum(same) / len(same)
@@ -111,7 +111,7 @@ TABLES = {
 
 
 def medians_by_table(rounds):
-    """Returns the medians, or the reason (a str) why there are none, by table and name."""
+    """Returns the medians, or the reason (a str) why there are none, keyed by table and name."""
     result = {}
     for (table, name), results in rounds.items():
         is_reason = isinstance(results, str)
@@ -120,7 +120,7 @@ def medians_by_table(rounds):
 
 
 def markdown(medians, prepared, options):
-    """Returns the rate of a large product, and the tables with their titles."""
+    """Returns the rate of a large matmul, and the tables with their titles."""
     peak = max(rate for rate in medians["product"].values() if not isinstance(rate, str))
     model = (prepared["config"], prepared["spread"])
     context = Context(*model, peak, options.shapes, prepared["MB"])
@@ -139,7 +139,7 @@ def markdown(medians, prepared, options):
 
 
 def picture(medians, options, path):
-    """Draws the milliseconds of each case, one panel a shape."""
+    """Draws the milliseconds of each case, with one panel per shape."""
     import matplotlib
 
     matplotlib.use("Agg")
