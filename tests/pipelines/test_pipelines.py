@@ -31,17 +31,10 @@ def test_a_directory_is_all_it_takes(saved, name, kind, task):
 @pytest.mark.parametrize(
     ("task", "kind", "received"),
     [
-<<<<<<< HEAD
-        ("fill-mask", "feature-extraction", "no weights for predictions, .*'fill-mask'"),
+        ("fill-mask", "feature-extraction", "no weights for predictions, "),
         ("sentence-order", "fill-mask", "no weights for pooler, sop_classifier, "),
-        ("ner", "text-classification", "Received: .*has AlbertForSequenceClassification"),
-        ("text-classification", "fill-mask", "Received: .*has AlbertForMaskedLM"),
-=======
-        ("fill-mask", "feature-extraction", "without predictions"),
-        ("sentence-order", "fill-mask", "without pooler, sop_classifier"),
         ("ner", "text-classification", "contains an AlbertForSequenceClassification"),
         ("text-classification", "fill-mask", "contains an AlbertForMaskedLM"),
->>>>>>> prose7
     ],
 )
 def test_a_model_of_another_task(saved, task, kind, received):
@@ -90,13 +83,8 @@ def test_a_tokenizer_of_its_own(saved, model, tokenizer):
     [
         ("poetry", "saved", {}, "fill-mask, .*, ner. Received: 'poetry'"),
         ("fill-mask", None, {}, "model=NoneType, tokenizer=None"),
-<<<<<<< HEAD
         ("fill-mask", "model", {}, "model=Albert.*, tokenizer=None"),
-        ("fill-mask", "/nowhere/at/all", {}, "neither a directory"),
-=======
-        ("fill-mask", "model", {}, "a tokenizer where none is beside the model's files"),
-        ("fill-mask", "/nowhere/at/all", {}, "at.all, which is neither"),
->>>>>>> prose7
+        ("fill-mask", "/nowhere/at/all", {}, "/nowhere/at/all"),
         ("fill-mask", "saved", {"device": -1}, r"device=-1.*keras.device\('cpu:0'"),
         ("fill-mask", "saved", {"framework": "np"}, "'np'. Set KERAS_BACKEND"),
         ("fill-mask", "saved", {"torch_dtype": "float16"}, "from_pretrained.*dtype='mi"),
