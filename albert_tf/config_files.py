@@ -65,7 +65,7 @@ FIXED: Final[Mapping[str, Any]] = {
 _CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
 _IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
 _PRUNED: Final = "Pruned heads aren't supported. Use the checkpoint from before pruning."
-_ENCODER: Final = "Every token attends to all others, as in every ALBERT."
+_ENCODER: Final = "Every token attends to all others, as in every ALBERT model."
 # Arguments of the transformers constructor that are also attributes: the supported value, and what
 # to do instead.
 FOREIGN: Final[Mapping[str, tuple[Any, str]]] = {
@@ -130,7 +130,7 @@ def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[
 
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a BERT configuration to that of an equivalent ALBERT."""
+    """Converts a BERT configuration to that of an equivalent ALBERT model."""
     for key in ("is_decoder", "add_cross_attention"):
         if values.get(key):
             raise UserError(

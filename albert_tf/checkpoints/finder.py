@@ -1,4 +1,4 @@
-"""Locates a checkpoint (a directory, a bundled model or a name on the hub) and its format."""
+"""Locates a checkpoint (a directory, a bundled model, or a hub name) and its format."""
 
 import contextlib
 import glob
@@ -125,7 +125,7 @@ def find(
     tokenizer: bool = False,
     **hub_options: Any,
 ) -> CheckpointLocation:
-    """Locates a checkpoint, and downloads the requested files if it is a hub name.
+    """Locates a checkpoint, and downloads the requested files if it is given as a hub name.
 
     Args:
         name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a hub
@@ -186,7 +186,7 @@ def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ..
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of `from_pretrained` into the hub's and all others."""
+    """Splits the options of `from_pretrained` into hub options and all other options."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 

@@ -20,7 +20,7 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # Number of batches of a list that are sorted by length together.
+SORTED: Final = 16  # Number of batches whose texts are sorted by length as one group.
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
@@ -365,7 +365,7 @@ def checked_length(
 def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
-    """Yields a list of windows for each text or pair, which has one window unless it is long."""
+    """Yields a list of windows for each text or pair: only one, unless the text is long."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))

@@ -54,7 +54,7 @@ class FillMaskPipeline(Pipeline):
         """The options of mask filling.
 
         Attributes:
-            top_k: number of tokens, best first.
+            top_k: number of tokens to return, best first.
             targets: tokens of the vocabulary or their ids, to which the results are limited. In a
                 SentencePiece vocabulary, a word starts with "▁". A target that isn't a token is
                 replaced by its first token.

@@ -81,8 +81,8 @@ class Baked:
         """
         if not (record := _RECORD.fullmatch(name)):
             raise UserError(
-                f"The vocabulary's record of baked options is damaged: {name[:99]!r}. Download or "
-                "copy spiece.model again."
+                f"The record of the options baked into the vocabulary is damaged: {name[:99]!r}. "
+                "Download or copy spiece.model again."
             )
         sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = record.groups()
         flags = lower_case == "1", keep_accents == "1"

@@ -235,5 +235,5 @@ def test_chosen():
     assert chosen(lambda: own, "max", True) == SentenceEmbedding("max", normalize=True)
     assert chosen(lambda: own, None, None) is None
     assert chosen(lambda: None, "folder", False) is None
-    with pytest.raises(UserError, match="normalize requires a pooling"):
+    with pytest.raises(UserError, match="normalize requires pooling"):
         chosen(lambda: None, "folder", True)
