@@ -18,7 +18,7 @@ GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "net_structure_type": 0,
     "num_memory_blocks": 0,
 }
-# The same for Chinese models, which inherit them from BERT.
+# The same holds for these keys of Chinese models, which inherit them from BERT.
 _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "directionality": "bidi",
     "ln_type": "postln",

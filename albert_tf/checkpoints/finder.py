@@ -203,7 +203,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         return location._replace(format="tf-hub", weights=folder / google.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
         return location._replace(format="tf1", weights=prefix)
-    if (folder / keras_hub.WEIGHTS).is_file():  # Its reader says what is missing.
+    if (folder / keras_hub.WEIGHTS).is_file():  # The reader says what is missing.
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     has_config = (folder / CONFIG).is_file()
     raise UserError(

@@ -250,14 +250,14 @@ def from_albert_zh(
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Renames Google's variables to Hugging Face's names, and sets the fields that depend on heads."""
+    """Renames Google's variables to Hugging Face's names, and sets the fields of the heads."""
     table = names.google(config)
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     width = config.hidden_size
-    # If E = H, the original has no projection. A file without any [H, H] matrix gets none either,
+    # If E = H, Google's code has no projection. A file without any [H, H] matrix gets none either,
     # so that a wrong hidden_size allocates nothing.
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()

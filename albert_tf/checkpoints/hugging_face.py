@@ -34,7 +34,7 @@ _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
     {names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS, bert.NEXT_SENTENCE}
 )
-# The last part of a Keras or Flax weight's name. Their kernels are transposed.
+# The last part of a Keras or Flax weight's name. Kernels are transposed.
 _LAST: Final = {
     "kernel": "weight",
     "gamma": "weight",

@@ -22,7 +22,7 @@ _FORMS: Final[dict[str, tuple[_Form, ...]]] = {
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
         _Form(".bias", ".bias", "/bias"),
     ),
-    # Without bias.
+    # A matrix without a bias.
     "matrix": (
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
     ),

@@ -181,7 +181,7 @@ def _uses_only_cpus() -> bool:
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
     """Returns the activation function in the config, for `keras.layers.Dense`."""
-    # This isn't the layer itself, because Keras doesn't quantize layers that contain others.
+    # This isn't the layer itself, because Keras doesn't quantize layers that contain layers.
     return Activation(config.hidden_act, dtype=dtype).__call__
 
 

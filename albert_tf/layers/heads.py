@@ -240,7 +240,7 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the `count` highest scores of the last axis and their indices; of ties, the first wins."""
+    """Returns the last axis's `count` highest scores and their indices; ties keep their order."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # top_k breaks ties at random on torch, and requires a known length on JAX.

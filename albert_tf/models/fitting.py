@@ -342,4 +342,4 @@ class _ScheduleSteps(keras.callbacks.Callback):
             )
         if self.schedule.steps != steps * self.params["epochs"]:
             self.schedule.steps = steps * self.params["epochs"]
-            self.model.make_train_function(force=True)  # the traced one uses the old rates
+            self.model.make_train_function(force=True)  # the traced function uses old rates

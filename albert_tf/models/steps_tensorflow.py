@@ -128,7 +128,7 @@ class TrainingStep:
 
     @contextlib.contextmanager
     def _shift_seeds(self: Any, replicas: int) -> Iterator[None]:
-        """Shifts the dropout seeds within the context; otherwise all replicas use the same seeds."""
+        """Shifts the dropout seeds within the context; otherwise replicas share the same seeds."""
         seeds = [
             variable
             for variable in self.non_trainable_variables

@@ -177,7 +177,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             for name, target in self.targets.items()
             if loss is None and self.shows_losses
         }
-        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps old ones
+        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps the old ones
         super().compile(
             optimizer,
             self._convert(loss_of_logits, loss),

@@ -229,7 +229,7 @@ class Pipeline(ABC):
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first, so that a lack of memory shows immediately.
+        # The longest windows come first, so that running out of memory shows at once.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
@@ -259,7 +259,7 @@ class Pipeline(ABC):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by those of a call."""
-        keras = sys.modules.get("keras")  # An exported model doesn't import it.
+        keras = sys.modules.get("keras")  # Exported models don't import Keras.
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
         foreign = {
             **_FOREIGN,

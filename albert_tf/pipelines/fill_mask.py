@@ -139,7 +139,7 @@ class FillMaskPipeline(Pipeline):
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack some of them.
+        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack such a piece.
         return [
             token
             for at, token in enumerate(ids)

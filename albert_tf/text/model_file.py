@@ -37,7 +37,7 @@ _RECORD: Final = re.compile(
     f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
     ";digit_comma=(original|plain);quotes=(original|huggingface)(;turkish_i=1)?"
 )
-# Natural-log units. Sums of larger scores round differently in graphs. Trained ones stay below 30.
+# In natural-log units. Larger sums round differently in graphs; trained scores stay below 30.
 LARGEST_SCORE: Final = 1e3
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
