@@ -135,7 +135,7 @@ def edit(path, **changes):
         (
             POOLING,
             {"pooling_mode": "lasttoken"},
-            r"pooling from mean, .* Received: \['lasttoken'\]",
+            r"pooling mode from mean, .* Received: \['lasttoken'\]",
         ),
         (POOLING, {"pooling_mode": ["mean", "max"]}, r"Received: \['mean', 'max'\]"),
         (POOLING, {"pooling_mode": [{}]}, r"Received: \[{}\]"),
