@@ -407,7 +407,7 @@ class AlbertConfig:
         """Reads a configuration from a JSON file; see `from_dict`.
 
         Raises:
-            UserError: the file isn't a JSON object or doesn't describe an ALBERT.
+            UserError: the file isn't a JSON object or doesn't describe an ALBERT model.
             FileNotFoundError: there is no such file.
         """
         values = read_json(user_path(json_file))
@@ -427,7 +427,7 @@ class AlbertConfig:
             **options: hub options (`revision`, `token`, `cache_dir`, …). All other options
                 override fields; `num_labels` and `label2id` override the labels.
         Raises:
-            UserError: there is no such checkpoint, or it isn't an ALBERT.
+            UserError: there is no such checkpoint, or it isn't an ALBERT model.
         """
         # `checkpoints` imports this module. tests/test_imports.py allows only this exception.
         from albert_tf.checkpoints import finder
@@ -440,7 +440,7 @@ class AlbertConfig:
     ) -> None:
         """Writes a `config.json` that transformers can read.
 
-        If the folder already contains the configuration of an ALBERT, the new file keeps its
+        If the folder already contains an ALBERT configuration, the new file keeps its
         "architectures", the name of the model class.
 
         Raises:
@@ -509,7 +509,7 @@ class AlbertConfig:
 
 
 def is_size(model: str) -> bool:
-    """Returns whether `model` is a size or a configuration file, so that weights are random."""
+    """Returns whether `model` is a size or a configuration file, which means random weights."""
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 

@@ -18,7 +18,7 @@ GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "net_structure_type": 0,
     "num_memory_blocks": 0,
 }
-# The same for Chinese models, which inherit them from BERT.
+# The same holds for these keys of Chinese models, which inherit them from BERT.
 _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "directionality": "bidi",
     "ln_type": "postln",
@@ -65,7 +65,7 @@ FIXED: Final[Mapping[str, Any]] = {
 _CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
 _IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
 _PRUNED: Final = "Pruned heads aren't supported. Use the checkpoint from before pruning."
-_ENCODER: Final = "Every token attends to all others, as in every ALBERT."
+_ENCODER: Final = "Every token attends to all others, as in every ALBERT model."
 # Arguments of the transformers constructor that are also attributes: the supported value, and what
 # to do instead.
 FOREIGN: Final[Mapping[str, tuple[Any, str]]] = {
@@ -130,7 +130,7 @@ def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[
 
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a BERT configuration to that of an equivalent ALBERT."""
+    """Converts a BERT configuration to that of an equivalent ALBERT model."""
     for key in ("is_decoder", "add_cross_attention"):
         if values.get(key):
             raise UserError(

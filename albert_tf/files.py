@@ -31,7 +31,7 @@ def user_path(path: str | os.PathLike[str]) -> Path:
             f"write ./{expanded} if the file name begins with ~."
         )
     result = Path(expanded)
-    # Path drops "./", and the next call must not expand what is left.
+    # Path turns "./~name" into "~name", which a second call would expand. An absolute path is safe.
     return result.absolute() if result.parts[:1] and result.parts[0][0] == "~" else result
 
 
@@ -286,7 +286,7 @@ def require_same(
     now: Mapping[str, Any],
     way_out: str = "Choose another output, or start again with force=True.",
 ) -> None:
-    """Rejects resuming a job with settings different from those it was started with.
+    """Requires that a job resumes with the settings it was started with.
 
     Args:
         output: the job's output.
@@ -324,7 +324,7 @@ _SHOWN: Final = 5  # differences in a message
 
 @contextlib.contextmanager
 def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
-    """Makes errors name `path`, also if they name no file, as when the disk is full."""
+    """Makes errors name `path`, even if they name no file, as when the disk is full."""
     try:
         yield
     except UserError as error:

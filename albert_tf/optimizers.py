@@ -50,7 +50,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     """
 
     # TensorFlow's fused Adam kernel makes steps on short texts faster (benchmarks/NOTES.md).
-    # Without bias correction, separate operations match the original code to the last bits.
+    # Without bias correction, separate operations match the original code to the last bit.
     fused = keras.backend.backend() == "tensorflow"
 
     @checks_numbers(

@@ -1,7 +1,7 @@
 """The files of each kind of output folder, as patterns. A folder with other files isn't replaced.
 
 A pattern is a path within the folder, in which `*` matches any characters except `/`. Every
-finished folder contains a file that matches the first pattern of its kind.
+complete folder contains a file that matches the first pattern in its list.
 """
 
 from typing import Final

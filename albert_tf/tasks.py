@@ -1,10 +1,10 @@
 """The one list of tasks: the model class, pipelines, inputs, and outputs of each.
 
 It also defines the name, dtype, and shape of each feature for batches, models, and signatures.
-This file doesn't import TensorFlow, so that checkpoints and the command line can use it. A model
-refers to its entry as `task`. To add a head, add an entry here, a file in `models/`, and two lines
-in its `__init__.py`; a head with new layers also needs a class in `layers/heads.py` and rows in
-`checkpoints/names.py`.
+This file doesn't import TensorFlow, so that checkpoints and the command line can use it. The
+`task` attribute of a model class is its entry. To add a head, add an entry here, a file in
+`models/`, and two lines in its `__init__.py`; a head with new layers also needs a class in
+`layers/heads.py` and rows in `checkpoints/names.py`.
 """
 
 from typing import Final, NamedTuple

@@ -1,6 +1,6 @@
 """Reads and writes weights: one table of tensor names, one directory format.
 
-This file declares the options of `convert` and the names of the poolings.
+This file declares the options of `convert` and the names of the pooling modes.
 """
 
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ def albert_tensors(
     """Renames BERT's tensors to ALBERT's names, and adds the identity projection.
 
     Args:
-        tensors: pairs of a PyTorch name and its tensor.
+        tensors: (PyTorch name, tensor) pairs.
     """
     for name, tensor in tensors:
         name = name.removeprefix(f"{MODEL_TYPE}.").removeprefix("cls.")

@@ -1,4 +1,4 @@
-"""Locates a checkpoint (a directory, a bundled model or a name on the hub) and its format."""
+"""Locates a checkpoint (a directory, a bundled model, or a hub name) and its format."""
 
 import contextlib
 import glob
@@ -125,7 +125,7 @@ def find(
     tokenizer: bool = False,
     **hub_options: Any,
 ) -> CheckpointLocation:
-    """Locates a checkpoint, and downloads the requested files if it is a hub name.
+    """Locates a checkpoint, and downloads the requested files if it is given as a hub name.
 
     Args:
         name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a hub
@@ -186,7 +186,7 @@ def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ..
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of `from_pretrained` into the hub's and all others."""
+    """Splits the options of `from_pretrained` into hub options and all other options."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 
@@ -203,7 +203,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         return location._replace(format="tf-hub", weights=folder / google.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
         return location._replace(format="tf1", weights=prefix)
-    if (folder / keras_hub.WEIGHTS).is_file():  # Its reader says what is missing.
+    if (folder / keras_hub.WEIGHTS).is_file():  # The reader says what is missing.
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
     has_config = (folder / CONFIG).is_file()
     raise UserError(

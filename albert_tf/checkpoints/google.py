@@ -90,8 +90,8 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
         config: configuration to use instead of the file.
     Returns:
         All weights, without optimizer slots and counters. Variables that aren't part of an ALBERT
-        keep their names. The number of labels is that of the classifier's rows, and the head for
-        SQuAD 2.0 sets `answerability`.
+        model keep their names. The number of labels is that of the classifier's rows, and the
+        head for SQuAD 2.0 sets `answerability`.
     Raises:
         UserError: if a file is missing or damaged, or there are several configurations.
     """
@@ -124,8 +124,8 @@ def read_module(folder: Path, prefix: Path, config: AlbertConfig | None = None) 
         prefix: path of the variables' files without their suffixes.
         config: configuration to use instead.
     Raises:
-        UserError: if a file is missing or damaged, the module isn't an ALBERT, or its number of
-            layers or heads can't be inferred.
+        UserError: if a file is missing or damaged, the module isn't an ALBERT model, or its number
+            of layers or heads can't be inferred.
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = _with_google_names(stored)
@@ -188,7 +188,7 @@ def model_garden_heads(variables: Mapping[str, np.ndarray]) -> int | None:
 
 
 def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Renames and reshapes the weights of Model Garden's `AlbertEncoder`; keeps all others.
+    """Renames and reshapes Model Garden's `AlbertEncoder` weights; keeps all other variables.
 
     Kernels `[H, A, H/A]` and `[A, H/A, H]` become `[H, H]`, and biases `[A, H/A]` become `[H]`.
     Source: tensorflow/models 2.20, official/nlp/modeling/networks/albert_encoder.py.
@@ -215,13 +215,13 @@ def is_albert_zh(variables: Mapping[str, np.ndarray]) -> bool:
 def from_albert_zh(
     config: AlbertConfig, variables: Mapping[str, np.ndarray]
 ) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """Converts the model to Google's names and the embedding of the ALBERT paper, with E = H.
+    """Converts the variables to Google's names, and the embedding to the paper's with E = H.
 
-    albert_zh projects only the word embeddings to H, without bias, and then adds positions and
-    types and normalizes. ALBERT adds and normalizes in E, before the projection. With E = H there
-    is no projection, so a word embedding matrix `[V, H]`, the product of the two matrices, yields
-    the same outputs. The masked-LM head is tied to that product too, because albert_zh projects
-    its output back to E before it scores the words.
+    albert_zh projects only the word embeddings to H, without bias, then adds the position and type
+    embeddings and applies layer norm. ALBERT does both at width E, before the projection. With
+    E = H there is no projection, so a word embedding matrix `[V, H]`, the product of the two
+    matrices, yields the same outputs. The masked-LM head is tied to that product too,
+    because albert_zh projects its output back to E before it scores the words.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
 
     Raises:
@@ -250,14 +250,14 @@ def from_albert_zh(
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Renames Google's variables to Hugging Face's names, and sets the fields of their heads."""
+    """Renames Google's variables to Hugging Face's names, and sets the fields of the heads."""
     table = names.google(config)
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     width = config.hidden_size
-    # If E = H, the original has no projection. A file without any [H, H] matrix gets none either,
+    # If E = H, Google's code has no projection. A file without any [H, H] matrix gets none either,
     # so that a wrong hidden_size allocates nothing.
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()
@@ -292,7 +292,7 @@ def inferred_config(
     """Infers an ALBERT configuration from the weights (under Google's names) and the graph.
 
     Raises:
-        UserError: if these aren't an ALBERT's weights, or a field can't be inferred.
+        UserError: if these aren't the weights of an ALBERT model, or a field can't be inferred.
     """
     fields = _sizes(variables, origin)
     known = _published_config(fields)
@@ -310,14 +310,14 @@ def inferred_config(
     if unknown := [field for field, value in fields.items() if value is None]:
         raise UserError(
             f"{origin} has no {CONFIG}, and its graph doesn't reveal {', '.join(unknown)}. "
-            f"Copy its {CONFIG} there."
+            f"Copy the module's {CONFIG} into the folder."
         )
     try:
         return AlbertConfig(**fields)
     except ValueError as error:
         raise UserError(
-            f"The sizes inferred from {origin} aren't those of an ALBERT: {error} "
-            f"Copy its {CONFIG} there."
+            f"The sizes inferred from {origin} don't fit an ALBERT model: {error} "
+            f"Copy the module's {CONFIG} into the folder."
         ) from error
 
 
@@ -374,7 +374,7 @@ def _operations(graph: Any) -> Counter[str]:
     other functions.
 
     Raises:
-        ValueError: if a function calls itself, directly or through others.
+        ValueError: if a function calls itself, directly or through other functions.
         RecursionError: if the calls are nested too deeply.
     """
     functions = {function.signature.name: function.node_def for function in graph.library.function}
@@ -516,7 +516,7 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
 
 
 def _drop_identity(tensors: dict[str, np.ndarray]) -> None:
-    """Removes the identity projection, because the original has none if E = H."""
+    """Removes the identity projection, because the original code has none if E = H."""
     weight = tensors.pop(f"{_PROJECTION}.weight")
     bias = tensors.pop(f"{_PROJECTION}.bias")
     if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):

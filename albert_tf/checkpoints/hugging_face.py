@@ -34,7 +34,7 @@ _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
     {names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS, bert.NEXT_SENTENCE}
 )
-# The last part of a Keras or Flax weight's name. Their kernels are transposed.
+# The last part of a Keras or Flax weight's name. Kernels are transposed.
 _LAST: Final = {
     "kernel": "weight",
     "gamma": "weight",
@@ -62,7 +62,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         weights: the weights file, or its shard index.
         config: configuration to use instead of `config.json`.
     Raises:
-        UserError: if `config.json` is missing or a different model's, or a file is damaged.
+        UserError: if `config.json` is missing or of a different model, or a file is damaged.
     """
     if config is None and not (folder / CONFIG).exists():
         raise UserError(
@@ -81,8 +81,8 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         tensors = list(bert.albert_tensors(tensors))
     elif any(bert.is_layer(name) for name, _ in tensors):
         raise UserError(
-            f"{weights} has the names of a BERT's weights, which RoBERTa and others also use. Copy "
-            f"its {CONFIG} there, which must contain model_type {bert.MODEL_TYPE!r}."
+            f"{weights} has BERT's weight names, which models such as RoBERTa also use. The folder "
+            f"must contain the checkpoint's {CONFIG}, with model_type {bert.MODEL_TYPE!r}."
         )
     return Checkpoint(config, collected(tensors), f"{folder} ({weights.name})")
 
@@ -283,7 +283,7 @@ def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
         turned = decoder.T if decoder.shape == words.shape[::-1] != words.shape else decoder
         if not np.array_equal(turned, words):
             raise UserError(
-                "An ALBERT's masked-LM head uses the word embedding matrix, but in this checkpoint "
-                f"{_DECODER} and {_WORDS} have different values. Use a checkpoint of an ALBERT."
+                "ALBERT's masked-LM head uses the word embedding matrix, but in this checkpoint "
+                f"{_DECODER} and {_WORDS} have different values. Use an ALBERT checkpoint."
             )
     return {name: tensor for name, tensor in tensors.items() if name not in _REDUNDANT}

@@ -168,7 +168,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         weights: path of `model.weights.h5`.
         config: configuration to use instead of the preset's.
     Raises:
-        UserError: if a file is missing or damaged, or the preset isn't an ALBERT.
+        UserError: if a file is missing or damaged, or the preset isn't an ALBERT model.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():
@@ -185,10 +185,10 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and values of each tensor; unknown ones are named by their path."""
+    """Yields the name and values of each tensor; unknown tensors are named by their path."""
 
     def steps(*path: str) -> tuple[str, ...]:
-        # Depending on the version of Keras, names begin with "_".
+        # Depending on the Keras version, names begin with "_".
         return tuple(step.lstrip("_") for step in path)
 
     with weight_files.open_hdf5(path) as file:

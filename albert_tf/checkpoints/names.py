@@ -22,7 +22,7 @@ _FORMS: Final[dict[str, tuple[_Form, ...]]] = {
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
         _Form(".bias", ".bias", "/bias"),
     ),
-    # Without bias.
+    # A matrix without a bias.
     "matrix": (
         _Form(".kernel", ".weight", "/kernel", ours_transposed=True, google_transposed=True),
     ),
@@ -203,7 +203,7 @@ def _present_rows(owner: Any, table: Any) -> list[Any]:
 
 
 def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str, list[str]]]:
-    """Yields the form and the four other columns of each weight, for every block."""
+    """Yields the `_Form` and the other four table columns of each weight in each block."""
     for kind, ours, theirs, scope, sizes in table:
         blocks = config.stored_groups * config.inner_group_num if "{block}" in ours else 1
         for block in range(blocks):

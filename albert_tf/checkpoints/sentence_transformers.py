@@ -49,7 +49,7 @@ POOLINGS: Final[dict[str, Pooled]] = {
     "cls": lambda states, mask, ops: states[:, 0],
     "max": lambda states, mask, ops: ops.max(ops.where(mask > 0, states, _LOWEST), axis=1),
 }
-# The keys that select a pooling in settings from before version 6.
+# The keys that select a pooling mode in settings from before version 6.
 _FLAGS: Final = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -139,7 +139,7 @@ def chosen(
             states of all tokens.
         normalize: whether to scale vectors to unit length; None for the folder's setting, or False.
     Raises:
-        UserError: if `read_folder` raises it, or `normalize` is set without a pooling.
+        UserError: if `read_folder` raises it, or `normalize` is set without pooling.
     """
     embedding = None
     if pooling == FOLDER:
@@ -147,9 +147,7 @@ def chosen(
     elif pooling is not None:
         embedding = SentenceEmbedding(pooling)
     if embedding is None and normalize:
-        raise UserError(
-            "normalize requires a pooling. Pass pooling='mean' or 'cls' (--pooling) too."
-        )
+        raise UserError("normalize requires pooling. Pass pooling='mean' or 'cls' (--pooling) too.")
     if embedding is None or normalize is None:
         return embedding
     return dataclasses.replace(embedding, normalize=normalize)
@@ -166,7 +164,7 @@ def _writer(content: bytes) -> Callable[[Path], object]:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder; returns others unchanged.
+    """Returns the Transformer's folder in a sentence-transformers folder, or else `folder`.
 
     Raises:
         UserError: if `modules.json` is damaged, or refers to a path outside the folder.
@@ -188,7 +186,7 @@ def read(folder: Path) -> SentenceEmbedding | None:
     Args:
         folder: folder with the model's `config.json`.
     Raises:
-        UserError: if a file is missing or damaged, or a module, a pooling, or a prompt isn't
+        UserError: if a file is missing or damaged, or a module, pooling mode, or prompt isn't
             supported; the message names it.
     """
     root = folder
@@ -303,7 +301,7 @@ def _similarity(path: Path) -> str:
 
 
 def _pooling(path: Path) -> str:
-    """Returns the name of the pooling from settings of any version."""
+    """Returns the name of the pooling mode, from settings written by any version."""
     settings = read_json(path)
     names = settings.get("pooling_mode")
     if names is None:
@@ -312,12 +310,12 @@ def _pooling(path: Path) -> str:
         names = names if flags else "mean"
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or len(names) != 1 or names[0] not in (*POOLINGS,):
-        raise _unsupported(path, f"one pooling from {', '.join(POOLINGS)}", short_repr(names))
+        raise _unsupported(path, f"one pooling mode from {', '.join(POOLINGS)}", short_repr(names))
     return names[0]
 
 
 def _unsupported(path: Path, rule: str, received: str) -> UserError:
     return UserError(
-        f"{path} must contain {rule}. Received: {received}. Choose a pooling yourself "
-        "(pooling='mean', --pooling mean), or another model."
+        f"{path} must contain {rule}. Received: {received}. Choose a pooling mode "
+        "yourself (pooling='mean', --pooling mean), or another model."
     )

@@ -59,13 +59,13 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     """Returns the weights of a TensorFlow 1 or 2 checkpoint by variable name.
 
     Skips optimizer slots, moving averages, counters, and all variables that aren't floating-point.
-    Doesn't use TensorFlow's reader, which ends the process at an invalid shape or dtype.
+    Doesn't use TensorFlow's reader, which aborts the process on an invalid shape or dtype.
 
     Args:
-        prefix: the path of the files without ".index" and ".data-00000-of-00001".
+        prefix: the path of the files without the suffixes ".index" and ".data-00000-of-00001".
     Raises:
         UserError: if a file is missing or too short, or a variable's dtype isn't supported. Other
-            damage raises any exception.
+            damage may raise any exception.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -89,7 +89,7 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     weights = {}
     for name, key in sorted(keys.items()):
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
-        if dtype != dtype.base_dtype:  # such as 101, at which TensorFlow's reader ends the process
+        if dtype != dtype.base_dtype:  # such as 101, on which TensorFlow's reader aborts
             raise ValueError(f"{key} has dtype {dtype.name}, which isn't valid in a file")
         if dtype.is_floating and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
@@ -161,7 +161,7 @@ def _shards(prefix: Path) -> list[Path]:
     """
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
-            f"The checkpoint {prefix} has no {prefix.name}.index. Copy this file there too."
+            f"The checkpoint {prefix} has no {prefix.name}.index. Copy it into the same folder."
         )
     shards = {
         match.group(2, 3)
@@ -175,8 +175,8 @@ def _shards(prefix: Path) -> list[Path]:
     }
     if missing := [name for number, name in names.items() if (number, total) not in shards]:
         raise UserError(
-            f"The checkpoint {prefix} isn't complete. Copy the missing files there too: "
-            f"{', '.join(missing)}."
+            f"The checkpoint {prefix} isn't complete. Copy the missing files into the same "
+            f"folder: {', '.join(missing)}."
         )
     return [prefix.with_name(name) for name in names.values()]
 

@@ -139,9 +139,9 @@ def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
         if code is None:
             raise
         raise UserError(
-            f"{path} is a pickle with code in it, which was not run "
-            f"({code.group().strip()[:120]}). Get the weights as safetensors from someone you "
-            "trust."
+            f"{path} is a pickle file that contains code, which was not run "
+            f"({code.group().strip()[:120]}). Get the weights in safetensors format from a source "
+            "you trust."
         ) from error
 
 
@@ -271,7 +271,7 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
     if foreign := file.visititems_links(foreign_link) or file.visititems(foreign_dataset):
         raise UserError(
             f"{path} may refer to data in other files: {foreign}. Nothing was read. Get the "
-            "weights as safetensors from someone you trust."
+            "weights in safetensors format from a source you trust."
         )
     require_stored(path, sum(sizes))
     if short:

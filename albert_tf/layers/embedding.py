@@ -3,7 +3,7 @@
 A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
 device. A check inside a layer would copy ids back from the device in every lookup, and on torch
 would wait for all queued work. In graphs, where values are unknown during tracing, the lookup
-itself rejects wrong ids (`rows_at`).
+itself rejects out-of-range ids (`rows_at`).
 """
 
 import contextlib

@@ -247,8 +247,8 @@ class AlbertEncoder(ConfiguredLayer):
         unroll: False applies each group in a graph loop, so that files are smaller and load faster.
             "last" keeps the last layer out of the loop for `cls_only`; its weights are then used
             twice in the graph.
-        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. Saves a
-            fifth of the work of 4 layers. Ignored if `unroll=False`.
+        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. With 4
+            layers, this saves a fifth of the computation. Ignored if `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and every block's output, `[B, T, H]`, and every
         block's attention, `[B, A, T, T]`. A loop returns only the last hidden state and no
@@ -308,7 +308,7 @@ class AlbertEncoder(ConfiguredLayer):
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
             attention_mask = ops.ones(ops.shape(hidden)[:2], "int32")
-        # Scores and softmax stay in float32 under half precision.
+        # Scores and softmax stay in float32 even in half precision.
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )

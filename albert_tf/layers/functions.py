@@ -22,8 +22,8 @@ CUBIC: Final = 0.044715  # in the tanh form of gelu; Hendrycks and Gimpel, arXiv
 def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
     """Returns `function` with a gradient that computes `derivative` from the input.
 
-    They must be written differently, because TensorFlow merges equal operations and keeps their
-    results.
+    They must be written differently, because TensorFlow merges identical operations and would
+    then keep their results for the backward pass.
     """
 
     @ops.custom_gradient
@@ -106,7 +106,7 @@ class Activation(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer norm over the last axis, with float32 statistics under half precision.
+    """Keras's layer norm over the last axis, with float32 statistics even in half precision.
 
     Source: arXiv 1607.06450.
     """
@@ -181,7 +181,7 @@ def _uses_only_cpus() -> bool:
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
     """Returns the activation function in the config, for `keras.layers.Dense`."""
-    # This isn't the layer itself, because Keras doesn't quantize layers that contain others.
+    # This isn't the layer itself, because Keras doesn't quantize layers that contain layers.
     return Activation(config.hidden_act, dtype=dtype).__call__
 
 

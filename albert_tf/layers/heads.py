@@ -40,7 +40,7 @@ class ClassificationHead(ConfiguredLayer):
     Call arguments:
         hidden: `[B, H]`, or `[B, T, H]` to classify every token.
     Returns:
-        `[B, C]` or `[B, T, C]`, float32 under half precision.
+        `[B, C]` or `[B, T, C]`, float32 even in half precision.
     """
 
     def __init__(self, config: AlbertConfig, units: int, **kwargs: Any):
@@ -72,7 +72,7 @@ class MaskedLMHead(ConfiguredLayer):
         word_embeddings: `[V, E]`, the matrix of the embedding, with which the weights are tied.
         positions: int `[B, P]`, the positions to score. Default: all positions.
     Returns:
-        `[B, P, V]` or `[B, T, V]`, float32 under half precision.
+        `[B, P, V]` or `[B, T, V]`, float32 even in half precision.
     Source: BERT, arXiv 1810.04805, section 3.1; google-research/albert, run_pretraining.py.
     """
 
@@ -112,7 +112,7 @@ class SpanHead(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
     Returns:
-        `(start_logits, end_logits)`, each `[B, T]`, float32 under half precision.
+        `(start_logits, end_logits)`, each `[B, T]`, float32 even in half precision.
     Source: BERT, arXiv 1810.04805, section 4.2.
     """
 
@@ -240,7 +240,7 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the `count` highest scores of the last axis and their indices; the first tie wins."""
+    """Returns the last axis's `count` highest scores and their indices; ties keep their order."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # top_k breaks ties at random on torch, and requires a known length on JAX.

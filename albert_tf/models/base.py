@@ -331,9 +331,10 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
         if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
             raise UserError(
-                "Only a model with one group of shared layers can be loaded at another depth. "
-                f"Received: num_hidden_layers={layers} for {checkpoint.config.stored_groups} "
-                "groups. Load it without num_hidden_layers, then call with_depth."
+                "Only a model with one group of shared layers can be loaded with a different "
+                f"depth. Received: num_hidden_layers={layers} for "
+                f"{checkpoint.config.stored_groups} groups. Load it without num_hidden_layers, "
+                "then call with_depth."
             )
         checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
         weights.check_backbone(checkpoint)
@@ -358,9 +359,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     ) -> None:
         """Writes a Hugging Face directory: `config.json`, `model.safetensors`, and the tokenizer.
 
-        With a `sentence_embedding`, it also writes the modules of sentence-transformers. A
-        tokenizer that was found next to the loaded weights but hasn't been used doesn't replace
-        one in the folder.
+        With a `sentence_embedding`, it also writes the modules of sentence-transformers. If a
+        tokenizer was only found next to the loaded weights and never used, a tokenizer that is
+        already in `save_directory` is kept.
 
         Args:
             save_directory: the folder. Other files in it are kept.

@@ -35,7 +35,8 @@ class Batch(NamedTuple):
     """Named features, labels, and weights: everything that a step computes with.
 
     Attributes:
-        features: inputs by name, without None. They include labels that the head reads.
+        features: inputs by name, except those that are None. They include labels that
+            the head reads.
         labels: labels by target, in the order of the model's targets.
         weights: sample weights by target; may be empty.
     """
@@ -104,7 +105,7 @@ def _broadcast_positions(features: Mapping[str, Any]) -> Any:
 
 
 def _by_target(targets: Mapping[str, Target], values: Any) -> dict[str, Any]:
-    """Returns labels or weights by target and drops None."""
+    """Returns labels or weights by target, except those that are None."""
     if not isinstance(values, Mapping):
         values = values if isinstance(values, tuple | list) else (values,)
         named = dict(zip(targets, values, strict=False))

@@ -99,8 +99,9 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
     found = _object(loss, keras.losses)
     if type(found) in _LOSSES_OF_PROBABILITIES:
         raise UserError(
-            f"The model's outputs are logits, but {type(found).__name__} reads probabilities. "
-            "Pass a function: lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
+            f"The model's outputs are logits, but {type(found).__name__} expects "
+            "probabilities. Pass a function instead: "
+            "lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
         )
     return _from_logits(found, isinstance(loss, keras.losses.Loss), "losses", function)
 
@@ -216,7 +217,7 @@ class LogitsAccuracy(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class OfProbabilities(keras.metrics.Metric):
-    """Applies a metric that reads probabilities to logits.
+    """Applies a metric that expects probabilities to logits.
 
     Args:
         metric: a metric such as `keras.metrics.Precision`.

@@ -410,8 +410,8 @@ def check_classes(
     if outside.size:
         raise ValueError(
             f"{name} must be class ids from 0 to {count - 1}, or {IGNORED} to be ignored. "
-            f"Received: {outside[0]}, the first of {outside.size} others. For more classes, pass "
-            "num_labels to from_pretrained."
+            f"Received: {outside[0]} (invalid: {outside.size} of {known.size}). For more classes, "
+            "pass num_labels to from_pretrained."
         )
 
 
@@ -423,7 +423,7 @@ def _check_probabilities(name: str, known: np.ndarray) -> None:
     if wrong.any():
         raise ValueError(
             f"Probabilities in {name} must be >= 0 and sum to 1 over the classes. Received: "
-            f"{rows[wrong][0].round(4).tolist()}, the first of {wrong.sum()} others. Pass the "
+            f"{rows[wrong][0].round(4).tolist()} (invalid: {wrong.sum()} of {len(rows)}). Pass the "
             "softmax of logits, or class ids (int)."
         )
 
@@ -445,6 +445,6 @@ def check_numbers(name: str, labels: np.ndarray, count: int | None, several: boo
     outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
     if outside.size:
         raise ValueError(
-            f"With several labels per example, {name} must lie between 0 and 1. Received: "
-            f"{outside[0]}, the first of {outside.size} others."
+            f"If examples have several labels, {name} must be between 0 and 1. Received: "
+            f"{outside[0]} (invalid: {outside.size} of {labels.size})."
         )

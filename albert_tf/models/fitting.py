@@ -49,14 +49,14 @@ class FitCallback(keras.callbacks.Callback):
     """A callback that is told what `fit` trains on. It runs after the other callbacks."""
 
     def begin_fit(self, fit: Fit) -> None:
-        """Called before `fit` of Keras."""
+        """Called before Keras's `fit`."""
 
     def data(self, fit: Fit) -> Any:
         """Returns the data that Keras reads."""
         return fit.data
 
     def end_fit(self) -> None:
-        """Called after `fit` of Keras, even if it raised an exception."""
+        """Called after Keras's `fit`, even if it raised an exception."""
 
 
 class Fitting(keras.Model):
@@ -327,7 +327,7 @@ def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
 
 
 class _ScheduleSteps(keras.callbacks.Callback):
-    """Sets a schedule's number of steps, which Keras knows when training begins."""
+    """Sets a schedule's number of steps, which Keras only knows when training begins."""
 
     def __init__(self, schedule: WarmupPolynomialDecay):
         super().__init__()
@@ -342,4 +342,4 @@ class _ScheduleSteps(keras.callbacks.Callback):
             )
         if self.schedule.steps != steps * self.params["epochs"]:
             self.schedule.steps = steps * self.params["epochs"]
-            self.model.make_train_function(force=True)  # the traced one uses the old rates
+            self.model.make_train_function(force=True)  # the traced function uses old rates

@@ -49,7 +49,7 @@ class KerasHooks(keras.Model):
             UserError: the backend is torch.
         """
         backend = keras.backend.backend()
-        if backend == "torch":  # Keras can't trace a dict of inputs there.
+        if backend == "torch":  # Keras can't trace dicts of inputs on torch.
             raise UserError(
                 "model.export requires the TensorFlow or JAX backend. On torch, call "
                 "save_pretrained, then run albert-tf export on the folder."

@@ -53,7 +53,7 @@ def per_example(weights: Any, values: Any) -> Any:
 
 
 def per_label(weight: Any, labels: Any) -> Any:
-    """Broadcasts weights of examples `[B]` to labels `[B, …]`; others are returned unchanged."""
+    """Broadcasts weights of examples `[B]` to labels `[B, …]`; returns other weights unchanged."""
     if len(labels.shape) <= len(getattr(weight, "shape", ())):
         return weight
     ones = ops.ones_like(labels)
@@ -165,7 +165,7 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
 
 
 def are_inside(positions: Any, length: Any) -> Any:
-    """Returns whether positions lie in `[0, length)`; others don't count."""
+    """Returns whether positions lie in `[0, length)`; positions outside don't count."""
     return ops.logical_and(positions >= 0, ops.less(positions, length))
 
 

@@ -32,8 +32,8 @@ class AlbertForMaskedLM(TaskModel):
             Default: all positions.
         labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
     Returns:
-        `ModelOutput` with `loss` (given labels), `logits` `[B, T, V]` or `[B, P, V]`, and on
-        request `hidden_states` and `attentions`.
+        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, V]` or `[B, P, V]`, and
+        on request `hidden_states` and `attentions`.
 
     Example:
         >>> from albert_tf import AlbertForMaskedLM, AlbertTokenizer

@@ -31,9 +31,9 @@ class AlbertForMultipleChoice(TaskModel):
     Call arguments: those of `AlbertModel` with a choice axis (`input_ids` `[B, C, T]`), and
         labels: int `[B]`, the index of the correct choice.
     Returns:
-        `ModelOutput` with `loss` (given labels), `logits` `[B, C]`, and on request `hidden_states`
-        and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is all 0 is padding
-        for examples with fewer choices; its logit is `NO_CHOICE`.
+        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, C]`, and on request
+        `hidden_states` and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is
+        all 0 is padding for examples with fewer choices; its logit is `NO_CHOICE`.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
 
     Example:

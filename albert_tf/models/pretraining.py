@@ -30,8 +30,8 @@ class AlbertForPreTraining(TaskModel):
         labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
         sentence_order_label: int `[B]`; 0 in order, 1 swapped.
     Returns:
-        `ModelOutput` with `loss` (given a label), `prediction_logits` `[B, T, V]` or `[B, P, V]`,
-        `sop_logits` `[B, 2]`, and on request `hidden_states` and `attentions`.
+        `ModelOutput` with `loss` (if a label is passed), `prediction_logits` `[B, T, V]` or
+        `[B, P, V]`, `sop_logits` `[B, 2]`, and on request `hidden_states` and `attentions`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, run_pretraining.py.
 
     Example:

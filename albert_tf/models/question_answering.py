@@ -45,9 +45,9 @@ class AlbertForQuestionAnswering(TaskModel):
         start_positions, end_positions: int `[B]`; positions outside `[0, T)` are ignored.
         is_impossible: `[B]`, 1 for an unanswerable question; requires `answerability`.
     Returns:
-        `ModelOutput` with `loss` (given labels), `start_logits` and `end_logits` `[B, T]` (or the
-        outputs of `layers.AnswerSpans` with `answerability`), and on request `hidden_states` and
-        `attentions`.
+        `ModelOutput` with `loss` (if labels are passed), `start_logits` and `end_logits` `[B, T]`
+        (or the outputs of `layers.AnswerSpans` with `answerability`), and on request
+        `hidden_states` and `attentions`.
     Source: ALBERT, arXiv 1909.11942, appendix; google-research/albert, run_squad_v1.py and
         run_squad_v2.py.
 

@@ -48,7 +48,7 @@ class AlbertForSequenceClassification(TaskModel):
 
     `fit`, `evaluate`, and `predict` take ids or texts: a list of texts, or for pairs a list of
     tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels may
-    be names in `config.label2id`, or with several labels a list of names per text.
+    be names in `config.label2id`; a model with several labels takes a list per text.
 
     Args:
         config: sizes, probabilities, and labels.
@@ -56,7 +56,7 @@ class AlbertForSequenceClassification(TaskModel):
     Call arguments: those of `AlbertModel`, and
         labels: see above.
     Returns:
-        `ModelOutput` with `loss` (given labels), `logits` `[B, num_labels]`, and on request
+        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, num_labels]`, and on request
         `hidden_states` and `attentions`.
 
     Example:
@@ -119,7 +119,7 @@ class AlbertForSequenceClassification(TaskModel):
         steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:
-        """Predicts like `keras.Model.predict`, but also for texts, in their order."""
+        """Predicts like `keras.Model.predict`, but also accepts texts and keeps their order."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
         dataset, order = self._in_order(self._encode(x), batch_size, steps)

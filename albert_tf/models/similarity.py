@@ -46,9 +46,9 @@ class AlbertForSimilarity(TaskModel):
         labels: float `[B]`, the target cosines.
         groups: int `[B]`, a number shared by the examples whose texts all belong together.
     Returns:
-        `ModelOutput` with `loss` (given labels or groups), float32 `embeddings` `[B, C, H]`,
-        `similarity` `[B, C - 1]` (the cosines of the first text with the others), and on request
-        `hidden_states` and `attentions` of the `B·C` sequences.
+        `ModelOutput` with `loss` (if labels or groups are passed), float32 `embeddings`
+        `[B, C, H]`, `similarity` `[B, C - 1]` (the cosines of the first text with the others), and
+        on request `hidden_states` and `attentions` of the `B·C` sequences.
     Source: Sentence-BERT, arXiv 1908.10084, section 3; in-batch negatives: arXiv 1705.00652.
 
     Example:

@@ -121,14 +121,14 @@ class TrainingStep:
         self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics; on several hosts, only the loss, with an axis that Keras reduces."""
+        """Returns the metrics, or with several hosts only the loss, with an axis Keras reduces."""
         if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
         return self.get_metrics_result()
 
     @contextlib.contextmanager
     def _shift_seeds(self: Any, replicas: int) -> Iterator[None]:
-        """Shifts the dropout seeds within the context; otherwise all replicas use the same ones."""
+        """Shifts the dropout seeds within the context; otherwise replicas share the same seeds."""
         seeds = [
             variable
             for variable in self.non_trainable_variables

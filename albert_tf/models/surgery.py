@@ -153,8 +153,8 @@ def unshare(model: Model, share: str = "none") -> Model:
         raise ValueError(f'share must be "none", "attention", or "ffn". Received: {share!r}.')
     if config.share not in ("all", share):
         raise ValueError(
-            f"A model with share={config.share!r} has no copy with share={share!r}. Start from a "
-            "model with share='all'."
+            f"A model with share={config.share!r} can't be converted to share={share!r}. Start "
+            "from a model with share='all'."
         )
     new = type(model).from_config(
         {**model.get_config(), "config": dataclasses.replace(config, share=share).to_dict()}

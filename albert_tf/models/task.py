@@ -177,7 +177,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             for name, target in self.targets.items()
             if loss is None and self.shows_losses
         }
-        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps old ones
+        self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps the old ones
         super().compile(
             optimizer,
             self._convert(loss_of_logits, loss),
@@ -282,7 +282,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return outputs
 
     def loss_of(self, batch: Batch, outputs: Any, training: bool) -> Any:
-        """Returns the loss of a step; `compute_loss` of a subclass receives Keras's arguments."""
+        """Returns the loss of a step; calls a subclass's `compute_loss` as Keras does."""
         if type(self).compute_loss is TaskModel.compute_loss:
             return self._batch_loss(batch, outputs, training)
         x, y, sample_weight = batch.for_keras(self.targets)
@@ -353,7 +353,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self._batch_metrics(batch_of(self, x, y, sample_weight), y_pred)
 
     def metrics_of(self, batch: Batch, outputs: Any) -> dict[str, Any]:
-        """Updates the metrics; `compute_metrics` of a subclass receives Keras's arguments."""
+        """Updates the metrics; calls a subclass's `compute_metrics` as Keras does."""
         if type(self).compute_metrics is TaskModel.compute_metrics:
             return self._batch_metrics(batch, outputs)
         x, y, sample_weight = batch.for_keras(self.targets)

@@ -30,8 +30,8 @@ class AlbertForTokenClassification(TaskModel):
     Call arguments: those of `AlbertModel`, and
         labels: int `[B, T]`; -100 is ignored.
     Returns:
-        `ModelOutput` with `loss` (given labels), `logits` `[B, T, num_labels]`, and on request
-        `hidden_states` and `attentions`.
+        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, num_labels]`, and on
+        request `hidden_states` and `attentions`.
 
     Example:
         >>> from albert_tf import AlbertForTokenClassification, AlbertTokenizer

@@ -20,7 +20,7 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # Number of batches of a list that are sorted by length together.
+SORTED: Final = 16  # Number of batches whose texts are sorted by length as one group.
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
@@ -229,7 +229,7 @@ class Pipeline(ABC):
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first, so that a lack of memory shows immediately.
+        # The longest windows come first, so that running out of memory shows at once.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
@@ -259,7 +259,7 @@ class Pipeline(ABC):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by those of a call."""
-        keras = sys.modules.get("keras")  # An exported model doesn't import it.
+        keras = sys.modules.get("keras")  # Exported models don't import Keras.
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
         foreign = {
             **_FOREIGN,
@@ -365,7 +365,7 @@ def checked_length(
 def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
-    """Yields a list of windows for each text or pair, which has one window unless it is long."""
+    """Yields a list of windows for each text or pair: only one, unless the text is long."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))

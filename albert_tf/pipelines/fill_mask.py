@@ -54,7 +54,7 @@ class FillMaskPipeline(Pipeline):
         """The options of mask filling.
 
         Attributes:
-            top_k: number of tokens, best first.
+            top_k: number of tokens to return, best first.
             targets: tokens of the vocabulary or their ids, to which the results are limited. In a
                 SentencePiece vocabulary, a word starts with "▁". A target that isn't a token is
                 replaced by its first token.
@@ -139,7 +139,7 @@ class FillMaskPipeline(Pipeline):
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack some of them.
+        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack such a piece.
         return [
             token
             for at, token in enumerate(ids)

@@ -254,10 +254,10 @@ def entities(
     """Groups neighboring tokens of the same kind into entities that don't share characters.
 
     Args:
-        strategy: "simple" uses each token's own label, except that tokens of the same character
-            ("½") get the label of their mean scores. All others assign one label to all tokens of
-            a word: "first" that of the first token, "average" that of their mean scores, and "max"
-            that of the token with the highest score.
+        strategy: "simple" uses each token's own label, except that tokens that come from
+            one character ("½") all get the label with the highest mean score. All other strategies
+            assign one label to all tokens of a word: "first" that of the first token, "average" the
+            one with the highest mean score, and "max" that of the token with the highest score.
         ignored: kinds to omit. `OUTSIDE` refers to the label "O", not to a kind with this name.
     """
     is_simple = strategy == "simple"
@@ -277,14 +277,14 @@ def entities(
 
 
 def words(tokens: Iterable[Token]) -> list[list[Token]]:
-    """Returns the tokens of each word, always keeping tokens of the same character together."""
+    """Returns the tokens of each word, always keeping the tokens of a character together."""
     return _units(tokens, lambda token: token.continues)
 
 
 def _units(
     tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
 ) -> list[list[Token]]:
-    """Groups each token with the previous one if it joins it or shares a character with it."""
+    """Groups each token with the previous one if `joins` says so or they share a character."""
     found: list[list[Token]] = []
     for token in tokens:
         if found and (joins(token) or token.start < found[-1][-1].end):
@@ -327,7 +327,7 @@ def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keeps the longest of overlapping entities, or the highest-scoring of equally long ones."""
     result: list[dict[str, Any]] = []
-    # Several tokens of the same character have the same start.
+    # All tokens that come from one character have the same start.
     for each in sorted(found, key=lambda one: one.get("index", one["start"])):
         if result and _overlap(result[-1], each):
             result[-1] = max(result[-1], each, key=_weight)

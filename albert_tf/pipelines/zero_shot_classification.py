@@ -12,7 +12,7 @@ from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, 
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
-ENTAILS, CONTRADICTS = "entail", "contradict"  # Prefixes of the labels of such models.
+ENTAILS, CONTRADICTS = "entail", "contradict"  # Prefixes of the labels of NLI models.
 
 
 class Candidates(NamedTuple):

@@ -349,7 +349,7 @@ class BaseTokenizer(IdMethods):
             The number of new tokens.
         Raises:
             UserError: the vocabulary would split or normalize a new token, for example because it
-                lower-cases capitals. In this case no token is added.
+                lower-cases all text. In this case, no token is added.
         """
         return add_tokens(self, new_tokens, special_tokens)
 

@@ -13,7 +13,7 @@ SAVE_PRETRAINED: Final = {
     "filename_prefix": (None, "Call save_vocabulary(folder, filename_prefix)."),
     "push_to_hub": (False, "Call push_to_hub(repo_id)."),
 }
-_FIXED: Final = "The built-in special tokens are fixed. Add others with add_special_tokens."
+_FIXED: Final = "The built-in special tokens are fixed. Add other tokens with add_special_tokens."
 SENTENCEPIECE_ARGUMENTS: Final = {
     "remove_space": (True, "The vocabulary always collapses white space."),
     "add_prefix_space": (True, "The vocabulary always adds a space before a text."),
@@ -42,29 +42,29 @@ _NO_CHAT: Final = (
 
 # transformers methods, and what to write instead.
 TOKENIZER_METHODS: Final = {
-    "encode_plus": "Write tokenizer(text, text_pair).",
-    "batch_encode_plus": "Write tokenizer(texts), or tokenizer([(text, text_pair), …]).",
-    "prepare_for_model": "Write tokenizer(text, text_pair) for texts, or "
+    "encode_plus": "Call tokenizer(text, text_pair).",
+    "batch_encode_plus": "Call tokenizer(texts), or tokenizer([(text, text_pair), …]).",
+    "prepare_for_model": "Call tokenizer(text, text_pair) for texts, or "
     "build_inputs_with_special_tokens(ids, pair_ids) for ids.",
-    "truncate_sequences": "Write tokenizer(text, truncation=True, max_length=…).",
-    "prepare_seq2seq_batch": "ALBERT doesn't generate text. Write tokenizer(texts).",
-    "as_target_tokenizer": "ALBERT doesn't generate text. Write tokenizer(texts).",
+    "truncate_sequences": "Call tokenizer(text, truncation=True, max_length=…).",
+    "prepare_seq2seq_batch": "ALBERT doesn't generate text. Call tokenizer(texts).",
+    "as_target_tokenizer": "ALBERT doesn't generate text. Call tokenizer(texts).",
     "apply_chat_template": _NO_CHAT,
     "get_chat_template": _NO_CHAT,
     "encode_message_with_chat_template": _NO_CHAT,
-    "train_new_from_iterator": "Write albert_tf.train_vocabulary(texts, vocab_size).",
-    "preprocess_text": "The vocabulary normalizes texts. Write tokenizer(text).",
-    "prepare_for_tokenization": "The vocabulary normalizes texts. Write tokenizer(text).",
-    "clean_up_tokenization": "Write decode(ids); the vocabulary determines the spaces.",
+    "train_new_from_iterator": "Call albert_tf.train_vocabulary(texts, vocab_size).",
+    "preprocess_text": "The vocabulary already normalizes texts. Call tokenizer(text).",
+    "prepare_for_tokenization": "The vocabulary already normalizes texts. Call tokenizer(text).",
+    "clean_up_tokenization": "Call decode(ids); the vocabulary determines the spaces.",
     "set_truncation_and_padding": "Pass truncation and padding to each call.",
     "sanitize_special_tokens": "Special tokens are always part of the vocabulary.",
     "register_for_auto_class": "Import the class from its own module.",
 }
 ENCODING_METHODS: Final = {
-    "tokens": "Write tokenizer.convert_ids_to_tokens(ids).",
-    "words": "Write encoding.word_ids(batch_index).",
+    "tokens": "Call tokenizer.convert_ids_to_tokens(ids).",
+    "words": "Call encoding.word_ids(batch_index).",
     "convert_to_tensors": "Pass return_tensors to the tokenizer.",
-    "to": "Keras moves arrays to the model's device: write model(encoding).",
+    "to": "Keras moves arrays to the model's device: call model(encoding).",
 }
 
 

@@ -37,7 +37,7 @@ _RECORD: Final = re.compile(
     f"{MARK};sha256=([0-9a-f]{{64}});lower_case=([01]);keep_accents=([01])"
     ";digit_comma=(original|plain);quotes=(original|huggingface)(;turkish_i=1)?"
 )
-# Natural-log units. Sums of larger scores round differently in graphs. Trained ones stay below 30.
+# In natural-log units. Larger sums round differently in graphs; trained scores stay below 30.
 LARGEST_SCORE: Final = 1e3
 LEAF: Final = 1 << 31  # Marks a value among the cells of a Darts trie.
 
@@ -81,8 +81,8 @@ class Baked:
         """
         if not (record := _RECORD.fullmatch(name)):
             raise UserError(
-                f"The vocabulary's record of baked options is damaged: {name[:99]!r}. Download or "
-                "copy spiece.model again."
+                f"The record of the options baked into the vocabulary is damaged: {name[:99]!r}. "
+                "Download or copy spiece.model again."
             )
         sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = record.groups()
         flags = lower_case == "1", keep_accents == "1"

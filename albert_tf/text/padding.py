@@ -73,7 +73,7 @@ def as_list(values: np.ndarray) -> list[Any]:
 
 
 def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
-    """Returns a sequence padded to `length` with `value`; a longer one is returned unchanged."""
+    """Returns a sequence padded to `length` with `value`, unchanged if it is longer."""
     padding = [value] * (length - len(values))
     return padding + values if side == "left" else values + padding
 

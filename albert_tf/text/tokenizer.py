@@ -39,8 +39,8 @@ class AlbertTokenizer(BaseTokenizer):
     'broken!'
 
     Args:
-        vocab_file: path or bytes of a SentencePiece model, either published or baked. A published
-            model is baked in memory.
+        vocab_file: path or bytes of a SentencePiece model, either published or baked. Options
+            are baked into a published model in memory, without changing the file.
         do_lower_case: lower-case the text. Default: as baked, or True.
         keep_accents: keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
@@ -145,9 +145,9 @@ class AlbertTokenizer(BaseTokenizer):
         """Finds the characters of each token, excluding white space around it.
 
         A token that consists of white space covers that white space, or nothing at the start of
-        the text. A character that normalizes to several characters (a ligature) belongs to every
-        token that contains one of them. A character that normalizes to nothing (an accent) belongs
-        to the character before it.
+        the text. A character that normalizes to several characters (such as a ligature) belongs to
+        every token that contains one of them. A character that normalizes to nothing (such as a
+        combining accent) belongs to the character before it.
         """
         ids = self._processor.encode(text, out_type="numpy")
         if not len(ids):

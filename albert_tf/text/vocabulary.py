@@ -142,7 +142,7 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
 
 
 def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[str, str]:
-    """Returns the normalization of each text. No text may contain NUL."""
+    """Returns the normalized form of each text. Texts must not contain NUL."""
     texts = list(texts)
     # A single call is ten times as fast as one per text, and no step applies across a NUL.
     return dict(zip(texts, normalization("\0".join(texts)).split("\0"), strict=True))

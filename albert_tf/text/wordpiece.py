@@ -8,12 +8,12 @@ NFKC (a Chinese comma, U+FF0C, becomes `,`), keep private-use characters and U+F
 control characters, and treat words of over 100 bytes as unknown, where BERT's limit is 100
 characters.
 
-Both operators take their tables from the caller, and with the tables compiled here all ids are the
-same. The first operator replaces each character of the vocabulary with a code, a private-use
-character that takes exactly 4 bytes in UTF-8, and every other character with a code that occurs in
-no token. It adds a space wherever BERT ends a word. The tokens are written in the same codes.
-Private-use characters are neither spaces nor punctuation, so the second operator doesn't split
-anywhere else, and its limit of 400 bytes means 100 characters.
+Both operators take their tables from the caller, and with the tables compiled here, they return the
+ids of transformers. The first operator replaces each character of the vocabulary with a code (a
+private-use character that takes exactly 4 bytes in UTF-8). All characters outside the vocabulary
+get a code that occurs in no token. The operator also adds a space wherever BERT ends a word. The
+tokens are written in the same codes. Private-use characters are neither spaces nor punctuation, so
+the second operator doesn't split anywhere else, and its limit of 400 bytes means 100 characters.
 
 Sources: `BasicTokenizer` in google-research/albert and `BertTokenizer` in transformers for the
 rules; `fast_bert_normalizer.h` and `fast_wordpiece_tokenizer.h` in core/kernels of tensorflow-text.
@@ -104,7 +104,7 @@ class Rules:
 
 
 def is_punctuation(character: str) -> bool:
-    """Returns whether a character is an ASCII symbol or Unicode punctuation, always a word."""
+    """Returns whether a character is an ASCII symbol or Unicode punctuation, and so a word."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 

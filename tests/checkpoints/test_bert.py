@@ -79,8 +79,8 @@ def test_a_bert_is_an_albert_with_a_group_for_each_layer(folder, tmp_path):
         ({"is_decoder": True}, "is_decoder .*false.* True"),  # attends to the tokens before
         ({"add_cross_attention": True}, "add_cross_attention .*false.* True"),
         ({"type_vocab_size": 1, "pad_token_id": 1}, "pad_token_id=1.*Choose a BERT"),  # RoBERTa's
-        ({"model_type": "roberta"}, "Copy its config.json there"),
-        (None, "Copy its config.json there"),
+        ({"model_type": "roberta"}, "the checkpoint's config.json, with model_type 'bert'"),
+        (None, "the checkpoint's config.json, with model_type 'bert'"),
     ],
 )
 def test_other_models_are_refused(folder, changes, message):

@@ -430,8 +430,8 @@ def test_published_sizes_need_no_graph(size, tmp_path):
 @pytest.mark.parametrize(
     ("hints", "message"),
     [
-        (NOTHING, "reveal num_hidden_layers, num_attention_heads, hidden_act. Copy its albert_c"),
-        (GraphHints(3, None, "relu"), "doesn't reveal num_attention_heads. Copy its albert_config"),
+        (NOTHING, "reveal num_hidden_layers, num_attention_heads, hidden_act. Copy the module's"),
+        (GraphHints(3, None, "relu"), "doesn't reveal num_attention_heads. Copy the module's"),
         (GraphHints(3, 7, "relu"), "sizes inferred from .*hidden_size must be a multiple"),
     ],
 )

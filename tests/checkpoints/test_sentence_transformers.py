@@ -135,7 +135,7 @@ def edit(path, **changes):
         (
             POOLING,
             {"pooling_mode": "lasttoken"},
-            r"pooling from mean, .* Received: \['lasttoken'\]",
+            r"pooling mode from mean, .* Received: \['lasttoken'\]",
         ),
         (POOLING, {"pooling_mode": ["mean", "max"]}, r"Received: \['mean', 'max'\]"),
         (POOLING, {"pooling_mode": [{}]}, r"Received: \[{}\]"),
@@ -235,5 +235,5 @@ def test_chosen():
     assert chosen(lambda: own, "max", True) == SentenceEmbedding("max", normalize=True)
     assert chosen(lambda: own, None, None) is None
     assert chosen(lambda: None, "folder", False) is None
-    with pytest.raises(UserError, match="normalize requires a pooling"):
+    with pytest.raises(UserError, match="normalize requires pooling"):
         chosen(lambda: None, "folder", True)

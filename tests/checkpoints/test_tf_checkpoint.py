@@ -77,11 +77,11 @@ def test_paths_of_any_characters(folder, tmp_path):
 
 def test_missing_files(prefix):
     shard(prefix).rename(shard(prefix, 1, 3))
-    missing = "there too: model.ckpt.data-00000-of-00003, model.ckpt.data-00002-of-00003.$"
+    missing = "folder: model.ckpt.data-00000-of-00003, model.ckpt.data-00002-of-00003.$"
     with pytest.raises(UserError, match=missing):
         read_variables(prefix)
     shard(prefix, 1, 3).unlink()
-    with pytest.raises(UserError, match=r"there too: model.ckpt.data-00000-of-00001.$"):
+    with pytest.raises(UserError, match=r"folder: model.ckpt.data-00000-of-00001.$"):
         read_variables(prefix)
     prefix.with_name("model.ckpt.index").unlink()
     with pytest.raises(UserError, match=f"{prefix} has no model.ckpt.index. Copy"):

@@ -123,7 +123,7 @@ def test_code_is_refused_and_not_run(torch, kind, tmp_path):
         path.write_bytes(pickle.dumps(Harmful(), protocol=2))
     else:
         torch.save({"x": Harmful()}, path, _use_new_zipfile_serialization=kind == "zip")
-    with pytest.raises(UserError, match="pickle with code in it, which was not run"):
+    with pytest.raises(UserError, match="contains code, which was not run"):
         weight_files.read_pytorch(path)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 

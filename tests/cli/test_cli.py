@@ -118,7 +118,7 @@ def files(tmp_path, monkeypatch):
         (f"{EXPORT} --lengths 8,8", "duplicates. Received: [8, 8]"),
         (
             "export saved-model --model small --output o --normalize",
-            "normalize requires a pooling.",
+            "normalize requires pooling.",
         ),
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "another path, or replace it with --force."),

@@ -163,7 +163,7 @@ def test_mediapipe_returns_the_vectors_of_the_pipeline(
         ("token-classification", {}, "and encoders. Received: AlbertForTokenClassification"),
         ("regression", {}, "and encoders. Received: regression"),
         ("encoder", {}, "this encoder has no pooling.*'mean'.*--pooling"),
-        ("encoder", {"normalize": True}, "normalize requires a pooling"),
+        ("encoder", {"normalize": True}, "normalize requires pooling"),
         ("several-labels", {"pooling": "cls"}, "apply only to encoders. Received: pooling='cls'"),
         ("several-labels", {"pairs": True}, "one text .* at a time. Drop pairs.$"),
         ("several-labels", {"lengths": (8,), "batch": 2}, "at a time. Drop lengths, batch.$"),

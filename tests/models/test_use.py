@@ -146,7 +146,7 @@ def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path)
 @pytest.mark.parametrize("label", [3, -1, 1.9, float("nan")])
 def test_labels_outside_the_classes(model, small_features, label):
     labels = np.array([label, 2])
-    message = f"labels must .* from 0 to 2,.*Received: {label}, the first of 1"
+    message = f"labels must .* from 0 to 2,.*Received: {label} .invalid: 1 of 2."
     for run_eagerly, loss in ((False, None), (True, SPARSE)):
         model.compile("sgd", loss=loss, run_eagerly=run_eagerly)
         for fit in (model.fit, model.evaluate, model.train_on_batch, model.test_on_batch):

@@ -81,7 +81,7 @@ def test_half_precision_pools_in_float32(tokenizer):
     ("options", "message"),
     [
         ({"pooling": "median"}, "one of folder, None, mean, cls, max. Received: 'median'"),
-        ({"normalize": True}, "normalize requires a pooling"),
+        ({"normalize": True}, "normalize requires pooling"),
     ],
 )
 def test_options_out_of_range(pipe, options, message):
