@@ -244,11 +244,11 @@ def sentence_embedding(
 ) -> "SentenceEmbedding | None":
     """Returns the pooling that the options select; by default, the one in the model's folder.
 
-    Returns None for an encoder without a pooling, and for models with a task head.
+    Returns None for an encoder without pooling, and for models with a task head.
 
     Raises:
         UserError: if an option is set but the model isn't an encoder, if `normalize` is set without
-            a pooling, or if the folder's modules aren't supported.
+            pooling, or if the folder's modules aren't supported.
     """
     from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
     from albert_tf.models import AlbertModel

@@ -76,7 +76,7 @@ def export_saved_model(
         A `Report` with the size, the SHA-256, and the differences from Keras.
     Raises:
         UserError: if options conflict, or `path` exists.
-        ParityError: if the outputs differ from those of Keras; the SavedModel is removed.
+        ParityError: if the outputs differ from Keras's; the SavedModel is removed.
         OSError: if the SavedModel can't be written.
 
     Example:

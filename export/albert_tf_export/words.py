@@ -80,7 +80,7 @@ def text_function(
 ) -> TextFunction | None:
     """Returns the `TextFunction` of a model, or None if its task or vocabulary has none.
 
-    Offsets in the graph require a SentencePiece vocabulary. Encoders require a pooling, and token
+    Offsets in the graph require a SentencePiece vocabulary. Encoders require pooling, and token
     classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
@@ -311,7 +311,7 @@ class Pieces(NamedTuple):
     begin_words: tf.Tensor
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether tokens consist only of punctuation around answers (see `marks`)."""
+        """Returns whether tokens consist only of punctuation that `marks` lists."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)

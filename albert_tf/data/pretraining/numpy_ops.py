@@ -48,7 +48,7 @@ def scatter(values: np.ndarray, indices: np.ndarray, new: np.ndarray) -> np.ndar
 def positions(chosen: np.ndarray, width: int | None = None) -> np.ndarray:
     """Returns the positions where each row of `chosen` `[R, K]` is true: int32 `[R, width]`.
 
-    Rows are padded with 0. By default, `width` is the largest number of positions in a row.
+    Rows are padded with 0. By default, `width` is the maximum number of positions per row.
     """
     row, position = np.nonzero(chosen)
     counts = chosen.sum(axis=1)

@@ -134,7 +134,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
 
     output: str = option(help="output folder or URL", metavar="DIR", is_path=True)
     vocab: str = option(
-        help="vocabulary file (spiece.model), model folder, or model name on the hub",
+        help="vocabulary file (spiece.model), model folder, or Hub model ID",
         metavar="FILE",
         is_path=True,
     )

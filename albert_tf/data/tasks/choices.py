@@ -117,7 +117,7 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
         )
     if "" in choices:
         raise UserError(
-            f"Choice {choices.index('')}, counted from 0, must not be empty. "
+            f"Choice {choices.index('')} (counting from 0) must not be empty. "
             f"Received: {row.location}."
         )
     return choices

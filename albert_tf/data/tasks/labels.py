@@ -47,7 +47,7 @@ class LabelType(ABC):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
-        """Returns the label in a row.
+        """Returns a row's label.
 
         Raises:
             UserError: if there is no label, or a list as pandas or JSON writes it.

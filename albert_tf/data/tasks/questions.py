@@ -61,7 +61,7 @@ def read_questions(
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
     Args:
-        labelled: whether to read answers, which a file for a leaderboard doesn't contain.
+        labelled: whether to read answers, which the test files of leaderboards don't contain.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
             `read_rows`.
         encoding: encoding of the file. Default: that of its byte order mark, or else UTF-8.
@@ -224,7 +224,7 @@ def _row_nodes(row: Row) -> _Nodes:
     location, fields = str(row.location), row.fields
     if not isinstance(fields, dict):
         raise UserError(
-            f"A question must be an object. Received: {short_repr(fields)}, {location}."
+            f"Each question must be a JSON object. Received: {short_repr(fields)} ({location})."
         )
     check_row(row)
     fields = {"id": location, **fields}

@@ -253,7 +253,7 @@ def encode_words(
     Args:
         words: the words of each sentence.
         labels: the class ids of each sentence's tags, or None.
-        max_length: maximum number of tokens in a row.
+        max_length: maximum number of tokens per row.
     """
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []
