@@ -186,6 +186,6 @@ def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(
             f"A class id must be a 0-based index into {listed(names)}. "
-            f"Received: {short_repr(value)}, {location}."
+            f"Received: {short_repr(value)} ({location})."
         )
     return names[int(value)]

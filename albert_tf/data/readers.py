@@ -103,7 +103,7 @@ class Row(NamedTuple):
         value = self.get(name)
         if not isinstance(value, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(value)}, {self.location}."
+                f"{name!r} must be a list. Received: {short_repr(value)} ({self.location})."
             )
         return value
 
@@ -122,8 +122,8 @@ class Row(NamedTuple):
             value, list
         )
         raise UserError(
-            f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-            f"{self.location}.{several}"
+            f"{name!r} must be a text or a number. Received: {short_repr(value)} "
+            f"({self.location}).{several}"
         )
 
     def require(self, names: Iterable[str | int]) -> None:

@@ -71,7 +71,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of a summary for people, without empty ones.
+    """Returns the lines of a summary for people, without empty lines.
 
     Args:
         summary: the result of `summarize` with `cut`, the number of training rows with more tokens

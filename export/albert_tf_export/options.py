@@ -93,7 +93,7 @@ class SavedModelOptions(TextExportOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in such a folder",
+        help="scale these vectors to unit length (L2); default: as in the folder's settings",
         excludes=("ids_only",),
     )
     precision: Precision = option("float32", help="dtype of the weights and the computation")
@@ -147,7 +147,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in such a folder",
+        help="scale these vectors to unit length (L2); default: as in the folder's settings",
         needs="host",
     )
     choices: int | None = option(

@@ -308,7 +308,7 @@ def check_mediapipe(
         )
     if tokenizer.baked.turkish_i:
         raise UserError(
-            "MediaPipe doesn't support vocabularies made with turkish_i, because it lower-cases "
+            "MediaPipe doesn't support vocabularies built with turkish_i, because it lower-cases "
             "I to i."
         )
     refuse_left(tokenizer, "MediaPipe")

@@ -102,7 +102,7 @@ def word_table(tokenizer: BaseTokenizer) -> WordTable:
 
 
 def word_rule(tokenizer: BaseTokenizer) -> WordRule:
-    """Returns the rule for a vocabulary. "original" is only for the published one."""
+    """Returns the rule for a vocabulary. "original" is only for the published vocabulary."""
     if not isinstance(tokenizer, AlbertTokenizer):
         return "wordpiece"
     return "original" if tokenizer.baked.sha256 == PUBLISHED else "spaces"

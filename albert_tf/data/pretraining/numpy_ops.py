@@ -1,4 +1,4 @@
-"""Array operations for masking, in NumPy. `tf_ops` implements the same ones in TensorFlow.
+"""Array operations for masking, in NumPy. `tf_ops` implements the same operations in TensorFlow.
 
 Masking is written once and takes one of these two modules, because the worker processes of
 `build-data` should not load TensorFlow (0.5 GB each), and a `tf.data` pipeline on a TPU host or in

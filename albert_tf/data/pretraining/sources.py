@@ -135,7 +135,7 @@ def _from_directory(folder: str) -> RecordFiles:
 
 
 def _from_directories(folders: list[str]) -> RecordFiles:
-    """Returns the files of several directories, which must be built with the same settings."""
+    """Returns the files of several directories, which must have the same settings."""
     first, *others = map(_from_directory, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         tables = [files.table.as_json() for files in (first, other) if files.table]

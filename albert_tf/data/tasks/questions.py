@@ -151,7 +151,7 @@ def _with_answers(question: Question, golds: Sequence[tuple[str, int]]) -> Quest
 
 
 class _Node(NamedTuple):
-    """A value in a JSON file, and its location for messages."""
+    """A value in a JSON file, and its location for error messages."""
 
     value: Any
     location: str
@@ -234,7 +234,7 @@ def _row_nodes(row: Row) -> _Nodes:
         if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
             raise UserError(
                 "'answers' must contain the lists 'text' and 'answer_start', of equal length. "
-                f"Received: {short_repr(answers)}, {location}."
+                f"Received: {short_repr(answers)} ({location})."
             )
         fields["answers"] = [
             dict(zip(names, pair, strict=True)) for pair in zip(*lists, strict=True)

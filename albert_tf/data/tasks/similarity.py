@@ -296,6 +296,6 @@ def _score(row: Row, column: str) -> float:
         score = math.nan
     if not 0 <= score < math.inf:
         raise UserError(
-            f"A score must be a number of 0 or more. Received: {short_repr(text)}, {row.location}."
+            f"A score must be a number of 0 or more. Received: {short_repr(text)} ({row.location})."
         )
     return score
