@@ -84,7 +84,7 @@ class Web(WebOptions, Options):
     format: Literal["web"] = option("web", help="format of the export")
 
 
-FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # the others are files
+FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # other formats write a file
 OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web}
 
 

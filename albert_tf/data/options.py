@@ -112,7 +112,7 @@ class LabelledData(TaskData):
     head: Literal["transformers", "original"] | None = option(
         None,
         help="transformers' head, or the original's head for SQuAD 2.0, which also learns whether "
-        "a question has an answer; default: original if some have none",
+        "a question has an answer; default: original if some questions have no answer",
         group=_OWN,
         only={"task": (SQUAD,)},
     )

@@ -234,7 +234,7 @@ class PretrainingOptions(DeviceOptions):
 
     data: tuple[str, ...] = option(
         help="output folders of build-data, or globs of the original code's TFRecord files; they "
-        "are read one after the other, and duplicates are read twice",
+        "are read one after the other, including duplicates",
         metavar="DIR",
         original=("input_file",),
         decisive=False,

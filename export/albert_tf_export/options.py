@@ -93,7 +93,8 @@ class SavedModelOptions(TextExportOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as in the folder's settings",
+        help="scale these vectors to unit length (L2); default: as defined in a "
+        "sentence-transformers folder",
         excludes=("ids_only",),
     )
     precision: Precision = option("float32", help="dtype of the weights and the computation")
@@ -147,7 +148,8 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as in the folder's settings",
+        help="scale these vectors to unit length (L2); default: as defined in a "
+        "sentence-transformers folder",
         needs="host",
     )
     choices: int | None = option(
