@@ -48,7 +48,7 @@ class TextExportOptions(ExportOptions):
         excludes=("ids_only",),
     )
     ids_only: bool = option(
-        False, help="omit the signature `text`, which requires tensorflow-text's operators"
+        False, help="omit the `text` signature, which requires tensorflow-text's operators"
     )
 
 

@@ -60,7 +60,7 @@ def sample(
         model: model in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
-        in_words: function of the strings, if the signature `text` returns text (see `words.py`).
+        in_words: function of the strings, if the `text` signature returns text (see `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """

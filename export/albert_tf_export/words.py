@@ -1,4 +1,4 @@
-"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's signature `text`.
+"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's `text` signature.
 
 `albert_tf.pipelines` and `albert_tf.text` compute the same in Python.
 """
