@@ -128,7 +128,7 @@ class _SavedModelPlan(NamedTuple):
     Attributes:
         max_length: number of tokens that texts are truncated to.
         pairs: whether `text` takes text pairs.
-        preprocessor: layer that turns texts into rows; None if there is no signature `text`.
+        preprocessor: layer that turns texts into rows; None if there is no `text` signature.
         requests: warm-up requests.
     """
 
