@@ -54,7 +54,7 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
-# These don't import TensorFlow up front: `sizes` only counts, and the others leave the memory to
+# These don't import TensorFlow up front: `sizes` only counts, and the other two leave memory to
 # their worker processes and import it only for a vocab.txt.
 LIGHT: Final = (sizes, build_vocab, build_data)
 RUNS: Final = (finetune, pretrain, build_data)  # save their options, which --config reads

@@ -45,7 +45,8 @@ class OPTIONS(TextInputOptions):
         metavar="POOLING",
     )
     normalize: bool | None = option(
-        None, help="scale vectors to unit length; default: as defined in such a folder"
+        None,
+        help="scale vectors to unit length; default: as defined in a sentence-transformers folder",
     )
     output: Path | None = option(
         None, help="file to write instead of printing, .npy or .jsonl", metavar="FILE"

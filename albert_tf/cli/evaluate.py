@@ -27,7 +27,7 @@ class OPTIONS(EvaluationOptions):
 
     submission: Path | None = option(
         None,
-        help="folder for predictions of the test files; other files in it are kept",
+        help="folder for predictions of the test files; other files in the folder are kept",
         excludes=("predictions", "report", "json"),
     )
     json: bool = option(False, help="print the scores as one JSON object")

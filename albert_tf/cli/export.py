@@ -45,7 +45,7 @@ class Options(Checked):
     """The options that all formats share, in addition to those of the format's function."""
 
     model: str = option(
-        help="model directory, name on the hub, or small", metavar="NAME", is_path=True
+        help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True
     )
     output: Path = option(help="folder or file to write")
     task: str | None = option(
@@ -84,7 +84,7 @@ class Web(WebOptions, Options):
     format: Literal["web"] = option("web", help="format of the export")
 
 
-FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # the others are files
+FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # other formats write a file
 OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web}
 
 
@@ -99,7 +99,7 @@ def check(options: Any) -> None:
             f"--warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
         )
     source = Path(options.model)
-    if source.exists() or tf_checkpoint.find_prefix(source):  # not a name on the hub
+    if source.exists() or tf_checkpoint.find_prefix(source):  # not a Hub model ID
         check_apart(source, options.output)
     check_free(options.output, options.force, FOLDERS.get(options.format, ()))
     config = check_model(options.model)

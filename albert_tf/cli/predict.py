@@ -174,7 +174,7 @@ def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
 def _tags(
     options: OPTIONS, given: Iterator[str]
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
-    """Yields the words of each text with their tags, split at white space as in `finetune`."""
+    """Splits texts at white space, as `finetune` does, and yields their words with their tags."""
     from albert_tf.data.tasks.tagging import Sentence, Tagging
     from albert_tf.pipelines.base import FEATURES, Window
 

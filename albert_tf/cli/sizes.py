@@ -38,7 +38,7 @@ class OPTIONS(Checked):
 
     model: str | None = option(
         None,
-        help="model directory, configuration file, name on the hub, or size; default: all sizes",
+        help="model directory, configuration file, Hub model ID, or size; default: all sizes",
         is_path=True,
     )
 

@@ -31,7 +31,7 @@ class AnswerOptions(Checked):
     """The options of commands that process texts or questions one by one."""
 
     model: str = option(
-        help="model directory, name on the hub, small, or exported .tflite or .onnx file, which "
+        help='model directory, Hub model ID, "small", or an exported .tflite or .onnx file, which '
         "runs without TensorFlow",
         metavar="NAME",
         is_path=True,
@@ -191,7 +191,7 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
 
 def print_row(columns: Iterable[object]) -> None:
-    """Prints columns separated by tabs; tabs and line ends within a column are escaped."""
+    """Prints columns separated by tabs; tabs and line breaks within a column are escaped."""
     print("\t".join(map(escaped, columns)))
 
 
@@ -224,7 +224,7 @@ def print_json(row: dict[str, Any]) -> None:
 
 
 def lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file or of standard input, without line ends.
+    """Yields the lines of a file or of standard input, without line breaks.
 
     Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
     """

@@ -79,7 +79,7 @@ def text_rows(
     )
     if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
         raise UserError(
-            "labels must be class ids, scores, or lists of 0 and 1. Received: "
+            "labels must be class ids, scores, or lists of 0s and 1s. Received: "
             f"{short_repr(labels[0])}. Map label names to class ids with config.label2id."
         )
     if labels is None and sample_weight is not None:

@@ -55,7 +55,7 @@ def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
         import datasets
     except ImportError as error:
-        raise UserError(f"{path} requires the package datasets. Run {INSTALL}.") from error
+        raise UserError(f"{path} requires the datasets package. Run {INSTALL}.") from error
     name, _, revision = str(path.parent).removeprefix(PREFIX).partition("@")
     dataset = _load(datasets, name, revision or None, path)
     return _name_classes(path, dataset, _class_names(dataset.features.to_dict()))
@@ -101,7 +101,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise UserError(f"{path} requires the package pyarrow. Run {INSTALL}.") from error
+        raise UserError(f"{path} requires the pyarrow package. Run {INSTALL}.") from error
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -186,6 +186,6 @@ def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(
             f"A class id must be a 0-based index into {listed(names)}. "
-            f"Received: {short_repr(value)}, {location}."
+            f"Received: {short_repr(value)} ({location})."
         )
     return names[int(value)]

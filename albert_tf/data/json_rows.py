@@ -1,4 +1,4 @@
-"""Rows of JSON files: one object per line, or a list of objects."""
+"""Rows of JSON files: one JSON object per line, or a list of objects."""
 
 import json
 import re
@@ -17,8 +17,8 @@ _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with 
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number and the object of each line that isn't blank.
 
-    A line that isn't an object is yielded as a `BAD_ROW`. If the file is a list of objects, or an
-    object whose `data` is such a list, yields the objects numbered from 1.
+    A line that isn't a JSON object is yielded as a `BAD_ROW`. If the file is a list of objects,
+    or an object whose `data` is such a list, yields the objects numbered from 1.
     """
     with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())

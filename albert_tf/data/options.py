@@ -104,7 +104,7 @@ class LabelledData(TaskData):
     )
     multi_label: bool = option(
         False,
-        help="learn any number of labels per text, from a list in JSONL or a separated text",
+        help="learn any number of labels per text, from a JSONL list or a delimited string",
         group=_OWN,
         only={"task": (CLASSIFY,)},
         excludes=("regression",),
@@ -112,7 +112,7 @@ class LabelledData(TaskData):
     head: Literal["transformers", "original"] | None = option(
         None,
         help="transformers' head, or the original's head for SQuAD 2.0, which also learns whether "
-        "a question has an answer; default: original if some questions have none",
+        "a question has an answer; default: original if some questions have no answer",
         group=_OWN,
         only={"task": (SQUAD,)},
     )
@@ -123,7 +123,7 @@ class EvaluationOptions(TaskData):
     """The options for `evaluate`."""
 
     model: str = option(
-        help="model directory, model name on the hub, or small", metavar="NAME", is_path=True
+        help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True
     )
     batch_size: int = option(64, help="number of examples predicted at once", range=COUNT)
     predictions: Path | None = option(

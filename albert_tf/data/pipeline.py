@@ -68,7 +68,7 @@ class Batches:
         self._order = lru_cache(maxsize=1)(self._order_of)
 
     def __len__(self) -> int:
-        """Returns the number of batches in an epoch, including a smaller one."""
+        """Returns the number of batches in an epoch, including a smaller last batch."""
         return steps_per_epoch(len(self.rows), self.batch_size)
 
     def __getitem__(self, number: int) -> Any:
@@ -223,5 +223,5 @@ def mapped_batches(
 
 
 def steps_per_epoch(examples: int, batch_size: int) -> int:
-    """Returns the number of batches in an epoch, including a smaller one."""
+    """Returns the number of batches in an epoch, including a smaller last batch."""
     return -(-examples // batch_size)

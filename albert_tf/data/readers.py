@@ -31,7 +31,7 @@ class Example(NamedTuple):
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
         part: name of a set that is scored separately, such as MNLI's mismatched examples.
-        location: where the example is in its file, for errors.
+        location: location of the example in its file, for error messages.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Example(NamedTuple):
 
 
 class Location(str):
-    """Where a row is in its file, for errors.
+    """The location of a row in its file, for error messages.
 
     Attributes:
         row: 0-based index of the row in the file; bad rows count.
@@ -62,7 +62,7 @@ def row_numbers(locations: Iterable[str]) -> list[int]:
 
 
 class Row(NamedTuple):
-    """A row of a file: its location, for errors, and its values by column."""
+    """A row of a file: its location, for error messages, and its values by column."""
 
     location: str
     fields: Mapping[Any, Any]
@@ -103,7 +103,7 @@ class Row(NamedTuple):
         value = self.get(name)
         if not isinstance(value, list):
             raise UserError(
-                f"{name!r} must be a list. Received: {short_repr(value)}, {self.location}."
+                f"{name!r} must be a list. Received: {short_repr(value)} ({self.location})."
             )
         return value
 
@@ -122,8 +122,8 @@ class Row(NamedTuple):
             value, list
         )
         raise UserError(
-            f"{name!r} must be a text or a number. Received: {short_repr(value)}, "
-            f"{self.location}.{several}"
+            f"{name!r} must be a text or a number. Received: {short_repr(value)} "
+            f"({self.location}).{several}"
         )
 
     def require(self, names: Iterable[str | int]) -> None:

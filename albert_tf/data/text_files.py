@@ -88,7 +88,7 @@ def too_large(path: Path) -> UserError:
     """Returns the error for a JSON value of more than `MAX_JSON_BYTES` bytes."""
     return UserError(
         f"A JSON file that is a single value can have at most {MAX_JSON_BYTES:,} bytes. {path} is "
-        "larger. Split it, or write one object per line (.jsonl)."
+        "larger. Split it, or write one JSON object per line (.jsonl)."
     )
 
 

@@ -43,7 +43,7 @@ class ExactMatch(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class EntityF1(keras.metrics.Metric):
-    """Computes the entity F1 over an epoch, like conlleval and seqeval.
+    """Computes the entity F1 over an epoch, as conlleval and seqeval do.
 
     An entity is correct if its type and all of its words are correct. Positions with the label -100
     are ignored, so that only the first token of each word counts.

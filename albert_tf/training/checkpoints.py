@@ -98,7 +98,7 @@ class Saver(StepCallback, FitCallback):
         settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
         host: rank of this process, and the number of processes that train together; rank 0 saves.
-        way_out: for messages, what to do if a checkpoint can't be used.
+        way_out: what to do if a checkpoint can't be used, for error messages.
     Attributes:
         epoch: number of epochs trained so far.
         seconds: time that the run has taken so far.
@@ -254,7 +254,7 @@ class Saver(StepCallback, FitCallback):
 
 
 def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:
-    """Returns the names of the attributes to save for a callback, which most don't have."""
+    """Returns the names of a callback's attributes to save; most callbacks have none."""
     if isinstance(callback, StepCallback):
         return () if isinstance(callback, Saver) else ("state",)
     return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
@@ -292,7 +292,7 @@ def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[
 
     Args:
         folder: the checkpoint.
-        way_out: for messages, what to do if the checkpoint is damaged.
+        way_out: what to do if the checkpoint is damaged, for error messages.
     Raises:
         UserError: if the state file or the weights in the folder are damaged.
     """

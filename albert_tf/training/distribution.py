@@ -121,7 +121,7 @@ def check_same_step(strategy: Any, step: int) -> None:
     if len(set(steps)) > 1:
         raise UserError(
             "All hosts must resume from the same checkpoint. "
-            f"Received: step {step} on host {index}, {sorted({*steps} - {step})} on others. "
+            f"Received: step {step} on host {index}, {sorted({*steps} - {step})} on other hosts. "
             "Use an --output on a shared file system."
         )
 
@@ -169,8 +169,8 @@ def share_threads() -> None:
     """Divides the CPU threads among the slices of a batch, for a process that only trains.
 
     On two cores, a step of `small` then takes three quarters of the time, but single predictions
-    take up to 1.7 times as long. Call it before TensorFlow computes anything. It has no effect on
-    several hosts, on accelerators, or if the user has set the number of threads.
+    take up to 1.7 times as long. Call it before TensorFlow computes anything. It does
+    nothing with several hosts, with accelerators, or if the user has set the number of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return

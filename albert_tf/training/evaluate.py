@@ -75,7 +75,7 @@ def predict_test_files(
 
 
 def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | None) -> Predicted:
-    """Returns the model's predictions for a split, of which "test" has no labels."""
+    """Returns the model's predictions for a split; "test" has no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):

@@ -1,4 +1,4 @@
-"""Fine-tunes a model on a task, from files to a model directory."""
+"""Fine-tunes a model on a task's files, and writes a model directory."""
 
 import hashlib
 import logging
@@ -244,8 +244,8 @@ def _tokenizer_of_new_model(
 def freeze(model: PreTrainedModel, layers: int) -> None:
     """Freezes the embeddings and the first layers. Call it before `compile`.
 
-    No gradient flows through the first `layers` layers. Weights that they share with a later layer,
-    as in every published ALBERT, still train with the gradient of that layer. All other frozen
+    No gradient flows through the first `layers` layers. Weights shared with a later layer, as in
+    every published ALBERT model, are still updated by that layer's gradient. All other frozen
     weights don't change, not even by weight decay. The embeddings include their projection.
 
     Args:
@@ -272,7 +272,7 @@ def class_weights(
     Args:
         options: contain the `class_weights`.
         config: the model's configuration.
-        rows: the training rows. Balanced weights are the inverse frequencies of their classes.
+        rows: the training rows. Balanced class weights are inverse class frequencies.
     """
     if tuple(options.class_weights) != (BALANCED,):
         return weights_by_label(options.class_weights, config.labels)

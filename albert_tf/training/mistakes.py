@@ -134,7 +134,7 @@ def grade_partner(texts: Sequence[str], match: Match) -> Graded:
 
 
 def grade_span(text: str, golds: Sequence[str], answers: Answers, threshold: float) -> Graded:
-    """Compares an answer with the gold answers, of which it shows the first."""
+    """Compares an answer with all gold answers. The result contains only the first of them."""
     answer = answers.text(threshold)
     is_right = bool(judge(answer, golds).exact_match)
     return Graded(text, golds[0] if golds else "", answer, answers.confidence(threshold), is_right)

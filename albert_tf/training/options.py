@@ -79,7 +79,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     """The options of `finetune`; those that are None default to the task's recipe."""
 
     model: str = option(
-        help="model directory, name on the hub, or small, which ships with the package; for random "
+        help='model directory, Hub model ID, or "small", which ships with the package; for random '
         f"weights, a configuration file or one of {', '.join(SIZES)}",
         metavar="NAME",
         is_path=True,
@@ -118,7 +118,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     warmup: float | None = option(
         None,
-        help="number of warm-up steps, or a fraction of all steps if below 1",
+        help="number of warm-up steps, or, if below 1, a fraction of all steps",
         range=NOT_NEGATIVE,
         group=_TRAINING,
     )
@@ -185,7 +185,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
             )
         if self.warmup is not None and self.warmup > 1 and not self.warmup.is_integer():
             raise UserError(
-                "warmup must be a whole number of steps, or a fraction of all steps below 1. "
+                "warmup must be a whole number of steps, or a fraction (below 1) of all steps. "
                 f"Received: {self.warmup}."
             )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
@@ -234,7 +234,7 @@ class PretrainingOptions(DeviceOptions):
 
     data: tuple[str, ...] = option(
         help="output folders of build-data, or globs of the original code's TFRecord files; they "
-        "are read one after the other, and one that is named twice is read twice",
+        "are read one after the other, including duplicates",
         metavar="DIR",
         original=("input_file",),
         decisive=False,
@@ -256,7 +256,7 @@ class PretrainingOptions(DeviceOptions):
     )
     init_checkpoint: str | None = option(
         None,
-        help="initial weights: a model directory, a name on the hub, small, or a checkpoint in any "
+        help='initial weights: a model directory, a Hub model ID, "small", or a checkpoint in any '
         "format that convert reads",
         group=_MODEL,
         metavar="NAME",
@@ -415,7 +415,7 @@ def check_output(output: Path, force: bool) -> None:
     """Rejects a file, a folder that also contains other files, and a finished run.
 
     Args:
-        force: whether to allow a finished run.
+        force: whether to accept a folder that contains a finished run.
     """
     check_free(output, force=True, own=RUN)
     if not force and (output / FILE).exists() and not (output / CHECKPOINTS).is_dir():

@@ -71,7 +71,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of a summary for people, without empty ones.
+    """Returns the lines of a summary for people, without empty lines.
 
     Args:
         summary: the result of `summarize` with `cut`, the number of training rows with more tokens
@@ -91,7 +91,7 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
         and "use --class-weights balanced, and judge by macro F1 instead of accuracy",
         "cut": cut
         and f"{cut:,} rows ({cut / rows['train']:.0%}) are longer than "
-        f"{summary['max_length']} tokens and truncated; a larger --max-length reads more",
+        f"{summary['max_length']} tokens and truncated; increase --max-length to keep more",
         **{name: summary[name] and text.format(summary[name]) for name, text in _ODD.items()},
         "baseline": scores and f"TF-IDF with logistic regression: {scores}",
     }
@@ -187,7 +187,7 @@ def write_finetuning(
 
 
 def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
-    """Returns the model card of a fine-tuning run, without license and language."""
+    """Returns the model card of a fine-tuning run, without the license and language fields."""
     from huggingface_hub import EvalResult
 
     settings, best = report["settings"], report["best"]
@@ -215,7 +215,7 @@ Fine-tuned with albert_tf for the task {settings["task"]}, from \
 {_lines({metric: f"{value:.4f}" for metric, value in scores.items()})}
 
 These are the scores after epoch {best["epoch"]}, which was the best on dev. Scores on test data may
-be lower, because test data did not choose the epoch.
+be lower, because the epoch was selected on dev.
 
 ## Training
 

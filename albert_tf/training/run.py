@@ -40,7 +40,7 @@ class Run:
         replicas: number of model replicas over all hosts.
         host: rank of this host, and the number of hosts.
         is_chief: whether this host writes files.
-        best: folder of the best version during the run; None if another host writes it.
+        best: folder of the best version so far; None if another host writes it.
         logs: folder for TensorBoard event files; None if another host writes them.
         step: number of steps trained, including those before an interruption.
         seconds: time that these steps took.

@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A signature's outputs for each example, without the batch axis, and their time and memory."""
+    """A signature's outputs per example, without the batch axis, and the time and memory used."""
 
     outputs: Sequence[Outputs]
     milliseconds: float = 0.0
@@ -128,7 +128,7 @@ def run(
 
 
 def _difference(made: Run, case: Case, precision: str) -> Difference:
-    """Returns the difference of the output that is closest to its tolerance, or furthest above."""
+    """Returns the largest of the outputs' differences, relative to their tolerances."""
     share = TOLERANCES.get(precision, EXACT)
     skipped = case.ties if share > EXACT else ()
     compared = (

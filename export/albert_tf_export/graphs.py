@@ -106,7 +106,7 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up rows like `lookup`. Scales are integers, because converters would round floats."""
+    """Looks up rows, as `lookup` does. Scales are integers because converters round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
@@ -183,7 +183,7 @@ def _first_of_each(values: list[Any]) -> list[int]:
 
 
 def _canonical_text(graph: schema.SubGraphT) -> str:
-    """Returns a graph without names as text, which is the same for equal graphs.
+    """Serializes a graph to text without names, so that equal graphs result in equal texts.
 
     Tensors are numbered by their first use, because the converter's order also depends on constants
     in the rest of the model.

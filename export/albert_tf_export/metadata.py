@@ -41,7 +41,7 @@ def with_metadata(
     vocabulary: bytes | None = None,
     names: Mapping[str, str] | None = None,
 ) -> tuple[bytes, dict[str, bytes]]:
-    """Adds the tensor names of its signatures to a .tflite file; returns it and files to append.
+    """Adds the signatures' tensor names to a .tflite file; returns it and the files to append.
 
     Args:
         name: name of the model.
@@ -96,7 +96,7 @@ def label_lines(labels: Sequence[str]) -> str:
 
 
 class _Aligned(flatbuffers.Builder):
-    """A builder that aligns the weights like the TFLite converter."""
+    """A builder that aligns the weights as the TFLite converter does."""
 
     def CreateNumpyVector(self, x: np.ndarray) -> int:
         if x.dtype != np.uint8:

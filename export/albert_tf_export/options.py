@@ -48,7 +48,7 @@ class TextExportOptions(ExportOptions):
         excludes=("ids_only",),
     )
     ids_only: bool = option(
-        False, help="omit the signature `text`, which requires tensorflow-text's operators"
+        False, help="omit the `text` signature, which requires tensorflow-text's operators"
     )
 
 
@@ -93,7 +93,8 @@ class SavedModelOptions(TextExportOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in such a folder",
+        help="scale these vectors to unit length (L2); default: as defined in a "
+        "sentence-transformers folder",
         excludes=("ids_only",),
     )
     precision: Precision = option("float32", help="dtype of the weights and the computation")
@@ -147,7 +148,8 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in such a folder",
+        help="scale these vectors to unit length (L2); default: as defined in a "
+        "sentence-transformers folder",
         needs="host",
     )
     choices: int | None = option(
@@ -244,11 +246,11 @@ def sentence_embedding(
 ) -> "SentenceEmbedding | None":
     """Returns the pooling that the options select; by default, the one in the model's folder.
 
-    Returns None for an encoder without a pooling, and for models with a task head.
+    Returns None for an encoder without pooling, and for models with a task head.
 
     Raises:
         UserError: if an option is set but the model isn't an encoder, if `normalize` is set without
-            a pooling, or if the folder's modules aren't supported.
+            pooling, or if the folder's modules aren't supported.
     """
     from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
     from albert_tf.models import AlbertModel

@@ -61,8 +61,8 @@ class Report:
         size: size in bytes.
         sha256: hexadecimal hash of the names and contents of its files. The same model, options,
             and packages result in the same hash.
-        differences: for each signature, the difference of the output that is closest to its
-            tolerance; empty if the check was skipped.
+        differences: for each signature, the largest of its outputs' differences, relative to
+            their tolerances; empty if the check was skipped.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Samples for the check of an export: texts designed to expose differences, and Keras's outputs."""
+"""Samples for checking an export: texts designed to expose differences, and Keras's outputs."""
 
 import itertools
 import unicodedata
@@ -41,7 +41,7 @@ TEXTS: Final = (
 # Characters of one to four bytes in UTF-8, most of which no vocabulary contains.
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
-CLOSE: Final = 1e-3  # float32 sums of scores that differ by less are a tie
+CLOSE: Final = 1e-3  # float32 score sums that differ by less count as tied
 NAMES: Final = ("input_ids", "token_type_ids")
 
 
@@ -60,7 +60,7 @@ def sample(
         model: model in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
-        in_words: function of the strings, if the signature `text` returns text (see `words.py`).
+        in_words: function of the strings, if the `text` signature returns text (see `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """

@@ -76,7 +76,7 @@ def export_saved_model(
         A `Report` with the size, the SHA-256, and the differences from Keras.
     Raises:
         UserError: if options conflict, or `path` exists.
-        ParityError: if the outputs differ from those of Keras; the SavedModel is removed.
+        ParityError: if the outputs differ from Keras's; the SavedModel is removed.
         OSError: if the SavedModel can't be written.
 
     Example:
@@ -128,7 +128,7 @@ class _SavedModelPlan(NamedTuple):
     Attributes:
         max_length: number of tokens that texts are truncated to.
         pairs: whether `text` takes text pairs.
-        preprocessor: layer that turns texts into rows; None if there is no signature `text`.
+        preprocessor: layer that turns texts into rows; None if there is no `text` signature.
         requests: warm-up requests.
     """
 

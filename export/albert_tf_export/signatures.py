@@ -208,10 +208,10 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
     """Adds the outputs of an export to a model's float32 outputs.
 
     These are the probabilities listed for the model's task: `probabilities` from `logits`, `[B, C]`
-    or `[B, T, C]`, and `sop_probabilities` from `sop_logits` (in order, swapped). Regression adds
-    `value` instead, which equals `logits`. Models with classes add `classes`, the label names,
-    string `[B, C]`, and the best label, even for multi-label models: `label`, string `[B]`, or
-    `labels`, one per token, string `[B, T]`.
+    or `[B, T, C]`, and `sop_probabilities` from `sop_logits` (class 0: in order, class 1:
+    swapped). Regression adds `value` instead, which equals `logits`. Models with classes add
+    `classes`, the label names, string `[B, C]`, and the best label, even for multi-label models:
+    `label`, string `[B]`, or `labels`, one per token, string `[B, T]`.
 
     The original head for SQuAD 2.0 (`layers.AnswerSpans`) assigns a log probability near -1e30 to
     positions where no answer is allowed, or -65504 if weights are stored in float16.

@@ -76,7 +76,7 @@ def export_tflite(
 
     Unrolled layers take several times as much memory as a loop. With `host="mediapipe"`, the file
     has the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns
-    only `probabilities`, or `embedding`, `[1, H]`, for an encoder with a pooling.
+    only `probabilities`, or `embedding`, `[1, H]`, for an encoder with pooling.
 
     `config.json`, the tokenizer's files, and the label names are appended to the file, so that
     `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
@@ -165,7 +165,8 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
         raise UserError(
             f"The model is quantized: it has weights in {', '.join(sorted(integers))}. Export it "
-            "before you call quantize(), with quantize='dynamic' (--quantize dynamic) for 8 bits."
+            "before calling quantize(); for 8-bit weights, export with quantize='dynamic' "
+            "(--quantize dynamic)."
         )
     label_lines(classes(model))
     name = MASKED if options.predictions else IDS
@@ -307,7 +308,7 @@ def check_mediapipe(
         )
     if tokenizer.baked.turkish_i:
         raise UserError(
-            "MediaPipe doesn't support vocabularies made with turkish_i, because it lower-cases "
+            "MediaPipe doesn't support vocabularies built with turkish_i, because it lower-cases "
             "I to i."
         )
     refuse_left(tokenizer, "MediaPipe")
@@ -328,7 +329,7 @@ def for_mediapipe(
 ) -> Signature:
     """Returns the signature with only one output, and with truncation to `max_length`.
 
-    MediaPipe doesn't truncate, and after a sequence that is too long, all later calls fail.
+    MediaPipe doesn't truncate. Once it gets a sequence that is too long, all later calls fail.
 
     Args:
         embedding: how an encoder pools one vector per text; None for classifiers.

@@ -1,4 +1,4 @@
-"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's signature `text`.
+"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's `text` signature.
 
 `albert_tf.pipelines` and `albert_tf.text` compute the same in Python.
 """
@@ -80,7 +80,7 @@ def text_function(
 ) -> TextFunction | None:
     """Returns the `TextFunction` of a model, or None if its task or vocabulary has none.
 
-    Offsets in the graph require a SentencePiece vocabulary. Encoders require a pooling, and token
+    Offsets in the graph require a SentencePiece vocabulary. Encoders require pooling, and token
     classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
@@ -238,7 +238,7 @@ def _whole_words(spans: Spans, pieces: "Pieces", inside: tf.Tensor) -> tuple[tf.
 
 
 def _merge_scores(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Adds the scores of equal texts to the first one's, and sets the others to 0."""
+    """Adds the scores of equal texts to the first of them, and sets the other scores to 0."""
     # tf.strings.lower stops at NUL.
     lower = tf.strings.lower(tf.strings.regex_replace(texts, r"\x00", "\x01"), encoding="utf-8")
     same = (lower[:, :, None] == lower[:, None, :]) & (scores[:, None, :] > 0)
@@ -311,7 +311,7 @@ class Pieces(NamedTuple):
     begin_words: tf.Tensor
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether tokens consist only of punctuation around answers (see `marks`)."""
+        """Returns whether tokens consist only of characters in `marks`."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)

@@ -78,7 +78,7 @@ def files(tmp_path, monkeypatch):
         (f"{EVALUATE} --submission data.csv", "must be a folder. Received: data.csv, a file."),
         (f"{EVALUATE} --report data.csv", "must be a folder. Received: data.csv, a file."),
         (f"{GLUE} --task sst2 --data folder", "one file train.tsv"),
-        (f"{GLUE} --task rte", "'perhaps', dev.tsv, line 2"),
+        (f"{GLUE} --task rte", "'perhaps' (dev.tsv, line 2)"),
         (f"{GLUE} --task rte --dev-fraction 0.2", "--dev-fraction splits a single file"),
         (f"{GLUE} --task stsb --class-weights balanced", "--class-weights requires --task cola, "),
         (f"{FINETUNE} --data alike.csv", "all with the label"),

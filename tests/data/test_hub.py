@@ -144,7 +144,7 @@ def test_what_is_missing_is_said(hub, monkeypatch):
         read_split(task("sst2", "hub:a/b/c"), "train")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError, match=r"hub:a/b/c/train requires the package datasets.*albert_tf\[hub\]"
+        UserError, match=r"hub:a/b/c/train requires the datasets package.*albert_tf\[hub\]"
     ):
         read_split(task("sst2", "hub:a/b/c"), "train")
 

@@ -71,7 +71,7 @@ def assert_hosts_are_the_same(expected, found, replicas):
     """Also expects that they refuse to resume at unequal steps."""
     for number, one in enumerate(found):
         assert_same(expected, one, [replicas, number, 2])
-        message = f"Received: step {number} on host {number}, [{1 - number}] on others."
+        message = f"Received: step {number} on host {number}, [{1 - number}] on other hosts."
         assert message in str(one["unequal_steps"])
 
 

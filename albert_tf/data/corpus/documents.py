@@ -95,7 +95,8 @@ class CorpusInput(CorpusOptions):
 
     input: tuple[str, ...] = option(
         help="files, folders, or globs of UTF-8 text, local or on gs://, s3://, hdfs:// (.jsonl, "
-        ".ndjson, and .json with one object per line; others are plain text; each also .gz)",
+        ".ndjson, and .json with one JSON object per line; all others are plain text; each also "
+        ".gz)",
         metavar="GLOB",
         is_path=True,
     )
@@ -183,7 +184,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
     In plain text, blank lines (only white space) separate documents, and a document belongs to the
     range in which its preceding blank line begins. In JSON lines, each line is a document, and
-    blank lines within its text are dropped. A document that is too long is cut at a line end if
+    blank lines within its text are dropped. A document that is too long is cut at a line break if
     possible, otherwise at white space, otherwise between two characters. A byte order mark is
     dropped.
 

@@ -44,10 +44,10 @@ _LONGEST_SPACE = 3  # bytes
 
 
 def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
-    """Yields the lines of a stream, including their line ends, in bounded memory.
+    """Yields the lines of a stream, including their line breaks, in bounded memory.
 
     Args:
-        name: name of the file, for the message.
+        name: name of the file, for the error message.
     Raises:
         UserError: a line is longer than `LONGEST_LINE`.
     """
@@ -63,7 +63,7 @@ def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
 
 
 def text_lines(path: str) -> Iterator[bytes]:
-    """Yields the lines of a text file, or of standard input (`-`), including their line ends.
+    """Yields the lines of a text file, or of standard input (`-`), including line breaks.
 
     Opens the file immediately, reads it lazily, and drops a byte order mark.
 
@@ -94,7 +94,7 @@ def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
 
 
 def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
-    """Rejects a file that isn't UTF-8 as a whole, because skipping its bad lines wouldn't help.
+    """Rejects the whole file if it isn't UTF-8, because skipping bad lines wouldn't help.
 
     Args:
         head: the first bytes of the file, or some of them.
@@ -222,10 +222,11 @@ def json_text(line: bytes, field: str) -> bytes:
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(row, dict):
-        raise ValueError(f"it is not an object with the field {field!r}, but {type(row).__name__}")
+        kind = type(row).__name__
+        raise ValueError(f"it is not a JSON object with the field {field!r}, but {kind}")
     if field not in row:
         fields = ", ".join(map(repr, row))[:200]
-        raise ValueError(f"the object has no field {field!r} (its fields: {fields or 'none'})")
+        raise ValueError(f"the JSON object has no field {field!r} (its fields: {fields or 'none'})")
     if not isinstance(row[field], str):
         raise ValueError(f"{field!r} is not a string but {type(row[field]).__name__}")
     lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
@@ -233,7 +234,7 @@ def json_text(line: bytes, field: str) -> bytes:
 
 
 def _skip_line(window: ByteWindow, position: int) -> int:
-    """Returns the position after the next line end, or the end of the file."""
+    """Returns the position after the next line break, or the end of the file."""
     while (stop := window.data.find(b"\n", position)) < 0:
         if window.ended:
             return len(window.data)
@@ -293,7 +294,7 @@ def passages(
                 return
             part = 0
         elif part is None and end is not None and window.offset + position >= end:
-            return  # still within an earlier reader's document, which may have gigabytes
+            return  # still inside an earlier reader's document, which may be gigabytes long
         position, stop = _passage(window, position, limit)
         if part is not None:
             yield window.offset + position, window.data[position:stop], part
@@ -304,7 +305,7 @@ def passages(
 def cut(data: bytes, start: int, limit: int) -> int:
     """Returns where to cut data that has more than `limit` (at least 4) bytes after `start`.
 
-    Prefers the last line end, then the last white space, then a boundary between two characters.
+    Prefers the last line break, then the last white space, then a boundary between two characters.
     """
     stop = start + limit
     line_end = data.rfind(b"\n", start + 1, stop + 1)
@@ -318,9 +319,9 @@ def cut(data: bytes, start: int, limit: int) -> int:
 
 
 def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
-    """Returns the next position that isn't white space, and adds line ends to `newlines`.
+    """Returns the position of the next character that isn't white space.
 
-    `newlines` keeps the offsets of the last two.
+    Updates `newlines`, the offsets of the last two line breaks.
     """
     while True:
         stop = _SPACE.match(window.data, position).end()  # type: ignore[union-attr]

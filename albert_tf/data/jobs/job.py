@@ -100,7 +100,7 @@ class Output:
         self.write(name, (json.dumps(content, indent=1) + "\n").encode())
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Reads a JSON object. Returns None if the file is missing, truncated, or no object."""
+        """Reads a JSON object. Returns None if the file is missing, truncated, or not an object."""
         try:
             content = json.loads(self.read(name))
         except (FileNotFoundError, ValueError):
@@ -213,7 +213,7 @@ class Job:
         ]
 
     def settings(self) -> dict[str, Any]:
-        """Returns all that affects the bytes of the examples, as JSON without paths and times."""
+        """Returns what affects the bytes of the examples, as JSON without paths and times."""
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -360,7 +360,7 @@ def make_part(job: Job, part: Part) -> PartReport:
 
 
 def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
-    """Yields groups of consecutive documents with about `limit` bytes, and at least half as many.
+    """Yields groups of consecutive documents of about `limit` bytes, and at least half of that.
 
     A part has several groups if it is a `.gz` file, whose text size is unknown, or if a document
     begins in it and ends far beyond it.

@@ -97,7 +97,7 @@ def _context(settings: Mapping[str, str]) -> Iterator[Any]:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:
         raise UserError(
-            "--engine spark requires the package pyspark. Run pip install 'albert_tf[spark]'."
+            "--engine spark requires the pyspark package. Run pip install 'albert_tf[spark]'."
         ) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName("albert_tf build-data")

@@ -50,7 +50,7 @@ _ABOUT_RECORDS: Final = re.compile(
 )
 Batch = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
-# No condition or loop depends on a tensor, so tracing doesn't need AutoGraph and is faster without.
+# No condition or loop depends on a tensor, so tracing needs no AutoGraph and is faster without it.
 traced_as_written = tf.autograph.experimental.do_not_convert
 
 

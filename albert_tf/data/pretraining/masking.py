@@ -23,7 +23,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-MASKED: Final = 0.8  # share of the predicted tokens that become [MASK]
+MASKED: Final = 0.8  # fraction of the tokens to predict that are replaced with [MASK]
 UNCHANGED: Final = 0.9  # from 0.8 to 0.9 they stay unchanged; above, they become a random token
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
@@ -102,7 +102,7 @@ def word_table(tokenizer: BaseTokenizer) -> WordTable:
 
 
 def word_rule(tokenizer: BaseTokenizer) -> WordRule:
-    """Returns the rule for a vocabulary. "original" is only for the published one."""
+    """Returns the rule for a vocabulary. "original" is only for the published vocabulary."""
     if not isinstance(tokenizer, AlbertTokenizer):
         return "wordpiece"
     return "original" if tokenizer.baked.sha256 == PUBLISHED else "spaces"
@@ -283,7 +283,7 @@ def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
         )
         ends = xp.gather(words.bounds, xp.minimum(word + steps + 1, end))
         size = xp.where(ends - begin <= remaining, ends - begin, 0)
-        # The words of the n-gram that fit. The others become [CLS], which is never selected.
+        # The words of the n-gram that fit. The other words become [CLS], which is never selected.
         numbers = xp.where((word + steps < end) & (size > 0), word + steps, 0)
         is_free = ~xp.any(xp.gather(selected, numbers), 1, keepdims=True) & (turn < words.counts)
         numbers = xp.where(is_free, numbers, 0)

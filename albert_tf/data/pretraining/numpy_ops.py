@@ -1,4 +1,4 @@
-"""Array operations for masking, in NumPy. `tf_ops` implements the same ones in TensorFlow.
+"""Array operations for masking, in NumPy. `tf_ops` implements the same operations in TensorFlow.
 
 Masking is written once and takes one of these two modules, because the worker processes of
 `build-data` should not load TensorFlow (0.5 GB each), and a `tf.data` pipeline on a TPU host or in
@@ -48,7 +48,7 @@ def scatter(values: np.ndarray, indices: np.ndarray, new: np.ndarray) -> np.ndar
 def positions(chosen: np.ndarray, width: int | None = None) -> np.ndarray:
     """Returns the positions where each row of `chosen` `[R, K]` is true: int32 `[R, width]`.
 
-    Rows are padded with 0. By default, `width` is the largest number of positions in a row.
+    Rows are padded with 0. By default, `width` is the maximum number of positions per row.
     """
     row, position = np.nonzero(chosen)
     counts = chosen.sum(axis=1)

@@ -72,8 +72,8 @@ class ExampleOptions(Checked):
     )
     pair_task: PairTask = option(
         "sop",
-        help="task for segment pairs: sop swaps half of them, nsp takes half of the second ones "
-        "from other documents, none leaves them in order (ALBERT, table 5)",
+        help="task for segment pairs: sop swaps half of them, nsp takes half of the second "
+        "segments from other documents, none leaves them in order (ALBERT, table 5)",
         group=_EXAMPLES,
     )
     random_seed: int = option(
@@ -134,7 +134,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
 
     output: str = option(help="output folder or URL", metavar="DIR", is_path=True)
     vocab: str = option(
-        help="vocabulary file (spiece.model), model folder, or model name on the hub",
+        help="vocabulary file (spiece.model), model folder, or Hub model ID",
         metavar="FILE",
         is_path=True,
     )

@@ -74,7 +74,7 @@ class Pairs(NamedTuple):
 
 
 def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]) -> Pairs:
-    """Makes pairs from passages, cut to fit into `max_seq_length`, in text order.
+    """Makes pairs from passages, in text order, and cuts them to `max_seq_length`.
 
     Args:
         counts: receives `single_words`, the number of chunks dropped because they can't be cut in

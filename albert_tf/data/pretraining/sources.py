@@ -41,9 +41,9 @@ class RecordFiles:
         paths: paths or URLs.
         counts: number of records in each file.
         max_seq_length, predictions: T and P of an example.
-        dynamic: options for masking examples as they are read; None for the original's files, whose
-            examples are already masked.
-        table: the vocabulary's words, for masking; None for the original's files.
+        dynamic: options for masking examples as they are read; None for files from the original
+            code, whose examples are already masked.
+        table: the vocabulary's words, for masking; None for files from the original code.
         vocab_size: upper bound (exclusive) for ids.
     """
 
@@ -78,8 +78,8 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
             files, which are read once to count their records. A path may be a URL: TensorFlow reads
             `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
-        UserError: a directory isn't finished, or was built with settings different from the
-            first's; or a file is missing, truncated, damaged, or contains something else.
+        UserError: a directory is incomplete, or its settings differ from those of the first; or a
+            file is missing, truncated, damaged, or not a file of records.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
     paths = [path for path_or_url in sources for path in _download(os.fspath(path_or_url))]
@@ -135,7 +135,7 @@ def _from_directory(folder: str) -> RecordFiles:
 
 
 def _from_directories(folders: list[str]) -> RecordFiles:
-    """Returns the files of several directories, which must be built with the same settings."""
+    """Returns the files of several directories, which must have the same settings."""
     first, *others = map(_from_directory, folders)
     for folder, other in zip(folders[1:], others, strict=True):
         tables = [files.table.as_json() for files in (first, other) if files.table]

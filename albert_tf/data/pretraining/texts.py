@@ -25,7 +25,7 @@ class MaskedTexts(Rows):
     Args:
         tokenizer: the model's tokenizer.
         texts: one text per row. A text longer than `max_length` is truncated.
-        max_length: maximum number of tokens in a row.
+        max_length: maximum number of tokens per row.
     """
 
     def __init__(self, tokenizer: BaseTokenizer, texts: Sequence[str], max_length: int):

@@ -1,1 +1,1 @@
-"""The fine-tuning tasks: from files to examples and rows, and from model outputs to scores."""
+"""The fine-tuning tasks, which turn files into examples and rows, and outputs into scores."""

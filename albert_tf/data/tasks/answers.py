@@ -71,7 +71,7 @@ class QuestionAnswering(Task[Question, Answers]):
     formats = FORMATS
 
     def files(self, split: str) -> list[Path]:
-        """Returns the one file of a split in a folder, such as train*.json; see `FORMATS`."""
+        """Returns a split's only file in a folder, such as train*.json; see `FORMATS`."""
         data = self.options.data
         if not data.is_dir():
             return super().files(split)
@@ -91,7 +91,7 @@ class QuestionAnswering(Task[Question, Answers]):
         return read_questions(path, labelled, skip, self.options.encoding)
 
     def config_fields(self, train: Sequence[Question]) -> dict[str, Any]:
-        """Returns the head, by default the original's if some questions have no answer."""
+        """Returns the head; by default, "original" if some questions have no answer."""
         some_impossible = any(example.is_impossible for example in train)
         given = self.options.head if isinstance(self.options, LabelledData) else None
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)

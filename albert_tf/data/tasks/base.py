@@ -97,7 +97,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
         Args:
             tokenizer: the model's tokenizer.
-            max_length: maximum number of tokens in a row.
+            max_length: maximum number of tokens per row.
         """
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Returns the files of a split, or its name on the hub; a single file is all splits."""
+        """Returns a split's files, or its name on the hub; a single file contains all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
@@ -170,7 +170,7 @@ def names_of(split: str) -> Sequence[str]:
 
 
 def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Returns the file `name` in a folder, with or without the suffix of a format.
+    """Returns the path of the file `name` in a folder, with or without a format suffix.
 
     Raises:
         UserError: if there is no such file, or more than one.

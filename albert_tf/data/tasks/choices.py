@@ -113,11 +113,11 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
             choices.pop()
     if len(choices) < 2:
         raise UserError(
-            f"A row must have at least two choices. Received: {len(choices)}, {row.location}."
+            f"A row must have at least two choices. Received: {len(choices)} ({row.location})."
         )
     if "" in choices:
         raise UserError(
-            f"Choice {choices.index('')}, counted from 0, must not be empty. "
+            f"Choice {choices.index('')} (counting from 0) must not be empty. "
             f"Received: {row.location}."
         )
     return choices
@@ -132,7 +132,7 @@ def _index(label: str, choices: int, location: str) -> int:
     if not 0 <= number < choices:
         raise UserError(
             f"A label must be the index of a choice, from 0 to {choices - 1}, or its letter, from "
-            f"A on. Received: {short_repr(label)}, {location}."
+            f"A on. Received: {short_repr(label)} ({location})."
         )
     return number
 

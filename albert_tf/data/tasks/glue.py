@@ -61,7 +61,7 @@ class GlueTask(NamedTuple):
 
 
 def _hub_split(file: str) -> str:
-    """Returns the name on the hub of the split in a GLUE file."""
+    """Returns the hub's name for the split that a GLUE file contains."""
     return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 
 

@@ -47,7 +47,7 @@ class LabelType(ABC):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
-        """Returns the label in a row.
+        """Returns a row's label.
 
         Raises:
             UserError: if there is no label, or a list as pandas or JSON writes it.
@@ -55,8 +55,8 @@ class LabelType(ABC):
         label = row.text(column)
         if _LIST.fullmatch(label) and any(_written_list(label)):
             raise UserError(
-                f"{column!r} must be one label. Received: {short_repr(label)}, {row.location}. For "
-                "several labels, pass --multi-label."
+                f"{column!r} must be one label. Received: {short_repr(label)} ({row.location}). "
+                "For several labels, pass --multi-label."
             )
         return label
 
@@ -243,7 +243,7 @@ class MultiLabel(LabelType):
             raise UserError(
                 "Labels must be a list of texts, or one text with "
                 f"{self.options.label_separator!r} between labels (empty for no label). "
-                f"Received: {short_repr(value)}, {row.location}."
+                f"Received: {short_repr(value)} ({row.location})."
             )
         return tuple(dict.fromkeys(labels))
 
@@ -337,8 +337,8 @@ def _sorted_labels(labels: set[str]) -> list[str]:
 def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None:
     if label not in known:
         raise UserError(
-            f"A label must be one of {listed(known)}. Received: {short_repr(label)}, "
-            f"{_where(example)}."
+            f"A label must be one of {listed(known)}. Received: {short_repr(label)} "
+            f"({_where(example)})."
         )
 
 
@@ -350,7 +350,7 @@ def _number_label(example: Example) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise UserError(
-            f"A score must be a number. Received: {short_repr(label)}, {_where(example)}."
+            f"A score must be a number. Received: {short_repr(label)} ({_where(example)})."
         )
     return number
 

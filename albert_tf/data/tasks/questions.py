@@ -61,7 +61,7 @@ def read_questions(
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
     Args:
-        labelled: whether to read answers, which a file for a leaderboard doesn't contain.
+        labelled: whether to read answers, which the test files of leaderboards don't contain.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
             `read_rows`.
         encoding: encoding of the file. Default: that of its byte order mark, or else UTF-8.
@@ -151,7 +151,7 @@ def _with_answers(question: Question, golds: Sequence[tuple[str, int]]) -> Quest
 
 
 class _Node(NamedTuple):
-    """A value in a JSON file, and its location for messages."""
+    """A value in a JSON file, and its location for error messages."""
 
     value: Any
     location: str
@@ -224,7 +224,7 @@ def _row_nodes(row: Row) -> _Nodes:
     location, fields = str(row.location), row.fields
     if not isinstance(fields, dict):
         raise UserError(
-            f"A question must be an object. Received: {short_repr(fields)}, {location}."
+            f"Each question must be a JSON object. Received: {short_repr(fields)} ({location})."
         )
     check_row(row)
     fields = {"id": location, **fields}
@@ -234,7 +234,7 @@ def _row_nodes(row: Row) -> _Nodes:
         if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
             raise UserError(
                 "'answers' must contain the lists 'text' and 'answer_start', of equal length. "
-                f"Received: {short_repr(answers)}, {location}."
+                f"Received: {short_repr(answers)} ({location})."
             )
         fields["answers"] = [
             dict(zip(names, pair, strict=True)) for pair in zip(*lists, strict=True)

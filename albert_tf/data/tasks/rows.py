@@ -64,8 +64,8 @@ class Rows:
         """Logs how many rows were truncated."""
         if self.cut:
             logger.warning(
-                "%d of %d texts are longer than %d tokens and are truncated. A larger max_length "
-                "reads more, up to the model's max_position_embeddings.",
+                "%d of %d texts are longer than %d tokens and are truncated. Increase max_length "
+                "to keep more of each text, up to the model's max_position_embeddings.",
                 *(self.cut, len(self), max_length),
             )
 
@@ -128,7 +128,7 @@ class Rows:
         return total.hexdigest()
 
     def split(self, share: float) -> "tuple[Rows, Rows]":
-        """Splits off the rows of the last `share` of the examples.
+        """Splits off the rows of the last examples, which are a fraction `share` of all examples.
 
         Raises:
             UserError: if one of the two parts would be empty.

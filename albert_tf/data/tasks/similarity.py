@@ -62,8 +62,8 @@ class Match(NamedTuple):
 class Similarity(Task[SimilarityExample, Match]):
     """Sentence embeddings, whose cosines match the scores of pairs or are highest for partners.
 
-    The columns of the first file determine which, and are kept in `columns`. All other labeled
-    files must have the same kind of columns.
+    The columns of the first file determine which of the two, and are kept in `columns`. All other
+    labeled files must contain the same kind of examples.
     """
 
     model = "AlbertForSimilarity"
@@ -76,9 +76,9 @@ class Similarity(Task[SimilarityExample, Match]):
             self.columns = self.columns or columns
             if columns.keys() != self.columns.keys():
                 raise UserError(
-                    "All files of a dataset must have the same kind of columns. Received: "
-                    f"{_kind(columns)} in {path}, {_kind(self.columns)} in train. Remove the "
-                    "column from one file, or add it to the other."
+                    "All files of a dataset must contain the same kind of examples. Received: "
+                    f"{_kind(columns)} in {path}, but {_kind(self.columns)} in train. Remove the "
+                    "additional column from one file, or add it to the other."
                 )
 
         def example(row: Row) -> SimilarityExample:
@@ -296,6 +296,6 @@ def _score(row: Row, column: str) -> float:
         score = math.nan
     if not 0 <= score < math.inf:
         raise UserError(
-            f"A score must be a number of 0 or more. Received: {short_repr(text)}, {row.location}."
+            f"A score must be a number of 0 or more. Received: {short_repr(text)} ({row.location})."
         )
     return score

@@ -203,7 +203,7 @@ def _words(row: Row, names: Sequence[str]) -> tuple[str, ...]:
     if not words or not all(isinstance(word, str) for word in words):
         raise UserError(
             "A sentence must be a list of at least one word. "
-            f"Received: {row.location}, {short_repr(words)}."
+            f"Received: {short_repr(words)} ({row.location})."
         )
     return tuple(words)
 
@@ -219,7 +219,7 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     if types not in ({str}, {int}) or "" in tags:
         raise UserError(
             "The tags of a sentence must be all names or all 0-based numbers. "
-            f"Received: {row.location}, {short_repr(list(tags))}."
+            f"Received: {short_repr(list(tags))} ({row.location})."
         )
     return tuple(tags)
 
@@ -253,7 +253,7 @@ def encode_words(
     Args:
         words: the words of each sentence.
         labels: the class ids of each sentence's tags, or None.
-        max_length: maximum number of tokens in a row.
+        max_length: maximum number of tokens per row.
     """
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []

@@ -203,8 +203,8 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
     pooling = "mean" if vectors is None else vectors.pooling
     if pooling not in POOLINGS:
         raise UserError(
-            f"The web page supports only the poolings {', '.join(POOLINGS)}. Received: {pooling}. "
-            "Serve this model from a SavedModel."
+            f"The web page supports only the pooling modes {', '.join(POOLINGS)}. "
+            f"Received: {pooling}. Serve this model from a SavedModel."
         )
     return {
         "labels": list(config.labels) if is_classifier else [],

@@ -176,7 +176,7 @@ def test_a_byte_order_mark_is_dropped(read, name):
 @pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a.JSONL", "a.Json.gz", "a.jsonl.GZ"])
 def test_names_of_json_lines(read, name):
     assert read(b'{"text": "One."}\n', name) == [(name, 0, b"One.")]
-    with pytest.raises(UserError, match=f"{name}, line 1: .* not an object"):
+    with pytest.raises(UserError, match=f"{name}, line 1: .* not a JSON object"):
         read(b'[{"text": "One."}]\n', name)
 
 

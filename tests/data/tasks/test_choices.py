@@ -104,9 +104,9 @@ def test_a_file_without_labels(tmp_path):
     ("changes", "message"),
     [
         ({"choices": ["a", " "]}, "Choice 1, .* must not be empty. Received: .*line 1"),
-        ({"choices": ["a"]}, "at least two choices. Received: 1, .*line 1"),
-        ({"choices": "a b"}, "'choices' must be a list. Received: 'a b', .*line 1"),
-        ({"label": 2}, "from 0 to 1, .* Received: '2', .*line 1"),
+        ({"choices": ["a"]}, "at least two choices. Received: 1 .*line 1"),
+        ({"choices": "a b"}, "'choices' must be a list. Received: 'a b' .*line 1"),
+        ({"label": 2}, "from 0 to 1, .* Received: '2' .*line 1"),
         ({"label": -1}, "Received: '-1'"),
         ({"label": "C"}, "Received: 'C'"),
         ({"label": 0.0}, "Received: '0.0'"),

@@ -148,7 +148,7 @@ def test_labels_of_a_new_model():
 @pytest.mark.parametrize("location", ["", "dev.tsv, line 7"])
 def test_wrong_labels(name, label, rule, location):
     where = location or "for the text 'a'"
-    with pytest.raises(UserError, match=f"{rule}. Received: '{label}', {where}"):
+    with pytest.raises(UserError, match=rf"{rule}. Received: '{label}' \({where}"):
         numbers(task(name), [Example("a", None, label, location=location)])
 
 

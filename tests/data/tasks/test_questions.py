@@ -83,7 +83,7 @@ GOOD = asked("a", ("1999", 3))
     ("document", "message"),
     [
         (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: "),
-        ([1], "must be an object. Received: 1, .*train-v1.1.json, row 1"),
+        ([1], "must be a JSON object. Received: 1 .*train-v1.1.json, row 1"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
         (squad(GOOD, context=" \n"), r"'context' must be a text that .*paragraphs\[0\]"),
