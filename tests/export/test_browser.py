@@ -249,7 +249,7 @@ def test_the_model_in_the_box(small_site, open_site, headers):
     score = float(page.get_attribute(".row.best data", "value"))
     assert np.log(score) == pytest.approx(np.log(in_8_bits["score"]), abs=0.05)
     host = page.inner_text("#host")
-    assert ("1 thread (several need" in host) == (not headers)
+    assert ("1 thread (more require" in host) == (not headers)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 

@@ -92,7 +92,7 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")
     one = task_of(LabelledData(task="classify", data=path))
-    message = "one label. Received: .*'x', 'y'.*, .*line 3. .*--multi-label"
+    message = "one label. Received: .*'x', 'y'.*line 3.*--multi-label"
     with pytest.raises(UserError, match=message):
         read_split(one, "train")
 

@@ -92,7 +92,7 @@ def test_a_bad_first_row_is_skipped(tmp_path):
 def test_mixtures(tmp_path):
     write(tmp_path / "train.jsonl", *PAIRS)
     write(tmp_path / "dev.jsonl", ("a", "A", 1.0), columns=("anchor", "positive", "score"))
-    with pytest.raises(UserError, match="pairs with scores in .*dev.*, pairs without .*train"):
+    with pytest.raises(UserError, match="pairs with scores in .*dev.*pairs without .*train"):
         training_data(LabelledData(task="similarity", data=tmp_path), 0.1, 1)
 
 
