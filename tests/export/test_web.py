@@ -194,7 +194,7 @@ def test_models_and_vocabularies_that_have_no_page(make_model, tokenizer, classi
     for model, vocabulary, message in (
         (make_model("token-classification"), tokenizer, "only AlbertModel, .*TokenClassification"),
         (AlbertForSimilarity(encoder.config), tokenizer, "Received: AlbertForSimilarity"),
-        (by_maximum, tokenizer, "poolings mean, cls. Received: max"),
+        (by_maximum, tokenizer, "mean, cls. Received: max"),
         (by_dot, tokenizer, "Received: similarity_fn_name 'dot'"),
         (classifier, object(), "SentencePiece vocabularies. Received: object"),
     ):
