@@ -116,12 +116,12 @@ def _in_range(default: float, allowed: Range) -> Any:
 
 
 def _select_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Returns the fields among the arguments of a transformers configuration.
+    """Returns the transformers arguments that are fields of `AlbertConfig`.
 
     Merges `num_labels`, `id2label`, and `label2id` into `id2label`.
 
     Args:
-        arguments: values by name.
+        arguments: values keyed by name.
         count: current number of classes. Their names are kept if `num_labels` equals it.
     Raises:
         UserError: an argument has a value that ALBERT doesn't support.
@@ -408,7 +408,7 @@ class AlbertConfig:
 
         Raises:
             UserError: the file isn't a JSON object or doesn't describe an ALBERT model.
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file doesn't exist.
         """
         values = read_json(user_path(json_file))
         try:
@@ -427,7 +427,7 @@ class AlbertConfig:
             **options: hub options (`revision`, `token`, `cache_dir`, …). All other options
                 override fields; `num_labels` and `label2id` override the labels.
         Raises:
-            UserError: there is no such checkpoint, or it isn't an ALBERT model.
+            UserError: the checkpoint doesn't exist, or it isn't an ALBERT model.
         """
         # `checkpoints` imports this module. tests/test_imports.py allows only this exception.
         from albert_tf.checkpoints import finder
@@ -458,9 +458,9 @@ class AlbertConfig:
         """Returns a copy with some values replaced.
 
         Args:
-            **changes: new values of fields, or `num_labels` or `label2id`, as in transformers.
+            **changes: new field values; also `num_labels` and `label2id`, as in transformers.
         Raises:
-            TypeError: there is no such field.
+            TypeError: a field doesn't exist.
             ValueError: a value is out of range or contradicts another.
         """
         changes = _select_fields(changes, self.num_labels)
@@ -529,7 +529,7 @@ _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConf
 
 
 def _sort_labels(labels: Mapping[int, str]) -> dict[int, str]:
-    """Returns `id2label` sorted by class id, after checking that all names exist and differ."""
+    """Returns `id2label` sorted by class id. Raises an error if a name is missing or repeated."""
     received = f"Received: {short_repr(labels)}."
     if not isinstance(labels, Mapping) or not all(type(index) is int for index in labels):
         raise ValueError(f"id2label must map class ids to names. {received}")

@@ -170,7 +170,7 @@ def is_exported(model: str | os.PathLike[str]) -> bool:
 
 
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
-    """Returns the content of a file; every file that is read at once is read here.
+    """Returns the content of a file. All files that are read whole are read here.
 
     A model folder may be untrusted, and reading a pipe or a device in it would never end.
 

@@ -31,13 +31,13 @@ class AlbertAdamW(keras.optimizers.Optimizer):
 
     Args:
         learning_rate: a float or a learning rate schedule.
-        weight_decay: weight decay coefficient. Weights that match `exclude` don't decay.
+        weight_decay: weight decay coefficient, for weights that don't match `exclude`.
         beta_1: exponential decay rate of the first-moment estimates.
         beta_2: exponential decay rate of the second-moment estimates.
         epsilon: small constant added to the square root of the second moment.
         bias_correction: whether to correct the bias of both moments, as Adam's authors (arXiv
             1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
-        exclude: substrings of the paths of weights that don't decay.
+        exclude: substrings of the paths of weights that are excluded from weight decay.
         global_clipnorm: maximum global norm of the gradients. None turns clipping off. The default
             doesn't apply if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….

@@ -181,17 +181,23 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
     Args:
         default: default value. An option without one is required; None means computed later.
         help: a verb phrase for a switch, a noun phrase for a value; the default is appended.
-        **details: `range`; `choices`, if no `Literal` lists them; `original`, further flags that
-            the help doesn't show; `is_path`, for text that may be a path, so that `~` is expanded;
-            `group`, a heading in the help; `metavar`, which makes the flag of a boolean take a
-            value; `positional`, for an argument without a flag; `repeated`, for a flag that takes
-            one value each time; `may_be_empty`, for text; `none`, the word for None on a command
-            line; `decisive=False`, for options that may change when a run resumes: paths (whose
-            content is compared), intervals, and devices.
-            Relations to other options: `only`, the values of other options that it requires, as in
-            `{"engine": ("spark",)}`; `needs`, an option that must be set too; `excludes`, options
-            that must not be set; `instead_of`, an option, so that exactly one of the two must be
-            set; `multiple_of` and `below`, for numbers.
+        **details: any of the following:
+            - `range` and `choices` (unless a `Literal` lists them): the valid values.
+            - `original`: additional flags, not shown in the help.
+            - `is_path`: whether text may be a path, so that `~` is expanded.
+            - `group`: heading in the help.
+            - `metavar`: name of the value in the help; makes the flag of a boolean take a value.
+            - `positional`: whether the argument has no flag.
+            - `repeated`: whether the flag can be repeated, each time with one value.
+            - `may_be_empty`: whether empty text is valid.
+            - `none`: the word that stands for None on the command line.
+            - `decisive`: False if the option may change when a run resumes: paths (whose content
+              is compared), intervals, and devices.
+            - `only`: the values of other options that it requires, as in `{"engine": ("spark",)}`.
+            - `needs`: an option that must be set too.
+            - `excludes`: options that must not be set.
+            - `instead_of`: an option, so that exactly one of the two must be set.
+            - `multiple_of` and `below`: an option that a number must be a multiple of, or below.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -222,7 +228,7 @@ def check_options(options: Any) -> None:
 
     Raises:
         UserError: if a value has the wrong type, is not one of the choices, or is out of range; or
-            if the values violate a relation between options.
+            if the combination of options is invalid.
     """
     fields = declared(type(options))
     for name, option in fields.items():

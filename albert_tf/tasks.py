@@ -39,7 +39,7 @@ class TaskFacts(NamedTuple):
             `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
         outputs_by_token: whether outputs are per token, so that a caller also needs the tokens.
-        has_classes: whether labels are the classes that the configuration names. Exports return
+        has_classes: whether labels are the classes in the configuration. Exports return
             the names of all classes and of the highest-scoring one.
         probabilities: logit outputs that exports also return as probabilities.
         has_choices: whether an example consists of several sequences, `[B, C, T]`.

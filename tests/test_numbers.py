@@ -1,4 +1,4 @@
-"""Each number that a public class or function takes: values that mean nothing are rejected by name.
+"""Numbers that public classes and functions take: an error names each meaningless value.
 
 `fit`, `evaluate`, and `predict` are in tests/models/test_keras_contract.py; the options of commands
 and their functions are declared with ranges, see tests/test_options.py.

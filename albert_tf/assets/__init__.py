@@ -31,7 +31,7 @@ def load_reviews(split: str = "train") -> "tuple[list[str], np.ndarray]":
     Returns:
         The texts and their labels: int32 `[N]`, 1 for positive and 0 for negative.
     Raises:
-        UserError: if there is no such split.
+        UserError: if the split doesn't exist.
 
     Example:
         >>> from albert_tf.assets import load_reviews

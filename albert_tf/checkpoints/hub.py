@@ -111,7 +111,7 @@ class Repository:
         If the network fails, this call and all later ones search only the cache.
 
         Raises:
-            UserError: if there is no such repository or revision, or this user has no access.
+            UserError: if the repository or revision doesn't exist, or this user has no access.
         """
         import huggingface_hub
         import huggingface_hub.errors as errors

@@ -98,7 +98,7 @@ def write(
     Args:
         folder: created if missing; its other files are kept.
         config: the model's configuration.
-        tensors: tensors by name, without "albert.".
+        tensors: tensors keyed by name, without "albert.".
         class_name: class name in transformers. Default: the class whose heads are in `tensors`.
     """
     stored = stored_names(tensors)
@@ -233,7 +233,7 @@ def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Itera
     """Renames tensors from TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
 
     Args:
-        tensors: tensors by name.
+        tensors: tensors keyed by name.
         groups: whether each name begins with its layer's group, as in HDF5 files.
     """
     for source, tensor in tensors.items():
@@ -260,7 +260,7 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
 
 
 def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
-    """Returns the tensors by name, without duplicates and redundant ones.
+    """Returns the tensors keyed by name, without duplicates and redundant ones.
 
     If the masked-LM head has two biases, keeps the decoder's, which is the one models compute with.
 

@@ -188,7 +188,7 @@ def _read_weights(
     """Yields the name and values of each tensor; unknown tensors are named by their path."""
 
     def steps(*path: str) -> tuple[str, ...]:
-        # Depending on the Keras version, names begin with "_".
+        # Some Keras versions prefix names with "_".
         return tuple(step.lstrip("_") for step in path)
 
     with weight_files.open_hdf5(path) as file:

@@ -17,7 +17,7 @@ Without --model, the command shows all named sizes. v1 and v2 models have the sa
 in training and dropout.
 """
 NAMES: Final = ("base", "large", "xlarge", "xxlarge", "mini", "tiny")
-# Configuration fields by the paper's symbols.
+# Configuration fields, keyed by the paper's symbols.
 FIELDS: Final = {
     "E": "embedding_size",
     "H": "hidden_size",

@@ -107,7 +107,7 @@ def question_answering_dataset(
 ) -> tf.data.Dataset:
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
-    A long context becomes several windows; in windows without the whole answer, the answer is
+    A long context is split into windows; in windows without the whole answer, the answer is
     `[CLS]`. Questions whose answer isn't in the context are skipped, and their number is logged.
     Without answers, all rows are padded to one length, because `predict` concatenates its batches.
 
@@ -246,7 +246,7 @@ def multiple_choice_dataset(
     seed: int = 0,
     initial_epoch: int = 0,
 ) -> tf.data.Dataset:
-    """Returns batches for `AlbertForMultipleChoice`, in the order of `classification_dataset`.
+    """Returns batches for `AlbertForMultipleChoice`, ordered as in `classification_dataset`.
 
     A batch contains one sequence per choice. Examples may differ in their number of choices.
 

@@ -37,16 +37,16 @@ WHOLE: Final = Share()
 class Batches:
     """Padded batches of rows of similar length.
 
-    A batch is what `fit` takes: features, labels (an array, or a dict if there are targets other
-    than `labels`), and weights if there are any. If replicas or micro-batches share a batch, they
-    all get the same number of rows; see `without_padding`.
+    Each batch has the structure that `fit` expects: features, labels (an array, or a dict if there
+    are targets other than `labels`), and weights if there are any. If replicas or micro-batches
+    share a batch, they all get the same number of rows; see `without_padding`.
 
     Args:
         rows: the encoded examples.
         batch_size: number of rows in a batch; one batch of an epoch may be smaller.
         seed: seed of the order.
         shuffle: whether labeled rows follow `batch_order`; other rows keep their order.
-        share: how devices divide a batch.
+        share: how a batch is split across devices.
         jit_compile: whether XLA compiles the step; see `Rows.batch`.
     Attributes:
         next_epoch: number of the epoch that the next iteration over `epochs()` yields.
@@ -77,7 +77,7 @@ class Batches:
         batch = self.of(self._order(epoch, self.seed)[position], epoch)
         if self.share.hosts == 1:
             return batch
-        # Hosts divide a batch after padding, because they require equal lengths.
+        # A batch is split across hosts after padding, because they require equal lengths.
         return tf.nest.map_structure(
             lambda array: np.split(array, self.share.hosts)[self.share.host], batch
         )
@@ -199,7 +199,7 @@ def mapped_batches(
     """Maps the numbers of batches to batches.
 
     `Dataset.from_generator` would slow down steps on short texts: for the rest of the process, it
-    makes freed memory return to the system at once (TensorFlow's generator_dataset_op.cc).
+    makes freed memory return to the system immediately (TensorFlow's generator_dataset_op.cc).
 
     Args:
         batch_at: function that returns the batch with a number.

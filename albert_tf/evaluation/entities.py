@@ -108,7 +108,7 @@ def broken(sentences: Iterable[Sequence[Tag]]) -> int:
 def entity_scores(
     expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> dict[str, float]:
-    """Computes F1, precision, and recall of entities, and the accuracy of words.
+    """Computes entity-level F1, precision, and recall, and word-level accuracy.
 
     An entity is correct if its type and all of its words are correct. Without any entity, these
     scores are 0. Labels without prefixes, such as parts of speech, are scored by accuracy only.

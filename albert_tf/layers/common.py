@@ -97,7 +97,7 @@ class _FixedSeed(keras.random.SeedGenerator):
 
 @contextlib.contextmanager
 def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
-    """Within this context, each dropout uses its seed in every call."""
+    """Within this context, each dropout layer uses its entry of `seeds` in every call."""
     try:
         for dropout, seed in zip(dropouts, seeds, strict=True):
             dropout.replayed_seed = seed

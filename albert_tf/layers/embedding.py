@@ -197,7 +197,7 @@ def check_ids(
 
     Args:
         config: defines the limits.
-        inputs: inputs of a call by name.
+        inputs: inputs of a call keyed by name.
         length: sequence length, the limit of `masked_lm_positions`.
     Raises:
         ValueError: an id is out of range or isn't an integer.
@@ -211,7 +211,7 @@ def check_ids(
 
 
 def whole_numbers(values: Tensor) -> Tensor:
-    """Casts values to int32; fractions become -1, which is no valid id or class id."""
+    """Casts values to int32; non-integers become -1, which is never a valid id."""
     numbers = ops.cast(values, "int32")
     if "int" in keras.backend.standardize_dtype(values.dtype):
         return numbers

@@ -47,7 +47,8 @@ def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
     """Returns the term that masks attention scores: 0 for attended keys, `MASKED` for others.
 
     Args:
-        attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys; 1 attended, 0 not.
+        attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys:
+            1 to attend, 0 to mask.
         dtype: dtype of the result, float32 or wider.
     Returns:
         `[B, 1, 1, T]` or `[B, 1, T, T]`.
@@ -243,7 +244,7 @@ class AlbertEncoder(ConfiguredLayer):
         gradient_checkpointing: whether training recomputes activations in the backward pass.
     Call arguments:
         hidden: `[B, T, H]`.
-        attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
+        attention_mask: `[B, T]` or `[B, T, T]`: 1 to attend, 0 to mask. None attends to everything.
         unroll: False applies each group in a graph loop, so that files are smaller and load faster.
             "last" keeps the last layer out of the loop for `cls_only`; its weights are then used
             twice in the graph.

@@ -1,7 +1,7 @@
 """Activations and layer norm that keep only their inputs for the backward pass, to save memory.
 
-Automatic differentiation keeps every array that the gradient reads: five of them for the tanh form
-of gelu. In training, the gradients in this file keep one, and recompute the others.
+Automatic differentiation keeps every array that the gradient reads: five of them for the tanh
+approximation of GELU. In training, the gradients in this file keep one, and recompute the others.
 """
 
 import math
@@ -16,11 +16,11 @@ from albert_tf.layers.common import Tensor
 
 Elementwise: TypeAlias = Callable[[Tensor], Tensor]
 
-CUBIC: Final = 0.044715  # in the tanh form of gelu; Hendrycks and Gimpel, arXiv 1606.08415
+CUBIC: Final = 0.044715  # in the tanh approximation of GELU; Hendrycks and Gimpel, arXiv 1606.08415
 
 
 def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
-    """Returns `function` with a gradient that computes `derivative` from the input.
+    """Returns `function` with a custom gradient, which applies `derivative` to the input.
 
     They must be written differently, because TensorFlow merges identical operations and would
     then keep their results for the backward pass.
@@ -57,7 +57,9 @@ def _gelu_new(x: Tensor) -> Tensor:
 
 
 def _gelu_new_derivative(x: Tensor) -> Tensor:
-    """Computes σ·(1 + x·(1-σ)·z'), as the tanh form is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
+    """Computes σ·(1 + x·(1-σ)·z').
+
+    The tanh approximation is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
 
     With the upstream gradient, this form takes 13 ops, and 0.85 of the time of one with 15.
     """
@@ -142,10 +144,11 @@ class LayerNorm(keras.layers.LayerNormalization):
 def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
     """Normalizes the last axis in the form that is fastest without a gradient.
 
-    In TensorFlow graphs for CPUs, bfloat16 rows are normalized as the channels of a batch norm. If
-    the number of rows is unknown, TensorFlow's graph optimizer replaces this pattern with oneDNN's
-    layer norm (`FindMklLayerNorm` in `remapper.cc`), which also has float32 statistics and takes a
-    fifth of the time (benchmarks/NOTES.md). It doesn't do so if the number is known.
+    In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm that treats each row
+    as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
+    pattern with oneDNN's layer norm (`FindMklLayerNorm` in `remapper.cc`), which also has float32
+    statistics and takes a fifth of the time (benchmarks/NOTES.md). It doesn't do so if the number
+    is known.
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():

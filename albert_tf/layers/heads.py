@@ -151,7 +151,7 @@ class AnswerSpans(ConfiguredLayer):
         A dict of float32 tensors (int32 for indices). `cls_logits` `[B]` is higher for unanswerable
         questions. With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`. Without:
         `start_top_log_probs` and `start_top_index` `[B, 5]`; and `end_top_log_probs` and
-        `end_top_index` `[B, 25]`, the five best ends of each start in turn.
+        `end_top_index` `[B, 25]`, the five best ends for each start, in the order of the starts.
     Source: google-research/albert, run_squad_v2.py; the idea is XLNet's, arXiv 1906.08237.
     """
 
@@ -240,7 +240,7 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the last axis's `count` highest scores and their indices; ties keep their order."""
+    """Returns the `count` highest scores of the last axis and their indices, stable for ties."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # top_k breaks ties at random on torch, and requires a known length on JAX.

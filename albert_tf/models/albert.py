@@ -26,7 +26,7 @@ class AlbertModel(PreTrainedModel):
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
-        attention_mask: `[B, T]` or `[B, T, T]`, 1 attended, 0 not; None attends to everything.
+        attention_mask: `[B, T]` or `[B, T, T]`: 1 to attend, 0 to mask. None attends to everything.
         token_type_ids: int `[B, T]`; None means 0.
         position_ids: int `[B, T]`; None means 0, 1, ….
         inputs_embeds: float `[B, T, E]`, instead of `input_ids`.

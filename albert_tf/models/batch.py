@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     """Named features, labels, and weights: everything that a step computes with.
 
     Attributes:
-        features: inputs by name, except those that are None. They include labels that
+        features: inputs keyed by name, except those that are None. They include labels that
             the head reads.
         labels: labels by target, in the order of the model's targets.
         weights: sample weights by target; may be empty.
@@ -63,11 +63,11 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
 
     Args:
         model: defines the targets.
-        x: inputs by name, which may include labels; or only the ids.
-        y: labels in any of Keras's forms: one array, a list or tuple with one array per target, or
-            a dict by target or output.
-        sample_weight: weights in the same forms. A single array applies to every label; a label
-            without a weight uses that of the first.
+        x: a dict of inputs keyed by name, which may include labels; or only the ids.
+        y: labels in any form that Keras accepts: one array, a list or tuple with one array per
+            target, or a dict by target or output.
+        sample_weight: weights in the same forms. A single array applies to every label; otherwise a
+            label without weights uses the first weights passed.
     Raises:
         ValueError: a name is unknown, a label is passed twice, or a value is a string.
     """
@@ -139,7 +139,7 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
 
     Args:
         model: defines the targets and the configuration.
-        x: arrays or lists by name, such as a tokenizer's result, or only the ids.
+        x: a dict of arrays or lists, such as a tokenizer's output, or only the ids.
         y: see `batch_of`; may also be lists, pandas columns, or label names.
         sample_weight: see `batch_of`; may also be lists.
     Raises:
@@ -188,10 +188,10 @@ def _check_ids(model: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Tensor]:
-    """Returns the inputs of a call by name; inputs that weren't passed are None.
+    """Returns the inputs of a call keyed by name; inputs that weren't passed are None.
 
     Args:
-        arguments: the inputs by name; `input_ids` may be a dict of inputs.
+        arguments: the inputs keyed by name; `input_ids` may be a dict of inputs.
         known: names of the model's inputs.
     Raises:
         ValueError: an input is unknown or passed twice, or the call doesn't have exactly one of

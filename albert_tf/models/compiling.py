@@ -80,9 +80,9 @@ def default_optimizer(model: Any) -> AlbertAdamW:
 def loss_of_logits(loss: Any, function: str | None) -> Any:
     """Returns a loss that reads logits for a loss passed to `compile`.
 
-    The name or function of a Keras loss becomes a loss with `from_logits=True` that ignores labels
-    of -100, as the model's own loss does. Loss objects with `from_logits=False` are rejected, as
-    are losses that only accept probabilities and losses for a different kind of label.
+    A Keras loss, passed by name or as a function, is replaced by one with `from_logits=True` that
+    ignores labels of -100, as the model's own loss does. Loss objects with `from_logits=False` are
+    rejected, as are losses that only accept probabilities and losses for a different kind of label.
 
     Args:
         loss: a name, a function, or an object.

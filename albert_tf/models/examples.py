@@ -359,7 +359,7 @@ def check_labels(
     Args:
         model: defines the targets and the configuration.
         labels: labels by target; other names are ignored.
-        inputs: inputs by name, whose shape contains the number of choices.
+        inputs: inputs keyed by name, whose shape contains the number of choices.
         loss: the loss that reads the labels; None for the model's own. Labels aren't checked if it
             may expect other labels than the model's own loss.
     """

@@ -138,7 +138,7 @@ class KerasHooks(keras.Model):
 def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
     """Traces a TensorFlow `predict_function` once for all batch sizes and lengths.
 
-    Otherwise TensorFlow would retrace it for the first other length, and the first other size.
+    Otherwise TensorFlow would retrace it when the length, and when the batch size, first changes.
     """
     import tensorflow as tf
 

@@ -100,7 +100,7 @@ def _are_probabilities(labels: Any, logits: Any) -> bool:
 
 
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the cross-entropy of `probabilities` and `logits`, both `[B, …, C]`.
+    """Returns the cross-entropy between `probabilities` and `logits`, both `[B, …, C]`.
 
     In `[B, T, C]`, positions that contain `IGNORED` don't count.
 
@@ -121,7 +121,7 @@ def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> 
 
 
 def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the cross-entropy of `labels` and `logits` `[B, …, C]`.
+    """Returns the cross-entropy between `labels` and `logits` `[B, …, C]`.
 
     Args:
         labels: class ids `[B, …]`, of which `IGNORED` doesn't count; or probabilities, float
@@ -152,7 +152,7 @@ def not_ids(shape: Sequence[Any]) -> ValueError:
 
 
 def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
-    """Returns the cross-entropy of `positions` and `logits` `[B, T]`.
+    """Returns the cross-entropy between `positions` and `logits` `[B, T]`.
 
     Args:
         positions: int `[B]`, ignored outside `[0, T)`; or probabilities, float `[B, T]`.
@@ -176,7 +176,7 @@ def squared_error(targets: Any, predictions: Any) -> Term:
 
 
 def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the cross-entropy of `targets` (0 or 1) and `logits` `[B, C]`, averaged over C."""
+    """Returns the cross-entropy between 0/1 `targets` and `logits` `[B, C]`, averaged over C."""
     targets = _reshape_labels(targets, logits)
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
     return unweighted(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), weight)

@@ -27,13 +27,13 @@ class AlbertForQuestionAnswering(TaskModel):
     cross-entropy of `is_impossible`. With it, the end is scored for a given start, so training
     requires the true start as a feature: `fit({**features, "start_positions": …}, labels)`.
 
-    A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions at once: labels are
+    A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions jointly: labels are
     int `[B, 2]`, logits `[B, 2, T]`, and the sample weight is that of the start. A dict contains
     the metrics of each output.
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context becomes several windows.
+    unanswerable question. A long context is split into windows.
 
     Args:
         config: sizes and probabilities; its label names are dropped.

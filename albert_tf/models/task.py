@@ -36,9 +36,9 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     a `call` that takes its inputs and labels and returns `self.compute_outputs(locals())`. If its
     loss isn't the cross-entropy of each label, it also defines `loss_terms`.
 
-    Labels may be among the features or in `y`. Losses and metrics passed to `compile` receive the
-    output that the label is compared with, or dicts if there are several labels. The names of Keras
-    losses and metrics mean those that read logits.
+    Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
+    receive the output that the label is compared with, or dicts if there are several labels. Keras
+    losses and metrics passed by name read logits.
 
     In `fit`, each replica computes its batch in `micro_batches` parts. The means in the model's own
     loss are over all parts and replicas. The gradients are summed, clipped once, and applied once.
@@ -103,11 +103,11 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return ModelOutput(**loss, **outputs, **on_request)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
-        """Returns the head's outputs by name.
+        """Returns the head's outputs keyed by name.
 
         Args:
             encoded: the encoder's outputs.
-            inputs: all inputs and labels by name; those that weren't passed are None.
+            inputs: all inputs and labels keyed by name; those that weren't passed are None.
             training: whether the model is being trained.
         """
         raise NotImplementedError

@@ -22,7 +22,7 @@ class AlbertForTokenClassification(TaskModel):
 
     `fit` and `evaluate` also take words: a list of words per sentence, with a list of tags, which
     are class ids or names in `config.label2id`. The first token of a word gets its tag. Sentences
-    that exceed the model's positions become several windows.
+    longer than `max_position_embeddings` are split into windows.
 
     Args:
         config: sizes, probabilities, and labels.

@@ -83,7 +83,7 @@ def pipeline(
             (`return_all_scores`, `grouped_entities`) keep their meaning. Unsupported options such
             as `device` are rejected.
     Raises:
-        UserError: there is no such task or model, the checkpoint has no head for the task, or the
+        UserError: the task or model doesn't exist, the checkpoint has no head for the task, or the
             tokenizer doesn't match the model.
         TypeError: the task has no such option.
     """

@@ -48,7 +48,7 @@ class Window(NamedTuple):
     """One sequence for the model: a text, a pair, or a part of a long text.
 
     Attributes:
-        features: lists by name, all of the same length except `masked_lm_positions`.
+        features: lists keyed by name, all of the same length except `masked_lm_positions`.
         details: data that the task needs to interpret the model's outputs.
     """
 
@@ -229,7 +229,7 @@ class Pipeline(ABC):
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first, so that running out of memory shows at once.
+        # The longest windows come first: if memory is insufficient, it runs out in the first batch.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]

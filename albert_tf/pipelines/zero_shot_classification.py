@@ -1,4 +1,4 @@
-"""Classifies texts with labels unknown in training, using natural language inference."""
+"""Classifies texts into labels not seen in training, using natural language inference."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence

@@ -60,7 +60,7 @@ class ExportedModel:
             number of tokens that the file accepts.
         tokenizer: tokenizer of the model.
     Raises:
-        UserError: if there is no such file, if it contains no model files, or if its runtime
+        UserError: if the file doesn't exist, if it contains no model files, or if its runtime
             isn't installed.
     """
 
@@ -189,7 +189,7 @@ def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
     """Returns the task and the configuration of a file's model without loading its runtime.
 
     Raises:
-        UserError: if there is no such file, or if it contains no model files.
+        UserError: if the file doesn't exist, or if it contains no model files.
     """
     path = user_path(path)
     with _directory(path) as folder:
@@ -278,7 +278,7 @@ def _verified_files(path: Path) -> dict[str, bytes]:
 
 
 def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
-    """Returns the files in the archive after a graph, and the size of the graph in bytes."""
+    """Returns the files in the archive appended to a graph, and the size of the graph in bytes."""
     files: dict[str, bytes] = {}
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):

@@ -37,7 +37,7 @@ class RuntimeSignature(NamedTuple):
     Attributes:
         inputs: shape of each input; -1 stands for any size.
         outputs: names of the outputs.
-        run: function that takes one array per input and returns the outputs by name.
+        run: function that takes one array per input and returns the outputs keyed by name.
     """
 
     inputs: Mapping[str, Sequence[int]]
@@ -48,7 +48,7 @@ class RuntimeSignature(NamedTuple):
         """Pads any number of rows to the signature's shapes and returns their outputs.
 
         Args:
-            features: arrays by name, none larger than the signature's inputs. Arrays that the
+            features: arrays keyed by name, none larger than the signature's inputs. Arrays that the
                 signature doesn't take are ignored, and missing ones are filled with 0.
         """
         count = max(len(values) for name, values in features.items() if name in self.inputs)

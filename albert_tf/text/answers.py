@@ -182,7 +182,7 @@ def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -
 
     Args:
         outputs: a window's `start_top_log_probs` and `start_top_index`, `[K]`, and its
-            `end_top_log_probs` and `end_top_index`, `[K·K]`, with the K ends of each start in turn.
+            `end_top_log_probs` and `end_top_index`, `[K·K]`, the K ends for each start in turn.
         possible, longest: see `best_spans`.
     """
     beam = len(outputs["start_top_index"])

@@ -258,7 +258,7 @@ class BaseTokenizer(IdMethods):
     def tokens_of_words(
         self, samples: Sequence[Sequence[Text]], split_special: bool, with_offsets: bool
     ) -> list[Tokens]:
-        """Returns the tokens of texts that are lists of words, without special tokens around them.
+        """Returns the tokens of texts that are lists of words, without adding special tokens.
 
         Args:
             split_special, with_offsets: see `tokens_of`. Offsets are relative to each word.
@@ -269,7 +269,7 @@ class BaseTokenizer(IdMethods):
     def tokens_of(
         self, texts: Sequence[Text], split_special: bool, with_offsets: bool
     ) -> list[Tokens]:
-        """Returns the tokens of each text, without special tokens around them.
+        """Returns the tokens of each text, without adding special tokens.
 
         Args:
             split_special: treat special tokens in a text as plain text.
@@ -424,8 +424,8 @@ class BaseTokenizer(IdMethods):
             **options: `revision`, `token`, `cache_dir`, and `local_files_only` for the hub, and
                 constructor arguments, which override `tokenizer_config.json`.
         Raises:
-            UserError: there is no such name, the directory contains no vocabulary or several, or
-                the vocabulary lacks a token that the transformers files add.
+            UserError: the name doesn't exist, the directory doesn't contain exactly one vocabulary,
+                or the vocabulary lacks a token that the transformers files add.
         """
         hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)

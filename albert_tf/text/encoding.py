@@ -20,7 +20,7 @@ class EncodedSequence(NamedTuple):
 
     Attributes:
         texts: the tokens of its one or two texts.
-        special: the special tokens around them, or None.
+        special: the special tokens to add, or None.
         sample: the index of the text or pair in the batch.
     """
 
@@ -110,7 +110,7 @@ class Positions:
 
 
 def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[str, Any]:
-    """Returns features by name, as `RaggedRows` or as a list with one number per sequence."""
+    """Returns features keyed by name, as `RaggedRows` or as a list with one number per sequence."""
     positions = Positions(sequences)
     return {
         name: [sequence.sample for sequence in sequences]
@@ -140,12 +140,12 @@ class BatchEncoding(dict[str, Any]):
 
     The methods align positions with the words and characters of the texts. Each takes the index of
     a sequence and then that of the position, word, or character, or only the latter for sequence 0.
-    Words and characters are those of the first text unless `sequence_index` is 1. The methods
+    Words and characters refer to the first text unless `sequence_index` is 1. The methods
     return None for special tokens, padding, and truncated text. They work on the tokenizer's own
     result; a copied or unpickled encoding contains only the features.
 
     Args:
-        features: lists or arrays by name.
+        features: lists or arrays keyed by name.
         sequences: the sequences without padding.
         lengths: the lengths of the sequences with padding.
         padding_side: "right" or "left".

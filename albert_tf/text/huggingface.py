@@ -76,7 +76,7 @@ def own_arguments(
     """Drops constructor arguments that have no effect here.
 
     Args:
-        arguments: values by name.
+        arguments: values keyed by name.
         foreign: the accepted value of each transformers argument; see `without_foreign`.
         known: names of the tokenizer's own arguments.
     Raises:

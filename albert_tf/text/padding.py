@@ -82,7 +82,7 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
     """Pads all `RaggedRows` to the same length, and returns other features unchanged.
 
     Args:
-        features: features by name, including "input_ids". Long sequences are not truncated.
+        features: features keyed by name, including "input_ids". Long sequences are not truncated.
         layout: the padding options.
         pad_id: id of the padding token.
     """

@@ -142,7 +142,7 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.encode(text, out_type=str)
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Finds the characters of each token, excluding white space around it.
+        """Finds the character span of each token, excluding surrounding white space.
 
         A token that consists of white space covers that white space, or nothing at the start of
         the text. A character that normalizes to several characters (such as a ligature) belongs to

@@ -53,7 +53,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
             a hub name.
         hub: hub options of `find`.
     Raises:
-        UserError: there is no such name, there is no vocabulary or there are several, or
+        UserError: the name doesn't exist, there isn't exactly one vocabulary, or
             `tokenizer_config.json` is damaged.
     """
     path = user_path(name_or_path)

@@ -157,7 +157,7 @@ def _assigned_characters() -> set[str]:
 def _compositions(characters: set[str]) -> set[str]:
     """Returns every pair of letter and accent that Unicode composes, such as ơ with a dot below.
 
-    SentencePiece's own rules only compose a letter with all of its accents at once.
+    SentencePiece's own rules only compose a letter with all of its accents together.
     """
     canonical = (unicodedata.normalize("NFD", each) for each in characters)
     pairs = (unicodedata.normalize("NFC", each[:-1]) + each[-1] for each in canonical)
@@ -376,7 +376,7 @@ def train_vocabulary(
         digit_comma: option of `vocabulary.bake`.
         quotes: option of `vocabulary.bake`.
         turkish_i: option of `vocabulary.bake`.
-        character_coverage: fraction of the text whose characters get a piece.
+        character_coverage: fraction of the text's characters that the vocabulary covers.
         seed_sentencepiece_size: number of candidate pieces with which training starts.
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
         threads: number of threads. A different number may round differently, and therefore result

@@ -140,7 +140,7 @@ class Vocabulary:
         """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
         Args:
-            special: special tokens by name, if they differ from `SPECIAL_NAMES`.
+            special: special tokens keyed by name, if they differ from `SPECIAL_NAMES`.
         Raises:
             UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
@@ -223,7 +223,7 @@ def _body(token: str) -> str:
 
 
 def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the tokens in codes.
+    """Returns the vocabulary's tokens with each character replaced by its code.
 
     Unreachable tokens become ASCII numbers, which never occur in normalized text.
     """

@@ -33,7 +33,7 @@ class Resume(Saver):
 
     Pass it to `fit` like `keras.callbacks.BackupAndRestore`; nothing else needs to change. A
     checkpoint is a model directory that also contains the optimizer state and the dropout seeds.
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it at once.
+    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
 
     A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
     the datasets of `albert_tf.data` are read in the same order again. Any other dataset must have
@@ -171,7 +171,7 @@ class Resume(Saver):
         return ({}, *state) if state else {}
 
     def act(self) -> None:
-        # The last step of an epoch is saved in on_epoch_end, with what callbacks do there.
+        # on_epoch_end saves an epoch's last step, to include changes of other callbacks there.
         if self.step - self._epoch_start != self.params.get("steps"):
             super().act()
 
@@ -252,7 +252,7 @@ class KeepBest(StepCallback):
     """Scores the model during training, and saves the version with the highest first score.
 
     Args:
-        score: returns the scores by name; the first one decides. With `steps`, use `predict`,
+        score: returns the scores keyed by name; the first one decides. With `steps`, use `predict`,
             because `model.evaluate` would reset the metrics that `fit` shows.
         folder: the model directory to write, which replaces an earlier one; None to save nothing.
         steps: number of training steps between scores; None to score after each epoch. The model

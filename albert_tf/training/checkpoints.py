@@ -89,7 +89,7 @@ class StepCallback(keras.callbacks.Callback):
 class Saver(StepCallback, FitCallback):
     """Saves the checkpoints of a run and restores the newest one.
 
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it at once.
+    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
 
     Args:
         folder: folder for the checkpoints.

@@ -149,7 +149,7 @@ class ProgressLine(keras.callbacks.Callback):
         # smoothing=0 shows the mean speed, so a long evaluation doesn't distort the remaining time.
         self._bar = bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
         self._compiling = True
-        self._next = time.monotonic()  # shows the metrics of the first step at once
+        self._next = time.monotonic()  # shows the metrics of the first step immediately
 
     def __enter__(self) -> "ProgressLine":
         return self

@@ -39,7 +39,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a model on the labeled data of its task.
 
     Returns:
-        the task's metrics; `one_class` if at least 99 % of the predictions are the same but fewer
+        the task's metrics; `one_class` if at least 99% of the predictions are the same but fewer
         of the labels are; and the number of `examples`.
     Raises:
         UserError: if the model or the data don't exist, or the model lacks one of the labels.
@@ -237,7 +237,7 @@ def soft_labels(
         texts: texts of the kind that the teacher was fine-tuned on.
         text_pairs: the second texts of pairs.
         temperature: divides the logits before the softmax or sigmoid.
-        batch_size: number of texts predicted at once.
+        batch_size: number of texts in a batch.
     Returns:
         float32 `[N, C]` in the order of the teacher's `config.labels`; for a regression model, its
         outputs.

@@ -26,7 +26,7 @@ PRETRAINING: Final = (
     *("masked_lm_loss", "sentence_order_loss"),
     *("masked_lm_accuracy", "sentence_order_accuracy"),
 )
-_UNBALANCED: Final = 0.9  # fraction of the largest class above which accuracy is misleading
+_UNBALANCED: Final = 0.9  # share of the most frequent class above which accuracy misleads
 _CURVES: Final = 3  # number of scores plotted next to the loss
 _PATHS: Final = ("data", "model", "vocab", "labels")  # settings shown elsewhere on the card
 _ODD: Final = {

@@ -183,7 +183,7 @@ def _first_of_each(values: list[Any]) -> list[int]:
 
 
 def _canonical_text(graph: schema.SubGraphT) -> str:
-    """Serializes a graph to text without names, so that equal graphs result in equal texts.
+    """Serializes a graph to text without names, so that identical graphs produce identical texts.
 
     Tensors are numbered by their first use, because the converter's order also depends on constants
     in the rest of the model.

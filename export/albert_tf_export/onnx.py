@@ -52,8 +52,8 @@ def export_onnx(
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
     The model takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[batch, length]`, or
-    `[batch, choices, length]` for multiple choice, of any size. It returns only numbers, which
-    `signatures.py` lists. With `predictions` it also takes the positions to score,
+    `[batch, choices, length]` for multiple choice, where all axes vary. It returns only numeric
+    outputs, which `signatures.py` lists. With `predictions` it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load

@@ -64,9 +64,9 @@ def export_saved_model(
 
     Set `max_bytes` and `max_batch` for untrusted clients. Memory grows with the text whatever
     `max_length` is (10 MB of English take 317 MB). Larger batches fail before they take memory.
-    `precision="bfloat16"` halves the size of the weights, and the time on processors that support
-    bfloat16 matmuls. Outputs stay float32. A warm-up request is a text, or JSON with the inputs of
-    `text`.
+    `precision="bfloat16"` halves the size of the weights, and the inference time on processors that
+    support bfloat16 matmuls. Outputs stay float32. A warm-up request is plain text, or JSON with
+    the inputs of `text`.
 
     Args:
         model: a task's model, with any dtype policy.
@@ -230,7 +230,7 @@ def limited(signature: Signature, max_batch: int) -> Signature:
 
 
 def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:
-    """Reads warm-up requests, one per line: a text, or JSON with the inputs of `text`.
+    """Reads warm-up requests, one per line: plain text, or JSON with the inputs of `text`.
 
     Args:
         names: names of the inputs.

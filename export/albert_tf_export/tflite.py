@@ -285,9 +285,9 @@ def check_mediapipe(
 ) -> None:
     """Rejects models and options that MediaPipe's TextClassifier and TextEmbedder don't support.
 
-    MediaPipe requires a single graph, so the layers can't be a loop, and reads the tokenizer and
-    the tensor names from the metadata. It lower-cases ASCII letters, splits the text into tokens
-    with SentencePiece, and adds `[CLS]` and `[SEP]`.
+    MediaPipe requires a single graph, so the layers can't run in a loop. It reads the tokenizer and
+    the tensor names from the metadata, lower-cases ASCII letters, splits the text into tokens with
+    SentencePiece, and adds `[CLS]` and `[SEP]`.
     """
     is_classifier = isinstance(model, AlbertForSequenceClassification)
     is_regression = is_classifier and model.problem_type == "regression"

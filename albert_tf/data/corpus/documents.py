@@ -45,7 +45,7 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, Checked, check_number, option
 
 JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
-PASSAGE = 4096  # maximum bytes of a passage, a few paragraphs: small compared to any sample
+PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller than a sample
 SMALLEST = 64  # minimum bytes that a passage counts for, because Python needs 300 for any of them
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
@@ -281,7 +281,7 @@ def _plain_texts(
 def _valid_lines(
     text: bytes, offset: int, file: InputFile, options: CorpusOptions, counts: Counter[str]
 ) -> bytes:
-    """Returns the text without lines that aren't UTF-8, and strips white space around it."""
+    """Returns the text without invalid UTF-8 lines and without surrounding white space."""
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:

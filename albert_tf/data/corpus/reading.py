@@ -97,7 +97,7 @@ def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
     """Rejects the whole file if it isn't UTF-8, because skipping bad lines wouldn't help.
 
     Args:
-        head: the first bytes of the file, or some of them.
+        head: bytes from the beginning of the file, such as its first line.
         start: offset of `head` in the file.
     Raises:
         UserError: the file is UTF-16, UTF-32, or binary.

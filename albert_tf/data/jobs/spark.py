@@ -30,7 +30,7 @@ _SETUP: Final = re.compile(
     r"No module named '[^']+'|Python in worker has different version: [^\n]*|"
     r"Cannot run program \"[^\n]*|SparkContext (?:has been|was) shut ?down"
 )
-MOST_TASKS: Final = 10_000  # for a corpus above 80 GB, a task makes several parts
+MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task makes several parts
 
 
 def map_on_spark(
@@ -39,7 +39,7 @@ def map_on_spark(
     """Makes parts on Spark executors. Spark shows its own progress.
 
     Executors run the Python interpreter that PYSPARK_PYTHON names, by default the path of this one.
-    It needs albert_tf and its packages for data, but not TensorFlow.
+    It requires albert_tf and its data-processing dependencies, but not TensorFlow.
 
     Args:
         settings: Spark settings by name, in addition to Spark's own configuration.

@@ -143,7 +143,7 @@ def pretraining_batches(
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
-    """Returns a dataset of every example once, in file order and with the same masks each time.
+    """Returns a dataset that yields each example once, in file order, always masked the same way.
 
     Args:
         source, batch_size: see `pretraining_batches`. The last batch may be smaller.
@@ -310,7 +310,7 @@ def _parse(
     # tf.data's autotuning gains nothing here, and on one core it can delay an iterator's end by up
     # to a minute.
     options.autotune.enabled = False
-    # Each host has taken its share of every batch already. tf.distribute would divide epochs.
+    # Each host has already taken its share of every batch, so tf.distribute must not shard.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     known = inputs.apply(tf.data.experimental.assert_cardinality(cardinality))
     return known.with_options(options).prefetch(tf.data.AUTOTUNE)

@@ -37,7 +37,7 @@ class ExampleOptions(Checked):
         range=Range(minimum=8, maximum=MOST_TOKENS),
         group=_EXAMPLES,
     )
-    # The original's default of 20 masks only 4 % of a sequence of 512 tokens.
+    # The original default of 20 masks only 4% of a 512-token sequence.
     max_predictions_per_seq: int | None = option(
         None,
         help="maximum number of tokens to predict; default: masked_lm_prob * max_seq_length",

@@ -1,7 +1,7 @@
 """Random numbers that are pure functions of a key, the same on every machine and in every version.
 
-A key is derived from what its numbers are for (such as a seed, a document, and a row). The numbers
-are the splitmix64 stream that starts at the key (Steele, Lea, and Flood, "Fast splittable
+A key is derived from values that identify its use, such as a seed, a document, and a row. Its
+numbers are the splitmix64 stream that starts at the key (Steele, Lea, and Flood, "Fast splittable
 pseudorandom number generators", OOPSLA 2014). NumPy doesn't guarantee the same numbers in every
 version (NEP 19), and its generators and TensorFlow's stateless ones would need a loop over the rows
 of a batch.
@@ -34,7 +34,7 @@ def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
 
     Args:
         keys: uint64, or a Python int.
-        *numbers: integers of at least 0.
+        *numbers: non-negative integers.
     """
     with np.errstate(over="ignore"):  # wraps around at 2**64
         result = xp.cast(keys, np.uint64)

@@ -78,7 +78,7 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
             files, which are read once to count their records. A path may be a URL: TensorFlow reads
             `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
-        UserError: a directory is incomplete, or its settings differ from those of the first; or a
+        UserError: a directory is incomplete, or has different settings than the first; or a
             file is missing, truncated, damaged, or not a file of records.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source

@@ -118,7 +118,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns the task's metrics, the first of which chooses the best version of a model."""
+        """Returns the task's metrics, the first of which selects the best version of a model."""
 
     @abstractmethod
     def write(
@@ -160,7 +160,7 @@ class Predicted(NamedTuple):
     config: AlbertConfig
 
     def scores(self) -> dict[str, float]:
-        """Returns the task's metrics, the first of which chooses the best version of a model."""
+        """Returns the task's metrics, the first of which selects the best version of a model."""
         return self.task.scores(self.examples, self.predictions, self.config)
 
 

@@ -44,7 +44,7 @@ class GlueTask(NamedTuple):
         return next((part for part, own in parts if _hub_split(path.name) in own), self.parts[0])
 
     def splits(self, split: str) -> list[str]:
-        """Returns the names of a split on the hub, without the diagnostics."""
+        """Returns a split's names on the hub (MNLI has two), excluding the diagnostic set."""
         if split == "train":
             return [split]
         files = [(part.dev if split == "dev" else part.test)[0] for part in self.parts]

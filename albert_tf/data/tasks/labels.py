@@ -50,7 +50,7 @@ class LabelType(ABC):
         """Returns a row's label.
 
         Raises:
-            UserError: if there is no label, or a list as pandas or JSON writes it.
+            UserError: if the label is missing, or is a list as written by pandas or JSON.
         """
         label = row.text(column)
         if _LIST.fullmatch(label) and any(_written_list(label)):
@@ -225,7 +225,7 @@ class MultiLabel(LabelType):
     def read(self, row: Row, column: str | int) -> tuple[str, ...]:
         """Returns the labels in a list, or in a text that is split at the separator.
 
-        In a table, a list is written as pandas or JSON writes it.
+        In a table, lists are recognized in the notation of pandas or JSON.
         """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):

@@ -162,7 +162,7 @@ class ArrayRows(Rows):
     """Examples that are already padded arrays.
 
     Args:
-        features: arrays by name, `[N, …]`.
+        features: arrays keyed by name, `[N, …]`.
         labels: an array, or arrays by target; None without labels.
         weights: sample weights in the same form; None without weights.
     """

@@ -146,7 +146,7 @@ def answers(text, odds):
 def test_scores_of_squad_1():
     examples = [question("books"), question("1999")]
     found = task().scores(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
-    assert next(iter(found)) == "f1", "the first chooses the best version"
+    assert next(iter(found)) == "f1", "the first selects the best version"
     assert found == {"f1": pytest.approx(100 * (1 + 2 / 3) / 2), "exact_match": 50.0}
 
 
