@@ -230,7 +230,7 @@ def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int
 
 
 def _fits(found: Sequence[int], sizes: Sequence[int | None], least: int) -> bool:
-    """Returns whether a shape has these sizes; None stands for `least` or more."""
+    """Returns whether a shape matches sizes, where None means any size from `least` on."""
     return len(found) == len(sizes) and all(
         size >= least if wanted is None else size == wanted
         for size, wanted in zip(found, sizes, strict=True)
