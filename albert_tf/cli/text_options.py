@@ -1,4 +1,4 @@
-"""What commands that take texts share: options, inputs, and printed results."""
+"""Options, inputs, and printed results of the commands that take texts."""
 
 import json
 import os

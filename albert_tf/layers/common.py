@@ -1,4 +1,4 @@
-"""What all layers share: base class, `Tensor` type, dropout, and ALBERT's initializer."""
+"""Base class, `Tensor` type, dropout, and initializer of all layers."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence

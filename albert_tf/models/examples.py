@@ -68,6 +68,12 @@ def is_empty(x: Any) -> bool:
     return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
 
 
+def reject_empty(x: Any) -> None:
+    """Rejects a call without examples."""
+    if is_empty(x):
+        raise UserError("Training and evaluation require at least one example.")
+
+
 def holds_strings(values: Any) -> bool:
     """Returns whether the values contain a string anywhere, including in nested lists."""
     values = values.to_numpy() if hasattr(values, "to_numpy") else values  # pandas

@@ -17,7 +17,7 @@ from albert_tf.models.examples import (
     class_weights,
     holds_rows,
     holds_strings,
-    is_empty,
+    reject_empty,
 )
 from albert_tf.optimizers import WarmupPolynomialDecay, inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, check_number, checks_numbers
@@ -196,6 +196,7 @@ class Fitting(keras.Model):
         class_weight: Any = None,
         return_dict: bool = False,
     ) -> Any:
+        reject_empty(x)
         x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
         if class_weight is not None:
             class_weight = class_weights(self, class_weight)
@@ -204,6 +205,7 @@ class Fitting(keras.Model):
     def test_on_batch(
         self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
     ) -> Any:
+        reject_empty(x)
         x, y, sample_weight = self._arrays("test_function", x, y, sample_weight)
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
@@ -223,8 +225,7 @@ class Fitting(keras.Model):
 
     def _encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Returns the `Rows` of texts, or None if the examples aren't texts."""
-        if is_empty(x):
-            raise UserError("Training and evaluation require at least one example.")
+        reject_empty(x)
         if not holds_strings(x):
             return None
         from albert_tf.text.tokenizer import check_fit
@@ -277,8 +278,6 @@ class Fitting(keras.Model):
 
     def _arrays(self, function: str, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Names and checks arrays, and returns them in a form that Keras reads."""
-        if is_empty(x):
-            raise UserError("Training and evaluation require at least one example.")
         batch = arrays_of(self, x, y, sample_weight)
         self._trace_for(function, keras.tree.flatten(batch.labels))
         return batch.for_keras(self.targets)

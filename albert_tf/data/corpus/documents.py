@@ -144,7 +144,7 @@ class CorpusInput(CorpusOptions):
 
 
 class Split(NamedTuple):
-    """The byte range `[start, end)` of a file. None stands for the end of the file."""
+    """The byte range `[start, end)` of a file. If `end` is None, it extends to the end."""
 
     file: InputFile
     start: int

@@ -36,7 +36,7 @@ _WORDPIECE_CONTINUES: Final = "##"
 
 
 class WordTable(NamedTuple):
-    """What masking needs to know about a vocabulary.
+    """The properties of a vocabulary that masking depends on.
 
     Attributes:
         starts: bool `[V]`, whether a token always begins a word.
