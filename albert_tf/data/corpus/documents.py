@@ -3,8 +3,8 @@
 The documents are the same however the files are divided into ranges.
 
 The default sentence splitter is the Wikimedia Foundation's sentencex. It supports the languages of
-Wikipedia, is maintained, has no dependencies, and was the fastest of those we tried on two English
-novels (MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
+Wikipedia, is maintained, has no dependencies, and was the fastest that we tried on two English
+novels (in MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
 0.5).
 """
 
@@ -300,7 +300,7 @@ def _json_texts(
     for offset, line in json_lines(window, split.start, split.end, JSON_LINE):
         try:
             if line is None:
-                raise ValueError(f"it is longer than {JSON_LINE:,} bytes")
+                raise ValueError(f"the line is longer than {JSON_LINE:,} bytes")
             if not line or line.isspace():
                 continue
             text = json_text(line, options.text_field)
@@ -368,7 +368,7 @@ def _import_splitter(name: str) -> SplitSentences:
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
     """Wraps a splitter so that it raises a `UserError` if it fails or returns no list of strings.
 
-    Calls it once, which reveals most mistakes before the corpus is read.
+    Calls the splitter once, to reveal most mistakes before the corpus is read.
     """
 
     def checked_split(paragraph: str) -> list[str]:

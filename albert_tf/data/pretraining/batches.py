@@ -91,9 +91,9 @@ def pretraining_batches(
         batch_size: number of examples in a batch, B.
         seed: seed of the order, the masks, and the swaps.
         start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
-            whole epochs aren't even read.
-        part: `(index, count)` of this host: each host gets its own `1/count` of every global batch.
-            The examples don't depend on `count`.
+            skipped epochs aren't read at all.
+        part: `(index, count)` of this host. Each host gets its own `1/count` of every global batch.
+            The examples in a global batch don't depend on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.
         length_buckets: group examples of similar lengths within a window, and pad them only to the
             longest one in the batch, rounded up to a multiple of `max_seq_length / 8`.
@@ -297,8 +297,8 @@ def _parse(
     """Parses keys and serialized records into features and labels.
 
     Args:
-        multiple: pad to the longest example in the batch, rounded up to a multiple of this number.
-            None pads to `max_seq_length`.
+        multiple: pad to the length of the longest example in the batch, rounded up to a multiple of
+            this number. None pads to `max_seq_length`.
     """
     parse: Callable[..., Batch] = dynamic_batch if files.dynamic else static_batch
     inputs = raw.map(
@@ -307,8 +307,7 @@ def _parse(
     )
     options = tf.data.Options()
     options.deterministic = True
-    # tf.data's autotuning gains nothing here, and on one core it can delay an iterator's end by up
-    # to a minute.
+    # Autotuning gains nothing, and can delay the end of an iterator by a minute on one core.
     options.autotune.enabled = False
     # Each host has already taken its share of every batch, so tf.distribute must not shard.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -317,7 +316,7 @@ def _parse(
 
 
 def _check(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
-    """Returns `values` if `holds` is true everywhere, otherwise fails; see `whole_records`."""
+    """Returns `values` if `holds` is true everywhere, or else fails; see `whole_records`."""
     text = tf.strings.format(f"{_INVALID} {rule}. Received: {{}}", received)
     # Later operations must wait for the check, or they fail first with a less helpful message.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
@@ -333,7 +332,7 @@ def _in_range(name: str, values: tf.Tensor, limit: int) -> tf.Tensor:
 
 
 def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
-    """Returns the lengths of serialized records in tokens, except for a constant: int64 `[N]`."""
+    """Returns the token count of each serialized record, up to a constant: int64 `[N]`."""
     if not files.dynamic:
         row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
         return tf.reduce_sum(
@@ -418,7 +417,7 @@ def static_batch(
     parsed |= {name: _in_range(name, parsed[name], limit) for name, limit in limits.items()}
     weights = parsed["masked_lm_weights"]
     is_number = (weights >= 0) & (weights < float("inf"))
-    rule = "masked_lm_weights must be finite and at least 0"
+    rule = "masked_lm_weights must be finite and non-negative"
     weights = _check(weights, is_number, rule, tf.reduce_min(weights))
     width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
     inputs = {

@@ -24,7 +24,7 @@ from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 MASKED: Final = 0.8  # fraction of the tokens to predict that are replaced with [MASK]
-UNCHANGED: Final = 0.9  # from 0.8 to 0.9 they stay unchanged; above, they become a random token
+UNCHANGED: Final = 0.9  # draws from 0.8 to 0.9 keep the token; higher ones replace it randomly
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
 # SHA-256 of the spiece.model that all published English models use.
@@ -120,8 +120,8 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
     """
     begins = {
         "spaces": _is_spaces_start,
-        "original": _is_original_start,
-        "wordpiece": _is_wordpiece_start,
+        "original": lambda piece: piece in _PUNCTUATION or not _CONTINUING.issuperset(piece),
+        "wordpiece": lambda piece: not piece.startswith(_WORDPIECE_CONTINUES),
     }
     return np.array([begins[rule](piece) for piece in pieces])
 
@@ -131,14 +131,6 @@ def _is_spaces_start(piece: str) -> bool:
     if piece.startswith(SPACE) or (is_unspaced(piece[0]) and first != "M"):
         return True
     return not set(categories) & {"L", "M", "N"}
-
-
-def _is_original_start(piece: str) -> bool:
-    return piece in _PUNCTUATION or not _CONTINUING.issuperset(piece)
-
-
-def _is_wordpiece_start(piece: str) -> bool:
-    return not piece.startswith(_WORDPIECE_CONTINUES)
 
 
 class Unmasked(NamedTuple):

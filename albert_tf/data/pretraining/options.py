@@ -72,8 +72,8 @@ class ExampleOptions(Checked):
     )
     pair_task: PairTask = option(
         "sop",
-        help="task for segment pairs: sop swaps half of them, nsp takes half of the second "
-        "segments from other documents, none leaves them in order (ALBERT, table 5)",
+        help="task for segment pairs: sop swaps half of the pairs, nsp takes half of the second "
+        "segments from other documents, none leaves all pairs in order (ALBERT, table 5)",
         group=_EXAMPLES,
     )
     random_seed: int = option(
