@@ -29,8 +29,8 @@ class _Layout(NamedTuple):
         separator: a tab, or None for white space.
         width: number of columns.
         words, tags: 0-based indices of the two columns; None if tags aren't read.
-        has_ids: whether the first column is the word's number in its sentence. If it isn't a plain
-            number, the line is a range of words, or a word that isn't in the text.
+        has_ids: whether the first column is the word's number in its sentence. A line whose id
+            isn't a plain number is a range of words, or a word that isn't in the text.
         start: 0-based index of the first line after the header.
     """
 

@@ -53,7 +53,7 @@ def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
 
 
 def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
-    """Joins the lines of a single JSON value. A compressed file may turn out to be too large."""
+    """Joins the lines of a single JSON value, unless they are too large when decompressed."""
     texts, size = [first], len(first)
     for _, line in lines:
         texts.append(line)

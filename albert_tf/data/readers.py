@@ -71,8 +71,8 @@ class Row(NamedTuple):
         """Returns a value as text. Numbers, true, and false are spelled as in JSON.
 
         Raises:
-            UserError: the row has no such column; the value is neither a text nor a finite number;
-                or it is empty and `may_be_empty` is false.
+            UserError: the row has no such column; the value is neither a string nor a finite
+                number; or it is empty and `may_be_empty` is false.
         """
         self.require([name])
         text = self.optional_text(name)
@@ -122,7 +122,7 @@ class Row(NamedTuple):
             value, list
         )
         raise UserError(
-            f"{name!r} must be a text or a number. Received: {short_repr(value)} "
+            f"{name!r} must be a string or a number. Received: {short_repr(value)} "
             f"({self.location}).{several}"
         )
 
@@ -178,8 +178,8 @@ def read_rows(
         columns: the columns that the file must have. If the first is a position, the file has no
             header.
         make: function that makes an example from a row, and raises `UserError` for a bad row.
-        skip_bad_rows: skip rows that aren't JSON, don't fit the header, or are rejected by `make`,
-            and log their number. GLUE's QQP has some. None is like False, but errors don't
+        skip_bad_rows: whether to skip rows that aren't JSON, don't fit the header, or are rejected
+            by `make`, and log how many. GLUE's QQP has some. None is like False, but errors don't
             recommend skipping, because every row needs a prediction.
         rows: the rows of a file in another format, each with its line number.
         encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
@@ -252,7 +252,7 @@ def make_each(
     """Makes an example from each item of a file or folder; see `read_rows`.
 
     Args:
-        name: noun for an item, for messages.
+        name: what to call an item in messages.
     """
     done, bad = [], []
     for item in items:

@@ -69,7 +69,7 @@ def table_rows(
                 row = next(reader, None)
             except csv.Error as error:
                 fault = UserError(f"{path}, line {reader.line_num}: {error}.")
-                # An unclosed quotation mark takes the rows after it into its field.
+                # A field with an unclosed quotation mark contains the rows after it.
                 if header is None or reader.line_num > before + 1:
                     raise fault from error
                 yield reader.line_num, {BAD_ROW: fault}
@@ -109,7 +109,7 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
     if is_quoted:
         warn_once(
             f"{path}: dropping quotation marks around fields, because the whole file is quoted as "
-            "by Excel and pandas. In GLUE's files, they are text."
+            "in Excel and pandas. In GLUE's files, quotation marks are part of the text."
         )
     return is_quoted
 
@@ -117,9 +117,9 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
 def _is_quoted(lines: Iterator[str]) -> bool:
     """Returns whether every record with a quotation mark is as csv, pandas, or Excel writes it.
 
-    Each such record must equal what `csv.writer` writes for its fields; Excel also quotes fields
-    that contain a comma. In GLUE's files, quotation marks occur inside texts, at one end of a text,
-    or open in one row and close in another.
+    `csv.writer` must write the same record for its fields. Excel also quotes fields that contain a
+    comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in one
+    row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False

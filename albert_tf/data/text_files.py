@@ -53,8 +53,8 @@ def open_text(
     Args:
         newline: as in the built-in `open`.
         encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
-        whole: whether the file is a single value that spans lines. Its size is then limited
-            instead of the length of its lines.
+        whole: whether the file is a single value that spans lines. The size of the file is then
+            limited instead of the length of its lines.
     Raises:
         UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
             `LONGEST_LINE`.
@@ -71,7 +71,9 @@ def open_text(
         raise too_large(path)
     try:
         with _compression_errors(path), _open_bytes(path) as binary:
-            codec = encoding or _marked_encoding(binary)
+            first = binary.peek(4)[:4]  # type: ignore[attr-defined]
+            marked = (codec for mark, codec in _MARKS.items() if first.startswith(mark))
+            codec = encoding or next(marked, _UTF8)
             if codecs.lookup(codec).name == "utf-8":
                 codec = _UTF8  # drops a byte order mark
             with io.TextIOWrapper(binary, codec, newline=newline) as file:
@@ -115,12 +117,6 @@ def _compression_errors(path: Path) -> Iterator[None]:
 
 def _open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _marked_encoding(file: IO[bytes]) -> str:
-    """Returns the encoding that the byte order mark names, or UTF-8."""
-    first = file.peek(4)[:4]  # type: ignore[attr-defined]
-    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), _UTF8)
 
 
 def _wrong_encoding(path: Path, encoding: str | None, error: UnicodeError) -> UserError:

@@ -71,11 +71,11 @@ class StepCallback(keras.callbacks.Callback):
             self.act()
 
     def passed(self, every: int | None, before: int) -> bool:
-        """Whether a multiple of `every` lies after step `before`, up to the current step."""
+        """Returns whether the steps after `before` include a multiple of `every`."""
         return every is not None and self.step // every > before // every
 
     def is_due(self, before: int) -> bool:
-        """Whether to call `act` now; `before` is the number of steps before this batch."""
+        """Returns whether to call `act` now; `before` is the step before this batch."""
         raise NotImplementedError
 
     def act(self) -> None:
@@ -131,7 +131,7 @@ class Saver(StepCallback, FitCallback):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has finished, according to its newest checkpoint."""
+        """Whether the newest checkpoint belongs to a finished run."""
         return bool(self.progress.get("is_finished"))
 
     def read(self) -> None:
@@ -267,14 +267,14 @@ def save_state(
     progress: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the state file of a checkpoint; the write isn't atomic.
+    """Writes the state file of a checkpoint, but not atomically.
 
     Args:
         folder: the checkpoint's model directory, which must already contain the weights.
         model: a compiled model.
         settings: JSON values that must be the same when the run resumes.
         progress: JSON.
-        tensors: further arrays to save; their names must not be numbers.
+        tensors: additional arrays to save. Their names must not be numbers.
     """
     variables = _variables(model)
     arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}

@@ -27,7 +27,7 @@ class Diverged(UserError):
 class Curve(StepCallback):
     """Records the learning curve, and ends a run whose loss is not finite or diverges.
 
-    It resets the metrics whenever it records them, so `fit` shows means over recent steps.
+    It resets the metrics whenever it records them, so that `fit` shows means over recent steps.
 
     Args:
         steps: number of steps of the whole run.

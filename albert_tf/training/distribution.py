@@ -96,7 +96,7 @@ def hosts(strategy: Any) -> tuple[int, int]:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this host writes the files."""
+    """Returns whether this host writes the files."""
     return hosts(strategy)[0] == 0
 
 
@@ -169,8 +169,8 @@ def share_threads() -> None:
     """Divides the CPU threads among the slices of a batch, for a process that only trains.
 
     On two cores, a step of `small` then takes three quarters of the time, but single predictions
-    take up to 1.7 times as long. Call it before TensorFlow computes anything. It does
-    nothing with several hosts, with accelerators, or if the user has set the number of threads.
+    take up to 1.7 times as long. Call it before TensorFlow computes anything. It does nothing with
+    several hosts, with accelerators, or if the user has set the number of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return

@@ -60,8 +60,15 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
 
 def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
     """Starts or resumes the run on this host, and returns its report."""
-    _check_batch_size(options, run.replicas)
-    sources = [_records(folder, options.batch_size) for folder in options.data]
+    if options.batch_size % (run.replicas * options.micro_batches):
+        raise UserError(
+            "batch_size must be a multiple of replicas times micro_batches. Received: "
+            f"batch_size={options.batch_size}, {run.replicas} replicas, "
+            f"micro_batches={options.micro_batches}."
+        )
+    sources = [find_records(folder) for folder in options.data]
+    for files in sources:
+        files.steps_per_epoch(options.batch_size)  # raises if a batch needs more records
     held_out = find_records(options.eval_data) if options.eval_data else None
     keras.utils.set_random_seed(options.seed)
     schedule = WarmupPolynomialDecay(
@@ -112,23 +119,6 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
             model.save_pretrained(folder)
         publish(options.output, report)
     return report
-
-
-def _check_batch_size(options: PretrainingOptions, replicas: int) -> None:
-    """Rejects a batch size that can't be divided into equal micro-batches."""
-    if options.batch_size % (replicas * options.micro_batches):
-        raise UserError(
-            "batch_size must be a multiple of replicas times micro_batches. Received: "
-            f"batch_size={options.batch_size}, {replicas} replicas, "
-            f"micro_batches={options.micro_batches}."
-        )
-
-
-def _records(folder: str, batch_size: int) -> RecordFiles:
-    """Returns the records of a folder, and rejects a folder with less than one batch."""
-    files = find_records(folder)
-    files.steps_per_epoch(batch_size)
-    return files
 
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:

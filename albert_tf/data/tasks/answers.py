@@ -26,8 +26,9 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-# As in the official scripts: number of answers to rank, and maximum number of tokens in an answer.
-_BEST, _LONGEST = 20, 30
+# As in the official scripts.
+_ANSWERS: Final = 20  # number of answers to rank
+_ANSWER_TOKENS: Final = 30  # maximum number of tokens in an answer
 METRICS: Final = metrics.AnswerScore._fields
 
 
@@ -126,11 +127,11 @@ class QuestionAnswering(Task[Question, Answers]):
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(row_outputs, positions.possible, _BEST, _LONGEST)
+            best, null = scored_spans(row_outputs, positions.possible, _ANSWERS, _ANSWER_TOKENS)
             nulls.append(null)
             texts = [read_span(context, positions, span, aligned=False) for span in best]
             answers.append([answer for answer in texts if answer["answer"]])
-        ranked = merge_windows(answers)[:_BEST]
+        ranked = merge_windows(answers)[:_ANSWERS]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
 

@@ -83,7 +83,8 @@ class Task(ABC, Generic[Example, Prediction]):
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Checks examples, labeled or not, against a model's configuration.
 
-        By default, all examples are accepted because their labels don't depend on a model.
+        All other methods rely on this check. By default, all examples are accepted, because their
+        labels don't depend on the model.
 
         Raises:
             UserError: if the model is for another task, or lacks the label of an example.

@@ -88,21 +88,17 @@ class Classification(Task[Example, Any]):
         }
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        self.targets(examples, config)
-
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the targets of labeled examples. Raises the same errors as `check`."""
         labelled = [example for example in examples if example.label is not None]
-        return self.label_type.targets(labelled, config)
+        self.label_type.check(labelled, config)
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        targets = self.targets(examples, config)  # first, because it also checks the labels
+        first = examples[0]
         return encode_texts(
             [example.text for example in examples],
-            None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
-            targets if examples[0].label is not None else None,
+            None if first.text_pair is None else [each.text_pair or "" for each in examples],
+            None if first.label is None else self.label_type.targets(examples, config),
             tokenizer,
             max_length,
         )
@@ -120,7 +116,7 @@ class Classification(Task[Example, Any]):
         self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the metrics of each part, and the result of `one_class`."""
-        targets = np.array(self.targets(examples, config))
+        targets = np.array(self.label_type.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
         if isinstance(self.label_type, SingleLabel):
             # F1 is that of GLUE's second class, whatever its class id in the model.
@@ -183,7 +179,8 @@ def baseline_scores(
         vectors = words.fit_transform(train_texts)
     except ValueError as error:  # no words
         raise UserError(f"--baseline requires texts with words: {error}.") from error
-    model = LogisticRegression(C=10, max_iter=1000).fit(vectors, task.targets(train, config))
+    targets = task.label_type.targets(train, config)
+    model = LogisticRegression(C=10, max_iter=1000).fit(vectors, targets)
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
     return task.scores(dev, list(probabilities), config)
