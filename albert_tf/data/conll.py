@@ -59,9 +59,9 @@ def sentences(
     If a line has more or fewer columns than the first, yields that line as a `BAD_ROW` instead.
 
     Args:
-        words, tags: the columns, as a number from 1 or as a name from CoNLL-U, from a line
+        words, tags: the columns, as 1-based numbers or as names from CoNLL-U, from a line
             "# global.columns = …", or from a header. Default: FORM and UPOS in a `.conllu` file,
-            otherwise the first and the last column.
+            or else the first and the last column.
         labelled: whether to read tags.
         encoding: see `open_text`.
     Raises:

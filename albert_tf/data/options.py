@@ -14,8 +14,7 @@ TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
 SIMILARITY: Final = "similarity"
 ENCODING: Final = (
-    "encoding of text files, such as cp1252; default: the one that the byte order mark names, or "
-    "UTF-8"
+    "encoding of text files, such as cp1252; default: from the byte order mark, or else UTF-8"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
 # Tasks with one class per text.
@@ -30,7 +29,7 @@ class TaskData(Checked):
     """The options for labeled examples."""
 
     task: str = option(
-        help="GLUE task, squad (1.1 and 2.0), race, or swag; or for your own data classify, tag, "
+        help="GLUE task, squad (1.1 and 2.0), race, or swag; for your own data: classify, tag, "
         "choices, or similarity",
         choices=TASKS,
     )
@@ -89,7 +88,7 @@ class TaskData(Checked):
 
     @property
     def columns(self) -> Columns:
-        """The columns in the user's own files. `GLUE` lists those in GLUE's files."""
+        """The columns in the user's own files. `GLUE` lists the columns in GLUE's files."""
         return Columns(
             self.text_column or "text", self.label_column or "label", self.text_pair_column
         )

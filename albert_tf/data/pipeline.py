@@ -101,7 +101,7 @@ class Batches:
     def epochs(self) -> tf.data.Dataset:
         """Returns a dataset that yields one epoch per iteration, starting with `next_epoch`.
 
-        Its attribute `batches` is this object.
+        The dataset's attribute `batches` is this object.
         """
         count = len(self)
 
@@ -203,7 +203,7 @@ def mapped_batches(
 
     Args:
         batch_at: function that returns a batch by its number.
-        specs: the `tf.TensorSpec`s of a batch, in its structure.
+        specs: `tf.TensorSpec`s in the structure of a batch.
     """
 
     def batch(number: tf.Tensor) -> Any:

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, with its label as the file spells it.
+    """A text or a pair of texts, with its label as spelled in the file.
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
@@ -45,7 +45,7 @@ class Location(str):
     """The location of a row in its file, for error messages.
 
     Attributes:
-        row: 0-based index of the row in the file; bad rows count.
+        row: 0-based index of the row in the file, counting bad rows.
     """
 
     row: int
@@ -182,7 +182,7 @@ def read_rows(
             by `make`, and log how many. GLUE's QQP has some. None is like False, but errors don't
             recommend skipping, because every row needs a prediction.
         rows: the rows of a file in another format, each with its line number.
-        encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
+        encoding: a Python codec. Default: from the byte order mark, or else UTF-8.
     Raises:
         UserError: the file doesn't exist, has another format or encoding, lacks a column, or has no
             row; or a row is bad (the message names its line).

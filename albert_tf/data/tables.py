@@ -1,8 +1,8 @@
-"""Rows of CSV and TSV tables, as spreadsheets, pandas, and GLUE write them.
+"""Rows of CSV and TSV tables, as written by spreadsheets, pandas, and GLUE.
 
-Why not `pandas.read_csv` or `pyarrow.csv`: both accept rows with too few fields or with stray
-quotation marks and change their content, neither reports the line of a value, and neither tells
-GLUE's tables, where quotation marks are text, from those that quote fields.
+`pandas.read_csv` and `pyarrow.csv` accept rows with too few fields or stray quotation marks and
+change their content. They don't report the line of a value, and they can't tell GLUE's tables,
+where quotation marks are text, from tables with quoted fields.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     text_pair: str | int | None = None
 
 
-# The options that name a different column if the file lacks one.
+# The option that names each column.
 _OPTIONS: Final = Columns(
     text="--text-column",
     label="--label-column; predict a file without labels with albert-tf evaluate --submission",

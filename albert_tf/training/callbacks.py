@@ -255,7 +255,7 @@ class KeepBest(StepCallback):
     """Scores the model during training, and saves the version with the highest first score.
 
     Args:
-        score: returns the scores keyed by name; the first one decides. With `steps`, use `predict`,
+        score: returns the scores keyed by name. The first one decides. With `steps`, use `predict`,
             because `model.evaluate` would reset the metrics that `fit` shows.
         folder: the model directory to write, which replaces an earlier one; None to save nothing.
         steps: number of training steps between scores; None to score after each epoch. The model

@@ -87,23 +87,12 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class Saver(StepCallback, FitCallback):
-    """Saves the checkpoints of a run and restores the newest one.
-
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
+    """Saves the checkpoints of a run and restores the newest one; see `callbacks.Resume`.
 
     Args:
-        folder: folder for the checkpoints.
-        save_steps: number of steps between checkpoints; None for one per epoch.
-        keep: number of checkpoints to keep.
-        settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
-        host: rank of this process, and the number of processes that train together; rank 0 saves.
+        host: rank of this process, and the number of processes that train together. Rank 0 saves.
         way_out: what to do if a checkpoint can't be used, for error messages.
-    Attributes:
-        epoch: number of epochs trained so far.
-        seconds: time that the run has taken so far.
-    Raises:
-        UserError: if the newest checkpoint is damaged.
     """
 
     def __init__(

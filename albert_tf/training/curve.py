@@ -32,7 +32,7 @@ class Curve(StepCallback):
     Args:
         steps: number of steps of the whole run.
         point_steps: number of steps between two points of the history.
-        learning_rate: returns the learning rate of a 0-based step.
+        learning_rate: returns the learning rate at a 0-based step.
         means: maps metrics to the values to record, which must include `loss`.
         folder: folder for TensorBoard event files; None to write none, as on every host but rank 0.
         stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
@@ -131,7 +131,7 @@ class ProgressLine(keras.callbacks.Callback):
     Args:
         name: label of the bar.
         total_steps: number of steps of the whole run.
-        step: number of steps trained before.
+        step: number of steps that have already been trained.
         means: as for `Curve`.
         stream: stream to write to. Default: standard error.
     """

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ def model_outputs(
     model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
-) -> list[Outputs]:
+) -> Outputs:
     """Returns the model's outputs for each row, which may include padding.
 
     TensorFlow computes several batches in parallel.
@@ -189,7 +189,7 @@ def model_outputs(
     def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
         return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
 
-    outputs: list[Outputs] = [{}] * len(rows)
+    outputs: list[Mapping[str, np.ndarray]] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
     for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
         if any(np.isnan(values).any() for values in batch_outputs.values()):

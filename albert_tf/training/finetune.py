@@ -39,7 +39,7 @@ from albert_tf.training.options import (
 )
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
-FEW: Final = 10  # dev examples below which a warning is logged
+FEW: Final = 10  # with fewer dev examples, a warning is logged
 logger = logging.getLogger(__name__)
 
 

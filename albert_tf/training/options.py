@@ -385,7 +385,7 @@ class PretrainingOptions(DeviceOptions):
 
 
 def check_frozen(layers: int, count: int) -> None:
-    """Rejects a number of frozen layers that exceeds the model's."""
+    """Rejects more frozen layers than the model has."""
     if layers > count:
         raise UserError(
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
@@ -399,7 +399,7 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
     Returns:
         a weight per label, or None if there are no arguments or only "balanced".
     Raises:
-        UserError: if an argument has another form, or the model doesn't have its label.
+        UserError: if an argument isn't LABEL=WEIGHT, or the model lacks the label.
     """
     if tuple(given) in ((), (BALANCED,)):
         return None

@@ -179,9 +179,9 @@ def _limit_ids(files: RecordFiles, size: int) -> RecordFiles:
     """Returns records that raise an error for ids outside a model's vocabulary."""
     if files.table and len(files.table.starts) > size:
         raise UserError(
-            f"The model's vocabulary has {size:,} tokens, but that of the records in "
-            f"{os.path.dirname(files.paths[0])} has {len(files.table.starts):,}. Build the data "
-            "again with the model's vocabulary (--vocab)."
+            f"The model's vocabulary has {size:,} tokens, but the records in "
+            f"{os.path.dirname(files.paths[0])} were built with {len(files.table.starts):,}. Build "
+            "the data again with the model's vocabulary (--vocab)."
         )
     return dataclasses.replace(files, vocab_size=size)
 

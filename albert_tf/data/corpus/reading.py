@@ -25,7 +25,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import fault
 
 LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
-BLOCK: Final = 1 << 20  # bytes; a quarter and four times as many are no faster
+BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
 # UTF-32's little-endian mark begins with UTF-16's.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 HEAD: Final = 4096  # a file with a zero byte among its first 4096 is binary, as for grep and git
@@ -84,7 +84,7 @@ def text_lines(path: str) -> Iterator[bytes]:
 
 
 def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
-    with contextlib.closing(stream), readable(file):
+    with contextlib.closing(stream), readable(file.path):
         offset = 0
         for line in bounded_lines(stream, file.path):
             if offset < HEAD:
@@ -116,7 +116,7 @@ def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
 
 
 @contextlib.contextmanager
-def readable(file: InputFile) -> Iterator[None]:
+def readable(path: object) -> Iterator[None]:
     """Turns decompression errors into a `UserError` that names the file.
 
     Raises:
@@ -126,8 +126,7 @@ def readable(file: InputFile) -> Iterator[None]:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"{file.path} is not a valid .gz file: {error}. Download or create it again, or "
-            "exclude it."
+            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
         ) from error
 
 
@@ -278,7 +277,7 @@ def passages(
         text: bytes of the part, without blank lines. They may end in white space.
         part: 0-based index of the part within the document.
     """
-    newlines = [-2, -1] if start == 0 else []  # offsets of the last two since the last text
+    newlines = [-2, -1] if start == 0 else []  # offsets of the last two after the last text
     position, part = 0, None
     while True:
         position = _skip_space(window, position, newlines)

@@ -107,11 +107,6 @@ class Output:
             return None
         return content if isinstance(content, dict) else None
 
-    def read_all_json(self, names: Iterable[str]) -> list[dict[str, Any] | None]:
-        """Reads several JSON files in parallel, because object stores respond slowly."""
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return list(threads.map(self.read_json, names))
-
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Returns file sizes in a folder by name, without the lock. A subfolder has size 0."""
         self._files.invalidate_cache()
@@ -153,7 +148,7 @@ class Output:
 
 FORMAT: Final = 5  # increases whenever the same job would write different bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
-# A small corpus gets smaller shards, so there are enough to interleave, and for all workers.
+# A small corpus gets smaller shards, so that there are enough to interleave, and for all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
@@ -310,7 +305,9 @@ class PartReport(NamedTuple):
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
         """Reads reports by name, and skips those that are missing or incomplete."""
-        contents = output.read_all_json(f"{REPORTS}/{name}" for name in names)
+        paths = [f"{REPORTS}/{name}" for name in names]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
+            contents = list(threads.map(output.read_json, paths))
         return [
             cls(
                 content["part"],

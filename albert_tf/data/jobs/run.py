@@ -120,10 +120,9 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output. Whenever the run is killed, the content matches the stored settings.
+    """Prepares the output, and returns its manifest if it is finished.
 
-    Returns:
-        The manifest if the output is finished, otherwise None.
+    Whenever the run is killed, the content matches the stored settings.
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
@@ -142,7 +141,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     elif manifest or begun:
         then = manifest.settings if manifest else begun or {}
         if not manifest and then.get("corpus", {}).get("bad_lines") == "stop":
-            # The shards of a run that never met a bad line are the same with "skip".
+            # The finished parts contain no bad line, so they are the same with "skip".
             then["corpus"]["bad_lines"] = now["corpus"]["bad_lines"]
         require_same(output.location, then, now)
     output.write_json(SETTINGS, now)

@@ -38,7 +38,7 @@ from albert_tf.tasks import (
 FILES_AT_ONCE: Final = 64  # files to interleave, because build-data shuffles only within a file
 BLOCK: Final = 16  # records read from a file before the next file's turn
 CHECKED_AT_ONCE: Final = 256  # records
-LENGTHS: Final = 8  # maximum number of padded lengths with `length_buckets`: each one is traced
+LENGTHS: Final = 8  # maximum number of lengths with `length_buckets`, because each one is traced
 _INVALID: Final = "Invalid pretraining record:"  # start of the messages of `_check`
 _WAY_OUT: Final = "Copy the files again, or create them with albert-tf build-data."
 # Messages about a record, from `_check` or TensorFlow.
@@ -203,11 +203,7 @@ def whole_records(*sources: RecordFiles) -> Iterator[None]:
 
 
 def _check_records(sources: Sequence[RecordFiles]) -> None:
-    """Reads all records again, in file order.
-
-    Raises:
-        UserError: a record can't be parsed. The message names the first such record.
-    """
+    """Reads all records again in file order, and raises an error for the first invalid record."""
     for files in sources:
         for path in files.paths:
             numbered = enumerate(stored_records(path))
@@ -280,7 +276,7 @@ def _shuffle(
     """Turns columns `[N]` into shuffled batches `[N // B, B]`.
 
     Args:
-        lengths: `[N]`, to put examples of similar lengths in the same batch; or None.
+        lengths: `[N]`. If it isn't None, a batch contains examples of similar lengths.
     """
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]

@@ -121,7 +121,7 @@ def as_passages(
     Args:
         keys: a key for each document. Documents without tokens are dropped.
         sizes: number of sentences in each document.
-        sentences: int32 arrays, the tokens of each sentence in all documents.
+        sentences: the tokens of every sentence, as int32 arrays.
         word_starts: bool `[V]`, whether a token begins a word.
         longest: maximum number of tokens in a sentence. A longer sentence is cut into several,
             between words if possible.

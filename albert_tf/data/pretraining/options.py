@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PairTask = Literal["sop", "nsp", "none"]
 
-MOST_TOKENS: Final = 2048  # of a sequence, four times the maximum of the published models
+MOST_TOKENS: Final = 2048  # in a sequence, four times the maximum of the published models
 MOST_WORDS: Final = 10  # in an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.

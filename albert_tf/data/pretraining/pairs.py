@@ -25,7 +25,7 @@ from albert_tf.tasks import IGNORED
 
 
 class _Stream(enum.IntEnum):
-    """The random number streams of a key, by what they decide."""
+    """The random number streams of a key, and what each one decides."""
 
     SHORT = 0  # whether a document's pairs are short
     LENGTH = 1  # how long the short pairs are
@@ -94,7 +94,7 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
 
 
 def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
-    """Returns the pairs with the segments of half of them swapped, and with labels."""
+    """Swaps the segments of half of the pairs, and labels all pairs."""
     swap = rng.uniform(pairs.keys, _SWAP, 0, xp) < 0.5
     return pairs._replace(
         first=xp.where(swap, pairs.second, pairs.first),

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
-from albert_tf.data.readers import Row, check_row, make_each, read_rows
+from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
@@ -124,7 +124,7 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
 
 
 def _index(label: str, choices: int, location: str) -> int:
-    """Returns the index of the choice that a label names by its 0-based index or its letter."""
+    """Converts a label, a 0-based index or a letter, to the index of a choice."""
     written = label.strip()
     number = int(written) if written.isdecimal() else -1
     if len(written) == 1 and written in LETTERS:
@@ -150,7 +150,7 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
 def _articles(folder: Path) -> Iterator[Row]:
     """Yields RACE's questions as rows. Each file contains an article and its questions.
 
-    Source: Lai et al., "RACE", arXiv 1704.04683; its download.
+    Source: Lai et al., "RACE", arXiv 1704.04683, and its download.
     """
     files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
     if not any(files.values()):
@@ -205,11 +205,8 @@ class Choices(Task[ChoiceExample, np.ndarray]):
             row.require(columns)
             return _example(row, layout, labelled)
 
-        skip = options.skip_bad_rows if labelled else None
-        if path.is_dir():
-            examples = make_each(path, _articles(path), example, skip)
-        else:
-            examples = read_rows(path, columns, example, skip, encoding=options.encoding)
+        rows = _articles(path) if path.is_dir() else rows_of(path, columns, options.encoding)
+        examples = make_each(path, rows, example, options.skip_bad_rows if labelled else None)
         if options.task == RACE:
             return _number_race(examples)
         _check_ids(examples)
@@ -236,11 +233,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         )
 
     def predictions(
-        self,
-        examples: Sequence[ChoiceExample],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[ChoiceExample], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[np.ndarray]:
         return [
             softmax(output["logits"][: len(example.choices)])

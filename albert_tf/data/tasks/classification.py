@@ -25,7 +25,7 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, and if at least as many labels are the same.
+    Returns {} otherwise, and if at least as large a share of the labels is the same.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -84,7 +84,7 @@ class Classification(Task[Example, Any]):
         return {
             "id2label": dict(enumerate(self.label_type.model_labels(train))),
             "problem_type": self.label_type.problem_type,
-            "thresholds": None,  # removes those of a model for another task
+            "thresholds": None,  # removes the thresholds of another task
         }
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
@@ -104,11 +104,7 @@ class Classification(Task[Example, Any]):
         )
 
     def predictions(
-        self,
-        examples: Sequence[Example],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Any]:
         return [self.label_type.decode(row["logits"], config) for row in outputs]
 
@@ -142,7 +138,7 @@ class Classification(Task[Example, Any]):
         predictions: Sequence[Any],
         config: AlbertConfig,
     ) -> None:
-        """Writes a file for each part, for GLUE in the format of its website."""
+        """Writes a file for each part. GLUE's files are in the format of its website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")

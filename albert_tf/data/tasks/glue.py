@@ -69,8 +69,8 @@ _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_enta
 _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
 _DUPLICATE: Final = (("0", "not_duplicate"), ("1", "duplicate"))
 _SENTENCES: Final = Columns(text="sentence1", text_pair="sentence2", label="label")
-# Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints. Test files are
-# those of GLUE's download script: all have a header, even CoLA's, and are predicted in order.
+# Wang et al., "GLUE", arXiv 1804.07461. Labels are ordered as in published checkpoints. Test files
+# are from GLUE's download script: all have a header, even CoLA's, and are predicted in order.
 GLUE: Final = {
     "cola": GlueTask(
         Columns(text=3, label=1),

@@ -234,8 +234,8 @@ class Regression(LabelType):
 class MultiLabel(LabelType):
     """Any number of labels per text.
 
-    The label of an example is a tuple of names. A prediction maps each label name, in the model's
-    order, to its probability; a label is predicted if it reaches its threshold, chosen on dev.
+    The label of an example is a tuple of names. A prediction maps label names, in the model's
+    order, to probabilities. A label is predicted if its probability reaches its threshold.
     """
 
     problem_type = MULTI_LABEL

@@ -69,7 +69,7 @@ def read_questions(
         labelled: whether to read answers. The test files of leaderboards don't contain any.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
             `read_rows`.
-        encoding: encoding of the file. Default: that of its byte order mark, or else UTF-8.
+        encoding: encoding of the file. Default: from the byte order mark, or else UTF-8.
     Raises:
         UserError: if the file doesn't exist, has another format or no questions, or contains a bad
             question or a repeated id; the message names the location in the file.

@@ -179,7 +179,7 @@ class Similarity(Task[SimilarityExample, Match]):
         self,
         examples: Sequence[SimilarityExample],
         rows: Rows,
-        outputs: Sequence[Outputs],
+        outputs: Outputs,
         config: AlbertConfig,
     ) -> list[Match]:
         vectors = np.stack([output["embeddings"] for output in outputs]).astype("float32")

@@ -123,11 +123,7 @@ class Tagging(Task[Sentence, Tagged]):
         return rows
 
     def predictions(
-        self,
-        examples: Sequence[Sentence],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Sentence], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Tagged]:
         """Returns the tags of each sentence; a word without tokens gets "O"."""
         names = config.labels
