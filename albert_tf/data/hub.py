@@ -19,11 +19,7 @@ def is_hub(data: Path) -> bool:
 
 
 def split(data: Path, name: str) -> Path:
-    """Returns the path of a split: `hub:owner/name/config@revision/train`.
-
-    Args:
-        name: "train", "dev", "test", or another split of the dataset.
-    """
+    """Returns the path of a split: `hub:owner/name/config@revision/train`."""
     return data / {"dev": "validation"}.get(name, name)
 
 

@@ -77,8 +77,6 @@ def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
 def read_value(text: str, location: str) -> Any:
     """Parses a JSON value.
 
-    Args:
-        location: where the text is, for the message.
     Raises:
         UserError: the text isn't JSON, or contains half of a surrogate pair, which no text file
             can store.

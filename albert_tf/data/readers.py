@@ -226,11 +226,7 @@ def _locate_rows(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]
 
 
 def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a file whose suffix isn't one of the formats.
-
-    Args:
-        content: what the file contains, for the message.
-    """
+    """Rejects a file of `content` whose suffix isn't one of the formats."""
     if not path.name.endswith(tuple(formats)):
         plain = [end for end in formats if f"{end}.gz" in formats]
         save = (
@@ -249,11 +245,7 @@ def make_each(
     skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
-    """Makes an example from each item of a file or folder; see `read_rows`.
-
-    Args:
-        name: what to call an item in messages.
-    """
+    """Makes an example from each item of a file or folder; see `read_rows`."""
     done, bad = [], []
     for item in items:
         try:

@@ -256,14 +256,9 @@ def save_state(
     progress: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the state file of a checkpoint, but not atomically.
+    """Writes the state file into a checkpoint that already contains the weights.
 
-    Args:
-        folder: the checkpoint's model directory, which must already contain the weights.
-        model: a compiled model.
-        settings: JSON values that must be the same when the run resumes.
-        progress: JSON.
-        tensors: additional arrays to save. Their names must not be numbers.
+    `settings` and `progress` are JSON. The names of `tensors` must not be numbers.
     """
     variables = _variables(model)
     arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}
@@ -279,9 +274,6 @@ def save_state(
 def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Returns the tensors and the progress from the state file of a checkpoint.
 
-    Args:
-        folder: the checkpoint.
-        way_out: what to do if the checkpoint is damaged, for error messages.
     Raises:
         UserError: if the state file or the weights in the folder are damaged.
     """

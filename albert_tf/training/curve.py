@@ -34,7 +34,7 @@ class Curve(StepCallback):
         point_steps: number of steps between two points of the history.
         learning_rate: returns the learning rate at a 0-based step.
         means: maps metrics to the values to record, which must include `loss`.
-        folder: folder for TensorBoard event files; None to write none, as on every host but rank 0.
+        folder: folder for TensorBoard event files, or None to write none.
         stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
 
     Attributes:
@@ -130,9 +130,8 @@ class ProgressLine(keras.callbacks.Callback):
 
     Args:
         name: label of the bar.
-        total_steps: number of steps of the whole run.
+        total_steps, means: `steps` and `means` of `Curve`.
         step: number of steps that have already been trained.
-        means: as for `Curve`.
         stream: stream to write to. Default: standard error.
     """
 

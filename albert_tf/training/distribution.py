@@ -160,7 +160,7 @@ def tensorflow_strategy(name: str) -> Any:
     if name == "multi-worker":
         _workers(required=True)
         return _connect(os.environ["TF_CONFIG"])
-    if name == "mirrored":  # names the devices, because TF_CONFIG would add those of other hosts
+    if name == "mirrored":  # names the devices, because TF_CONFIG would add other hosts' devices
         return tf.distribute.MirroredStrategy(_local_devices())
     return tf.distribute.get_strategy()
 

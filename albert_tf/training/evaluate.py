@@ -118,8 +118,6 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        task: the task.
-        examples: the dev examples.
         model: the model that is trained. If it is on several devices, a copy predicts.
         replicas: number of devices.
     """

@@ -251,11 +251,7 @@ def class_weights(
     """Returns a loss weight per class, or None if no weights were set.
 
     As in Keras, the mean loss divides by the number of examples, not by the sum of their weights.
-
-    Args:
-        options: the options with the `class_weights`.
-        config: the model's configuration.
-        rows: the training rows. Balanced class weights are inverse class frequencies.
+    Balanced class weights are the inverse class frequencies in the training rows.
     """
     if tuple(options.class_weights) != (BALANCED,):
         return weights_by_label(options.class_weights, config.labels)

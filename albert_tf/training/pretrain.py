@@ -122,7 +122,6 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
 
 
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
-    """Returns the optimizer that the options select."""
     return {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
         schedule,
         beta_2=options.beta_2,
@@ -133,11 +132,7 @@ def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> 
 
 
 def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreTraining:
-    """Returns the model to pretrain, with the tokenizer of its records.
-
-    Args:
-        length: number of tokens in the longest example of the records.
-    """
+    """Returns a model for examples of up to `length` tokens, with the tokenizer of its records."""
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
     if not options.vocab:
         for records in options.data[1:]:
@@ -163,7 +158,7 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
-    """Rejects records whose vocabulary differs from that of a checkpoint or of other records."""
+    """Rejects records and a checkpoint, or other records, with different vocabularies."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
     except UserError:  # weights without a vocabulary, such as the original's checkpoints
@@ -236,7 +231,7 @@ def compile_with_metrics(
 
 
 def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
-    """Returns the `named_means` of batches, such as those of `evaluation_batches`."""
+    """Returns the `named_means` of batches, such as the result of `evaluation_batches`."""
     model.evaluate(batches, verbose=0)
     return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
 

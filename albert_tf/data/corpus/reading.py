@@ -46,10 +46,8 @@ _LONGEST_SPACE = 3  # bytes
 def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
     """Yields the lines of a stream, including their line breaks, in bounded memory.
 
-    Args:
-        name: name of the file, for the error message.
     Raises:
-        UserError: a line is longer than `LONGEST_LINE`.
+        UserError: a line is longer than `LONGEST_LINE`. The message contains the file's `name`.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -238,11 +236,7 @@ def _skip_line(window: ByteWindow, position: int) -> int:
 
 
 def check_prose(window: ByteWindow, file: InputFile) -> None:
-    """Rejects plain text if its first non-blank line is a JSON object.
-
-    Args:
-        window: window that starts at the beginning of the file.
-    """
+    """Rejects plain text if the first non-blank line in its window is a JSON object."""
     while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
         if window.ended or len(line) > LONGEST_LINE:
             break

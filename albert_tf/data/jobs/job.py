@@ -304,7 +304,7 @@ class PartReport(NamedTuple):
 
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
-        """Reads reports by name, and skips those that are missing or incomplete."""
+        """Reads reports by name, and skips missing and incomplete ones."""
         paths = [f"{REPORTS}/{name}" for name in names]
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
             contents = list(threads.map(output.read_json, paths))

@@ -37,7 +37,7 @@ class _Stream(enum.IntEnum):
     ODD = 7  # which of two equally long segments loses the odd token
 
 
-_SWAP: Final = 0  # a stream of the keys drawn per epoch, like those in `masking`
+_SWAP: Final = 0  # a stream of the keys drawn per epoch, like the streams in `masking`
 
 
 class Passages(NamedTuple):
@@ -116,9 +116,7 @@ def _chunks(
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Collects sentences up to the target length, and divides them at the end of a sentence.
 
-    Yields:
-        The index of a key, start and end of the first segment, start and end of the second segment,
-        and the label.
+    Yields the index of a key, the bounds of the first and of the second segment, and the label.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
     ends = rng.uniform(keys, _Stream.END, 0)[:, 0].tolist()

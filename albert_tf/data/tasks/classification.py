@@ -115,7 +115,7 @@ class Classification(Task[Example, Any]):
         targets = np.array(self.label_type.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
         if isinstance(self.label_type, SingleLabel):
-            # F1 is that of GLUE's second class, whatever its class id in the model.
+            # F1 is computed for GLUE's second class, which may have any class id in the model.
             in_order = np.argsort(list(self.label_type.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}

@@ -352,7 +352,7 @@ def _log_lost(questions: Sequence[Question], marks: Sequence[Any], max_length: i
     if lost:
         logger.warning(
             "The answers to %d of %d questions don't fit into any window of %d tokens, so their "
-            "positions are not trained. The first is %s; a larger max_length may help.",
+            "positions are not trained. The first is %s. A larger max_length may help.",
             len(lost),
             len(questions),
             max_length,

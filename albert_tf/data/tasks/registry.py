@@ -23,7 +23,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
-    """Returns the task named by the options; `config` is that of a trained model."""
+    """Returns the task named by the options. `config` is a trained model's, if there is one."""
     return _TASKS.get(options.task, Classification)(options, config)
 
 

@@ -31,8 +31,8 @@ class Rows:
         details: data per row that is needed to decode the model's outputs.
     Attributes:
         lengths: int `[N]`, T of each row.
-        weights: weights per row, a number or an array in the shape of the labels; None without
-            weights.
+        weights: a weight per row, or an array in the shape of the row's labels; None if there are
+            no weights.
         cut: number of rows that were truncated.
     """
 
@@ -163,8 +163,8 @@ class ArrayRows(Rows):
 
     Args:
         features: arrays keyed by name, `[N, …]`.
-        labels: an array, or arrays by target; None without labels.
-        weights: sample weights in the same form; None without weights.
+        labels: an array, or arrays by target; None if there are no labels.
+        weights: sample weights in the same form; None if there are no weights.
     """
 
     def __init__(self, features: Mapping[str, Any], labels: Any, weights: Any):

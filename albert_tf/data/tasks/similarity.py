@@ -19,12 +19,12 @@ from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import INPUT_IDS, INPUTS
 
-# Default column names: those of STS-B and of common datasets.
+# Default column names, from STS-B and other common datasets.
 FIRST: Final = ("sentence1", "anchor", "text")
 SECOND: Final = ("sentence2", "positive", "text_pair")
 NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
-# What a model learns from each kind of file.
+# How a model is trained on each kind of file.
 _KINDS: Final = {
     "pairs with scores": "the cosine of each pair is trained to match its score",
     "pairs without scores": "each text is trained to find its partner among those in its batch",
@@ -268,7 +268,7 @@ def _kind(columns: Mapping[str, str]) -> str:
 
 
 def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
-    """Returns a group id per example, shared by those that share a text, even indirectly."""
+    """Returns group ids. Examples that share a text, even indirectly, are in the same group."""
     parents: dict[str, str] = {}
 
     def root(text: str) -> str:

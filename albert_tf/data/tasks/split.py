@@ -49,10 +49,7 @@ def split_rows(
     """Returns the train rows and the dev rows; every label in dev also occurs in train.
 
     Args:
-        keys: determines how the rows are split.
-        count: number of rows.
         dev_fraction: fraction of the rows, or of the groups, to use for dev.
-        seed: random seed.
     Raises:
         ValueError: if train or dev would be empty.
     """

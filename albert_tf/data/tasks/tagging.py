@@ -234,9 +234,7 @@ def encode_words(
     `Rows.details` contains the word whose label is at each position, or `NO_WORD`.
 
     Args:
-        words: the words of each sentence.
         labels: the class ids of each sentence's tags, or None.
-        max_length: maximum number of tokens per row.
     """
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []
