@@ -164,7 +164,7 @@ class SingleLabel(LabelType):
     ) -> None:
         """Writes a TSV file of indices and labels, as spelled in the task's files."""
         labels = {number: label for label, number in self.numbers(config).items()}
-        _write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
+        write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
@@ -228,7 +228,7 @@ class Regression(LabelType):
         numbers = [prediction[0] for prediction in predictions]
         if self.options.task in GLUE:  # the website rejects scores outside [0, 5]
             numbers = list(np.clip(numbers, 0, 5))
-        _write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
+        write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
 
 
 class MultiLabel(LabelType):
@@ -367,7 +367,8 @@ def _where(example: Example) -> str:
     return example.location or f"for the text {example.text[:60]!r}"
 
 
-def _write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
+def write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
+    """Writes predictions and the 0-based index of each row to `stem.tsv`."""
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("index", "prediction"))

@@ -14,6 +14,7 @@ from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.labels import write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
@@ -241,13 +242,7 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> None:
         """Writes a TSV of index and cosine."""
         numbers = row_numbers(example.location for example in examples)
-        lines = [
-            f"{number}\t{match.cosine:.6f}\n"
-            for number, match in zip(numbers, predictions, strict=True)
-        ]
-        with (folder / "predictions.tsv").open("w", encoding="utf-8", newline="\n") as file:
-            file.write("index\tprediction\n")
-            file.writelines(lines)
+        write_tsv(folder / "predictions", numbers, [f"{each.cosine:.6f}" for each in predictions])
 
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts

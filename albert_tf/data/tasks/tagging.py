@@ -245,23 +245,16 @@ def encode_words(
             inside = tokens.ids[slice(*span)]
             ids.append([tokenizer.cls_token_id, *inside, tokenizer.sep_token_id])
             samples.append(sample)
-    _log_words_without_tokens(words, details)
+    lost = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
+    if lost:
+        logger.warning(
+            "%d words have no tokens, such as control characters. They are not trained on, and "
+            "are tagged %s.",
+            *(lost, OUTSIDE),
+        )
     targets = {}
     if labels is not None:
         known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
         targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
     arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
-
-
-def _log_words_without_tokens(
-    words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
-) -> None:
-    count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
-    if count:
-        logger.warning(
-            "%d words have no tokens, such as control characters. They are not trained on, and "
-            "are tagged %s.",
-            count,
-            OUTSIDE,
-        )
