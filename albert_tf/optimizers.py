@@ -146,7 +146,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         )
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
-        """Returns the factor by which an update is scaled, which is always 1 here."""
+        """Returns the factor by which to scale an update: 1 without LAMB."""
         return 1.0
 
     def exclude_from_weight_decay(self, *args: Any, **kwargs: Any) -> None:
@@ -204,8 +204,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         peak: learning rate at the end of the warm-up.
-        warmup_steps: number of warm-up steps, at least 0 and below `total_steps`. A number below 1
-            is a fraction of all steps.
+        warmup_steps: number of warm-up steps, from 0 to below `total_steps`. A number below 1 is a
+            fraction of all steps.
         total_steps: step at which the learning rate reaches 0. Default: the number of steps of
             `fit`, for the models of this package; each `fit` starts a new schedule.
         power: exponent of the decay; 1 is linear.

@@ -1,9 +1,9 @@
-"""The one list of tasks: the model class, pipelines, inputs, and outputs of each.
+"""The only list of tasks, with the model class, the pipelines, and the inputs and outputs of each.
 
 It also defines the name, dtype, and shape of each feature for batches, models, and signatures.
 This file doesn't import TensorFlow, so that checkpoints and the command line can use it. The
-`task` attribute of a model class is its entry. To add a head, add an entry here, a file in
-`models/`, and two lines in its `__init__.py`; a head with new layers also needs a class in
+`task` attribute of a model class is its entry in this list. To add a head, add an entry here, a
+file in `models/`, and two lines in its `__init__.py`. A head with new layers also needs a class in
 `layers/heads.py` and rows in `checkpoints/names.py`.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    """A tensor of a batch; `None` in the shape is a size that differs between batches."""
+    """A tensor of a batch. `None` in the shape is a dimension that differs between batches."""
 
     name: str
     dtype: str

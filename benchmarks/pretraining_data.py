@@ -34,6 +34,7 @@ from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.run import run_job
 from albert_tf.data.pretraining import examples
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, BuildDataOptions, ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs
 from albert_tf.data.pretraining.records import encode, frame
@@ -104,7 +105,7 @@ def stages(text, vocab, flags):
         ]
 
     tokenizer = AlbertTokenizer.from_pretrained(vocab)
-    maker = examples.ExampleMaker(tokenizer, options, None)
+    maker = examples.ExampleMaker(tokenizer, word_table(tokenizer), options, None)
     split = partial(sentences, options=corpus, split=sentence_splitter(SENTENCEX, corpus.language))
     found = timed("documents", read)
     cut = timed("sentences", lambda: [split(document) for document in found])

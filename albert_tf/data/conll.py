@@ -29,8 +29,8 @@ class _Layout(NamedTuple):
         separator: a tab, or None for white space.
         width: number of columns.
         words, tags: 0-based indices of the two columns; None if tags aren't read.
-        has_ids: whether the first column is the word's number in its sentence. If it isn't a plain
-            number, the line is a range of words, or a word that isn't in the text.
+        has_ids: whether the first column is the word's number in its sentence. A line whose id
+            isn't a plain number is a range of words, or a word that isn't in the text.
         start: 0-based index of the first line after the header.
     """
 
@@ -59,9 +59,9 @@ def sentences(
     If a line has more or fewer columns than the first, yields that line as a `BAD_ROW` instead.
 
     Args:
-        words, tags: the columns, as a number from 1 or as a name from CoNLL-U, from a line
+        words, tags: the columns, as 1-based numbers or as names from CoNLL-U, from a line
             "# global.columns = …", or from a header. Default: FORM and UPOS in a `.conllu` file,
-            otherwise the first and the last column.
+            or else the first and the last column.
         labelled: whether to read tags.
         encoding: see `open_text`.
     Raises:

@@ -41,11 +41,11 @@ def classification_dataset(
 
     Args:
         tokenizer: the model's tokenizer.
-        labels: a class id (int), a score (float), or a list of 0 and 1 (several labels) per text.
+        labels: a class id (int), a score (float), or a list of 0s and 1s (multi-label) per text.
         text_pairs: second texts of pairs.
-        sample_weight: weight of each text in the loss; requires labels.
+        sample_weight: weight of each text in the loss. Requires labels.
         max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
-        shuffle: whether to change the order; False keeps the order of the texts.
+        shuffle: whether to shuffle labeled texts.
         seed: seed of the order.
         initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
     Raises:
@@ -114,7 +114,7 @@ def question_answering_dataset(
     Args:
         tokenizer: the model's tokenizer.
         answers: for each question, `{"text": […], "answer_start": […]}` as in Hugging Face
-            datasets (empty lists for an unanswerable question), `(text, start)`, or None.
+            datasets (empty lists for an unanswerable question), or `(text, start)`, or None.
         answerability: the model's `answerability`; if True, features contain `start_positions`.
         max_length: maximum number of tokens in a window. Default: `tokenizer.model_max_length`.
         seed: seed of the order.
@@ -180,7 +180,7 @@ def token_classification_dataset(
     """Returns batches for `AlbertForTokenClassification`.
 
     The first token of a word gets its tag, and other positions get -100. A sentence longer than
-    `max_length` tokens is split into several rows. The order is that of `classification_dataset`.
+    `max_length` tokens is split into several rows, ordered as in `classification_dataset`.
     Without tags, all rows are padded to one length, because `predict` concatenates its batches.
 
     Args:

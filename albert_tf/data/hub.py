@@ -19,11 +19,7 @@ def is_hub(data: Path) -> bool:
 
 
 def split(data: Path, name: str) -> Path:
-    """Returns the path of a split: `hub:owner/name/config@revision/train`.
-
-    Args:
-        name: "train", "dev", "test", or another split of the dataset.
-    """
+    """Returns the path of a split: `hub:owner/name/config@revision/train`."""
     return data / {"dev": "validation"}.get(name, name)
 
 
@@ -31,7 +27,9 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
     """Yields the location and the values of each row of a Parquet file, or of a split on the hub.
 
     Raises:
-        UserError: an encoding was passed, which applies only to text files.
+        UserError: an encoding was passed, which applies only to text files; `pyarrow` or `datasets`
+            isn't installed; the file is damaged or repeats a column name; or the split can't be
+            loaded.
     """
     if encoding is not None:
         raise UserError(
@@ -47,10 +45,6 @@ def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     No code from the dataset's repository is run. The class ids of a `ClassLabel` become its class
     names, and -1 (no label) becomes None.
-
-    Raises:
-        UserError: `datasets` isn't installed; the dataset, its configuration, or the split doesn't
-            exist; or the hub can't be reached.
     """
     try:
         import datasets
@@ -92,10 +86,6 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     Text may be stored as bytes. A value that Python can't represent, such as a year beyond 9999 or
     text that isn't UTF-8, becomes an exception object, and the row is rejected only if the value is
     used.
-
-    Raises:
-        UserError: `pyarrow` isn't installed, two columns have the same name, or the file is
-            damaged.
     """
     try:
         import pyarrow

@@ -15,7 +15,7 @@ _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with 
 
 
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the number and the object of each line that isn't blank.
+    """Yields the number and the object of each non-blank line.
 
     A line that isn't a JSON object is yielded as a `BAD_ROW`. If the file is a list of objects,
     or an object whose `data` is such a list, yields the objects numbered from 1.
@@ -45,7 +45,7 @@ def _line_object(line: str, location: str) -> dict[Any, Any]:
 
 
 def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
-    """Returns whether a file is a single JSON value, judging by its first line that isn't blank."""
+    """Returns whether a file is a single JSON value, judging by its first non-blank line."""
     begin = first.strip()
     if not begin.startswith("{") or ".jsonl" in path.name:
         return begin.startswith("[")
@@ -53,7 +53,7 @@ def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
 
 
 def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
-    """Joins the lines of a single JSON value. A compressed file may turn out to be too large."""
+    """Joins the lines of a single JSON value, unless they are too large when decompressed."""
     texts, size = [first], len(first)
     for _, line in lines:
         texts.append(line)
@@ -77,8 +77,6 @@ def _objects(content: Any, path: Path) -> list[dict[str, Any]]:
 def read_value(text: str, location: str) -> Any:
     """Parses a JSON value.
 
-    Args:
-        location: where the text is, for the message.
     Raises:
         UserError: the text isn't JSON, or contains half of a surrogate pair, which no text file
             can store.

@@ -14,13 +14,12 @@ TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
 SIMILARITY: Final = "similarity"
 ENCODING: Final = (
-    "encoding of text files, such as cp1252; default: the one that the byte order mark names, or "
-    "UTF-8"
+    "encoding of text files, such as cp1252; default: from the byte order mark, or else UTF-8"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
-# Tasks with one class per text, and these together with tasks with one class per word.
+# Tasks with one class per text.
 TEXT_CLASSES: Final = (*(name for name, task in GLUE.items() if task.labels), CLASSIFY)
-CLASSES: Final = (*TEXT_CLASSES, TAG)
+CLASSES: Final = (*TEXT_CLASSES, TAG)  # also tasks with one class per word
 _OWN: Final = "tasks on your own data (--task NAME --help shows only the options of that task)"
 _OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
@@ -30,7 +29,7 @@ class TaskData(Checked):
     """The options for labeled examples."""
 
     task: str = option(
-        help="GLUE task, squad (1.1 and 2.0), race, or swag; or for your own data classify, tag, "
+        help="GLUE task, squad (1.1 and 2.0), race, or swag; for your own data: classify, tag, "
         "choices, or similarity",
         choices=TASKS,
     )
@@ -44,30 +43,30 @@ class TaskData(Checked):
     skip_bad_rows: bool = option(False, help="skip rows that can't be read")
     text_column: str | None = option(
         None,
-        help="text column (default: text); for tag, the column of words; for choices, the column "
-        "of contexts",
+        help="text column (default: text); for tag, the word column; for choices, the context "
+        "column",
         metavar="NAME",
         group=_OWN,
         only=_OWN_TASKS,
     )
     text_pair_column: str | None = option(
         None,
-        help="column of the second texts, for text pairs; for choices, the column of questions",
+        help="column with the second text of each pair; for choices, the question column",
         metavar="NAME",
         group=_OWN,
         only={"task": (CLASSIFY, "choices", SIMILARITY)},
     )
     label_column: str | None = option(
         None,
-        help="label column (default: label); for tag, the column of tags; for similarity, the "
-        "column of scores",
+        help="label column (default: label); for tag, the tag column; for similarity, the score "
+        "column",
         metavar="NAME",
         group=_OWN,
         only=_OWN_TASKS,
     )
     label_separator: str = option(
         ",",
-        help="separator between the labels of a text that has several",
+        help="separator between a text's labels",
         metavar="TEXT",
         group=_OWN,
         only={"task": (CLASSIFY,)},
@@ -89,7 +88,7 @@ class TaskData(Checked):
 
     @property
     def columns(self) -> Columns:
-        """The columns in the user's own files. `GLUE` lists those in GLUE's files."""
+        """The columns in the user's own files. `GLUE` lists the columns in GLUE's files."""
         return Columns(
             self.text_column or "text", self.label_column or "label", self.text_pair_column
         )
@@ -100,11 +99,14 @@ class LabelledData(TaskData):
     """The options for labeled examples, including what a new model learns from them."""
 
     regression: bool = option(
-        False, help="fit numeric labels by regression", group=_OWN, only={"task": (CLASSIFY,)}
+        False,
+        help="train a regression model on numeric labels",
+        group=_OWN,
+        only={"task": (CLASSIFY,)},
     )
     multi_label: bool = option(
         False,
-        help="learn any number of labels per text, from a JSONL list or a delimited string",
+        help="train a multi-label classifier; labels are a JSON list or a delimited string",
         group=_OWN,
         only={"task": (CLASSIFY,)},
         excludes=("regression",),

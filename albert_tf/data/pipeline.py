@@ -14,7 +14,7 @@ WINDOW: Final = 50  # number of batches whose examples are sorted together by le
 
 
 class Share(NamedTuple):
-    """How replicas, micro-batches, and hosts divide each batch.
+    """How each batch is split across replicas, micro-batches, and hosts.
 
     Attributes:
         parts: number of replicas times micro-batches.
@@ -27,7 +27,7 @@ class Share(NamedTuple):
     hosts: int = 1
 
     def size(self, batch_size: int) -> int:
-        """Returns the number of rows in a batch that divides into equal parts."""
+        """Returns the batch size, rounded up to a multiple of `parts`."""
         return -(-batch_size // self.parts) * self.parts
 
 
@@ -38,14 +38,14 @@ class Batches:
     """Padded batches of rows of similar length.
 
     Each batch has the structure that `fit` expects: features, labels (an array, or a dict if there
-    are targets other than `labels`), and weights if there are any. If replicas or micro-batches
-    share a batch, they all get the same number of rows; see `without_padding`.
+    are targets other than `labels`), and weights if there are any. All replicas and micro-batches
+    get the same number of rows; see `without_padding`.
 
     Args:
         rows: the encoded examples.
         batch_size: number of rows in a batch; one batch of an epoch may be smaller.
         seed: seed of the order.
-        shuffle: whether labeled rows follow `batch_order`; other rows keep their order.
+        shuffle: whether labeled rows follow `batch_order`. Unlabeled rows keep their order.
         share: how a batch is split across devices.
         jit_compile: whether XLA compiles the step; see `Rows.batch`.
     Attributes:
@@ -77,7 +77,7 @@ class Batches:
         batch = self.of(self._order(epoch, self.seed)[position], epoch)
         if self.share.hosts == 1:
             return batch
-        # A batch is split across hosts after padding, because they require equal lengths.
+        # Splits the padded batch, because all hosts must have the same length.
         return tf.nest.map_structure(
             lambda array: np.split(array, self.share.hosts)[self.share.host], batch
         )
@@ -101,7 +101,7 @@ class Batches:
     def epochs(self) -> tf.data.Dataset:
         """Returns a dataset that yields one epoch per iteration, starting with `next_epoch`.
 
-        Its attribute `batches` is this object.
+        The dataset's attribute `batches` is this object.
         """
         count = len(self)
 
@@ -196,14 +196,14 @@ def without_padding(
 def mapped_batches(
     numbers: tf.data.Dataset, batch_at: Callable[[int], Any], specs: Any
 ) -> tf.data.Dataset:
-    """Maps the numbers of batches to batches.
+    """Maps batch numbers to batches.
 
     `Dataset.from_generator` would slow down steps on short texts: for the rest of the process, it
     makes freed memory return to the system immediately (TensorFlow's generator_dataset_op.cc).
 
     Args:
-        batch_at: function that returns the batch with a number.
-        specs: the `tf.TensorSpec`s of a batch, in its structure.
+        batch_at: function that returns a batch by its number.
+        specs: `tf.TensorSpec`s in the structure of a batch.
     """
 
     def batch(number: tf.Tensor) -> Any:

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, with its label as the file spells it.
+    """A text or a pair of texts, with its label as spelled in the file.
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
@@ -45,7 +45,7 @@ class Location(str):
     """The location of a row in its file, for error messages.
 
     Attributes:
-        row: 0-based index of the row in the file; bad rows count.
+        row: 0-based index of the row in the file, counting bad rows.
     """
 
     row: int
@@ -71,8 +71,8 @@ class Row(NamedTuple):
         """Returns a value as text. Numbers, true, and false are spelled as in JSON.
 
         Raises:
-            UserError: the row has no such column; the value is neither a text nor a finite number;
-                or it is empty and `may_be_empty` is false.
+            UserError: the row has no such column; the value is neither a string nor a finite
+                number; or it is empty and `may_be_empty` is false.
         """
         self.require([name])
         text = self.optional_text(name)
@@ -122,7 +122,7 @@ class Row(NamedTuple):
             value, list
         )
         raise UserError(
-            f"{name!r} must be a text or a number. Received: {short_repr(value)} "
+            f"{name!r} must be a string or a number. Received: {short_repr(value)} "
             f"({self.location}).{several}"
         )
 
@@ -178,11 +178,11 @@ def read_rows(
         columns: the columns that the file must have. If the first is a position, the file has no
             header.
         make: function that makes an example from a row, and raises `UserError` for a bad row.
-        skip_bad_rows: skip rows that aren't JSON, don't fit the header, or are rejected by `make`,
-            and log their number. GLUE's QQP has some. None is like False, but errors don't
+        skip_bad_rows: whether to skip rows that aren't JSON, don't fit the header, or are rejected
+            by `make`, and log how many. GLUE's QQP has some. None is like False, but errors don't
             recommend skipping, because every row needs a prediction.
         rows: the rows of a file in another format, each with its line number.
-        encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
+        encoding: a Python codec. Default: from the byte order mark, or else UTF-8.
     Raises:
         UserError: the file doesn't exist, has another format or encoding, lacks a column, or has no
             row; or a row is bad (the message names its line).
@@ -226,11 +226,7 @@ def _locate_rows(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]
 
 
 def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a file whose suffix isn't one of the formats.
-
-    Args:
-        content: what the file contains, for the message.
-    """
+    """Rejects a file of `content` whose suffix isn't one of the formats."""
     if not path.name.endswith(tuple(formats)):
         plain = [end for end in formats if f"{end}.gz" in formats]
         save = (
@@ -249,11 +245,7 @@ def make_each(
     skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
-    """Makes an example from each item of a file or folder; see `read_rows`.
-
-    Args:
-        name: noun for an item, for messages.
-    """
+    """Makes an example from each item of a file or folder; see `read_rows`."""
     done, bad = [], []
     for item in items:
         try:

@@ -1,8 +1,8 @@
-"""Rows of CSV and TSV tables, as spreadsheets, pandas, and GLUE write them.
+"""Rows of CSV and TSV tables, as written by spreadsheets, pandas, and GLUE.
 
-Why not `pandas.read_csv` or `pyarrow.csv`: both accept rows with too few fields or with stray
-quotation marks and change their content, neither reports the line of a value, and neither tells
-GLUE's tables, where quotation marks are text, from those that quote fields.
+`pandas.read_csv` and `pyarrow.csv` accept rows with too few fields or stray quotation marks and
+change their content. They don't report the line of a value, and they can't tell GLUE's tables,
+where quotation marks are text, from tables with quoted fields.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     text_pair: str | int | None = None
 
 
-# The options that name a different column if the file lacks one.
+# The option that names each column.
 _OPTIONS: Final = Columns(
     text="--text-column",
     label="--label-column; predict a file without labels with albert-tf evaluate --submission",
@@ -69,7 +69,7 @@ def table_rows(
                 row = next(reader, None)
             except csv.Error as error:
                 fault = UserError(f"{path}, line {reader.line_num}: {error}.")
-                # An unclosed quotation mark takes the rows after it into its field.
+                # A field with an unclosed quotation mark contains the rows after it.
                 if header is None or reader.line_num > before + 1:
                     raise fault from error
                 yield reader.line_num, {BAD_ROW: fault}
@@ -109,7 +109,7 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
     if is_quoted:
         warn_once(
             f"{path}: dropping quotation marks around fields, because the whole file is quoted as "
-            "by Excel and pandas. In GLUE's files, they are text."
+            "in Excel and pandas. In GLUE's files, quotation marks are part of the text."
         )
     return is_quoted
 
@@ -117,9 +117,9 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
 def _is_quoted(lines: Iterator[str]) -> bool:
     """Returns whether every record with a quotation mark is as csv, pandas, or Excel writes it.
 
-    Each such record must equal what `csv.writer` writes for its fields; Excel also quotes fields
-    that contain a comma. In GLUE's files, quotation marks occur inside texts, at one end of a text,
-    or open in one row and close in another.
+    `csv.writer` must write the same record for its fields. Excel also quotes fields that contain a
+    comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in one
+    row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False

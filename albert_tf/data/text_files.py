@@ -6,16 +6,15 @@ import functools
 import gzip
 import io
 import logging
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from albert_tf.data.corpus.reading import bounded_lines
+from albert_tf.data.corpus.reading import bounded_lines, readable
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-MAX_JSON_BYTES: Final = 2**29  # of a single value; parsed, it takes ten times as much memory
+MAX_JSON_BYTES: Final = 2**29  # of a single value, which takes ten times as much memory
 # Byte order marks. UTF-32's comes first, because it begins with UTF-16's.
 _MARKS: Final = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -52,9 +51,9 @@ def open_text(
 
     Args:
         newline: as in the built-in `open`.
-        encoding: a Python codec. Default: the one that the byte order mark names, or UTF-8.
-        whole: whether the file is a single value that spans lines. Its size is then limited
-            instead of the length of its lines.
+        encoding: a Python codec. Default: from the byte order mark, or else UTF-8.
+        whole: whether the file is a single value that spans lines. The size of the file is then
+            limited instead of the length of its lines.
     Raises:
         UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
             `LONGEST_LINE`.
@@ -70,8 +69,10 @@ def open_text(
     if whole and path.stat().st_size > MAX_JSON_BYTES:
         raise too_large(path)
     try:
-        with _compression_errors(path), _open_bytes(path) as binary:
-            codec = encoding or _marked_encoding(binary)
+        with readable(path), _open_bytes(path) as binary:
+            first = binary.peek(4)[:4]  # type: ignore[attr-defined]
+            marked = (codec for mark, codec in _MARKS.items() if first.startswith(mark))
+            codec = encoding or next(marked, _UTF8)
             if codecs.lookup(codec).name == "utf-8":
                 codec = _UTF8  # drops a byte order mark
             with io.TextIOWrapper(binary, codec, newline=newline) as file:
@@ -98,29 +99,13 @@ def check_compression(path: Path) -> None:
     Its checksum comes last, so the rows before it may be damaged without an error.
     """
     if path.suffix == ".gz":
-        with _compression_errors(path), gzip.open(path) as file:
+        with readable(path), gzip.open(path) as file:
             while file.read(1 << 20):
                 pass
 
 
-@contextlib.contextmanager
-def _compression_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
-        ) from error
-
-
 def _open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _marked_encoding(file: IO[bytes]) -> str:
-    """Returns the encoding that the byte order mark names, or UTF-8."""
-    first = file.peek(4)[:4]  # type: ignore[attr-defined]
-    return next((name for mark, name in _MARKS.items() if first.startswith(mark)), _UTF8)
 
 
 def _wrong_encoding(path: Path, encoding: str | None, error: UnicodeError) -> UserError:

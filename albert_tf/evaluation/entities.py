@@ -1,7 +1,7 @@
 """Decodes entities from tags (BIO, IOB1, BIOES, and similar schemes), and scores entities.
 
-The rules are those of conlleval, the scorer of the CoNLL shared tasks. A tag that doesn't continue
-an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
+The rules are the same as in conlleval, the scorer of the CoNLL shared tasks. A tag that doesn't
+continue an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
 """
 
 import re

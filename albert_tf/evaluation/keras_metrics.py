@@ -109,7 +109,7 @@ class EntityF1(keras.metrics.Metric):
         return {**super().get_config(), "labels": self.labels}
 
     def _spans(self, tags: Any, is_word: Any) -> tuple[Any, Any, Any]:
-        """Returns each word's entity type (0 for none), entity start, and whether it ends here."""
+        """Returns each word's entity type (0 for none) and start, and whether the entity ends."""
         tags = ops.where(is_word, tags, 0)
         kinds = ops.where(is_word, ops.take(self._kinds, tags), 0)
         open_before = ops.pad(ops.take(self._open, tags)[:, :-1], ((0, 0), (1, 0)))

@@ -1,8 +1,8 @@
 """The metrics of GLUE, by name, and the official SQuAD metrics.
 
 SQuAD reports exact match and F1 over normalized words, in percent. Source: Rajpurkar et al., arXiv
-1606.05250 and 1806.03822, as defined in evaluate-v2.0.py. evaluate-v1.1.py differs only if a gold
-answer consists of articles only.
+1606.05250 and 1806.03822, as defined in evaluate-v2.0.py. evaluate-v1.1.py only differs for gold
+answers that consist of articles.
 """
 
 import logging
@@ -45,7 +45,7 @@ METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
 
 
 def evaluate(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """Computes the named metrics; an undefined one is 0 and logs a warning.
+    """Computes the named metrics. An undefined metric is 0, and a warning is logged.
 
     Args:
         names: keys of `METRICS`. The first one selects the best checkpoint.
@@ -71,11 +71,11 @@ def evaluate_labels(
 ) -> dict[str, float]:
     """Computes `micro_f1`, `macro_f1`, and `mean_average_precision` of a multi-label task.
 
-    The mean average precision covers the labels that occur in the examples. If none occurs, it is
-    0, as is F1.
+    The mean average precision covers the labels that occur in the examples. If no label occurs, it
+    is 0, and so is F1.
 
     Args:
-        labels, probabilities, chosen: `[N, C]`: labels (0 or 1), probabilities, and decisions.
+        labels, probabilities, chosen: `[N, C]`; labels and decisions are 0 or 1.
     """
     one_label = labels.shape[1] == 1  # scikit-learn would count the absence of the label as a class
     scores = {
@@ -94,10 +94,10 @@ def evaluate_labels(
 
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:
-    """Returns the threshold with the best F1 for each label; 0.5 for labels that don't occur.
+    """Returns the threshold with the best F1 for each label, or 0.5 for labels that don't occur.
 
     Args:
-        labels, probabilities: `[N, C]`: 0 or 1, and probabilities.
+        labels, probabilities: `[N, C]`; labels are 0 or 1.
     """
     chosen = []
     for truths, values in zip(labels.T, probabilities.T, strict=True):

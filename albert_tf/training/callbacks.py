@@ -79,7 +79,7 @@ class Resume(Saver):
         super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
         self._own_settings = self.settings
         self._fit: Fit | None = None
-        self._train_function: Any = None
+        self._train_function: Any = None  # Keras's, while another one reads batches to skip
         self._saved = self.step  # step of the last checkpoint
 
     def begin_fit(self, fit: Fit) -> None:
@@ -155,20 +155,24 @@ class Resume(Saver):
         if self.position:
             logger.warning("Skipping %d batches that were already trained on.", self.position)
             self._train_function, self._unread = self.model.train_function, self.position
-            self.model.train_function = self._skip
+            self.model.train_function = self._read_without_training
         super().on_epoch_begin(epoch, logs)
 
-    def _skip(self, *arguments: Any) -> Any:
-        """Replaces Keras's train function to read batches without training on them."""
-        *state, batches = arguments
+    def _read_without_training(self, *arguments: Any) -> Any:
+        """Replaces Keras's train function until the batches to skip are read."""
+        *state, batches = arguments  # only JAX passes a state, and expects it back
         count = min(self.model.steps_per_execution, self._unread)
         if not isinstance(batches, list):  # only TensorFlow passes an iterator
             for _ in range(count):
                 next(batches)
         self._unread -= count
         if not self._unread:
-            self.model.train_function, self._train_function = self._train_function, None
+            self._restore_train_function()
         return ({}, *state) if state else {}
+
+    def _restore_train_function(self) -> None:
+        if self._train_function is not None:
+            self.model.train_function, self._train_function = self._train_function, None
 
     def act(self) -> None:
         # on_epoch_end saves an epoch's last step, to include changes of other callbacks there.
@@ -205,8 +209,7 @@ class Resume(Saver):
         self._fit = None
         if self.model is not None:  # it is None if fit failed before Keras set it
             self.model._initial_epoch = None
-            if self._train_function is not None:
-                self.model.train_function, self._train_function = self._train_function, None
+            self._restore_train_function()  # if fit failed while it skipped batches
 
 
 def _settings(model: Any, fit: Fit) -> dict[str, Any]:
@@ -252,7 +255,7 @@ class KeepBest(StepCallback):
     """Scores the model during training, and saves the version with the highest first score.
 
     Args:
-        score: returns the scores keyed by name; the first one decides. With `steps`, use `predict`,
+        score: returns the scores keyed by name. The first one decides. With `steps`, use `predict`,
             because `model.evaluate` would reset the metrics that `fit` shows.
         folder: the model directory to write, which replaces an earlier one; None to save nothing.
         steps: number of training steps between scores; None to score after each epoch. The model
@@ -307,7 +310,7 @@ class KeepBest(StepCallback):
 
     @property
     def is_late(self) -> bool:
-        """Whether none of the last `patience` scores was an improvement."""
+        """Whether the last `patience` scores brought no improvement."""
         if self.patience is None or self.best is None:
             return False
         return len(self.scores) - self.best["number"] >= max(self.patience, 1)

@@ -71,11 +71,11 @@ class StepCallback(keras.callbacks.Callback):
             self.act()
 
     def passed(self, every: int | None, before: int) -> bool:
-        """Whether a multiple of `every` lies after step `before`, up to the current step."""
+        """Returns whether the steps after `before` include a multiple of `every`."""
         return every is not None and self.step // every > before // every
 
     def is_due(self, before: int) -> bool:
-        """Whether to call `act` now; `before` is the number of steps before this batch."""
+        """Returns whether to call `act` now; `before` is the step before this batch."""
         raise NotImplementedError
 
     def act(self) -> None:
@@ -87,23 +87,12 @@ class StepCallback(keras.callbacks.Callback):
 
 
 class Saver(StepCallback, FitCallback):
-    """Saves the checkpoints of a run and restores the newest one.
-
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
+    """Saves the checkpoints of a run and restores the newest one; see `callbacks.Resume`.
 
     Args:
-        folder: folder for the checkpoints.
-        save_steps: number of steps between checkpoints; None for one per epoch.
-        keep: number of checkpoints to keep.
-        settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
-        host: rank of this process, and the number of processes that train together; rank 0 saves.
+        host: rank of this process, and the number of processes that train together. Rank 0 saves.
         way_out: what to do if a checkpoint can't be used, for error messages.
-    Attributes:
-        epoch: number of epochs trained so far.
-        seconds: time that the run has taken so far.
-    Raises:
-        UserError: if the newest checkpoint is damaged.
     """
 
     def __init__(
@@ -131,7 +120,7 @@ class Saver(StepCallback, FitCallback):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run has finished, according to its newest checkpoint."""
+        """Whether the newest checkpoint belongs to a finished run."""
         return bool(self.progress.get("is_finished"))
 
     def read(self) -> None:
@@ -267,14 +256,9 @@ def save_state(
     progress: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the state file of a checkpoint; the write isn't atomic.
+    """Writes the state file into a checkpoint that already contains the weights.
 
-    Args:
-        folder: the checkpoint's model directory, which must already contain the weights.
-        model: a compiled model.
-        settings: JSON values that must be the same when the run resumes.
-        progress: JSON.
-        tensors: further arrays to save; their names must not be numbers.
+    `settings` and `progress` are JSON. The names of `tensors` must not be numbers.
     """
     variables = _variables(model)
     arrays = {name: ops.convert_to_numpy(variable) for name, variable in variables.items()}
@@ -290,9 +274,6 @@ def save_state(
 def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Returns the tensors and the progress from the state file of a checkpoint.
 
-    Args:
-        folder: the checkpoint.
-        way_out: what to do if the checkpoint is damaged, for error messages.
     Raises:
         UserError: if the state file or the weights in the folder are damaged.
     """

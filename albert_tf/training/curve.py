@@ -27,14 +27,14 @@ class Diverged(UserError):
 class Curve(StepCallback):
     """Records the learning curve, and ends a run whose loss is not finite or diverges.
 
-    It resets the metrics whenever it records them, so `fit` shows means over recent steps.
+    It resets the metrics whenever it records them, so that `fit` shows means over recent steps.
 
     Args:
         steps: number of steps of the whole run.
         point_steps: number of steps between two points of the history.
-        learning_rate: returns the learning rate of a 0-based step.
+        learning_rate: returns the learning rate at a 0-based step.
         means: maps metrics to the values to record, which must include `loss`.
-        folder: folder for TensorBoard event files; None to write none, as on every host but rank 0.
+        folder: folder for TensorBoard event files, or None to write none.
         stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
 
     Attributes:
@@ -130,9 +130,8 @@ class ProgressLine(keras.callbacks.Callback):
 
     Args:
         name: label of the bar.
-        total_steps: number of steps of the whole run.
-        step: number of steps trained before.
-        means: as for `Curve`.
+        total_steps, means: `steps` and `means` of `Curve`.
+        step: number of steps that have already been trained.
         stream: stream to write to. Default: standard error.
     """
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Does the same as `evaluate`; `examples` are the parsed examples, or None to read them."""
+    """Does the same as `evaluate`, with examples that have been read, or None to read them."""
     predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
         _write(predicted, options.predictions)
@@ -67,7 +67,7 @@ def predict_test_files(
     Args:
         options: options of `evaluate`.
         folder: folder for the prediction files.
-        examples: the parsed examples of the test files, or None to read them.
+        examples: the examples of the test files, or None to read them.
     Raises:
         UserError: if the model or the data don't exist, or the model is for another task.
     """
@@ -90,6 +90,7 @@ def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | N
     task = task_of(options, model.config)
     if examples is None:
         examples = read_split(task, split, labelled=split != "test")
+        task.check(examples, model.config)
     rows = task.encode(examples, tokenizer, model.config, longest)
     rows.warn_of_cut(longest)
     with Progress() as progress:
@@ -117,8 +118,6 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        task: the task.
-        examples: the dev examples.
         model: the model that is trained. If it is on several devices, a copy predicts.
         replicas: number of devices.
     """
@@ -137,7 +136,7 @@ class HeldOut:
         return Predicted(self.task, self.examples, found, config)
 
     def scores(self) -> dict[str, float]:
-        """Sets the model's thresholds to the best ones on dev, and returns its scores with them."""
+        """Sets the model's thresholds to the best ones on dev, and returns the scores with them."""
         if self.on_one is not self.model:
             self.on_one.set_weights(self.model.get_weights())
         predicted = self._predict()
@@ -155,12 +154,12 @@ class HeldOut:
 
 
 def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
-    """Returns the `thresholds` with the best F1 for the configuration; {} for other tasks."""
+    """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
     task, examples, predictions, config = predicted
     if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
         from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
 
-        labels = np.array(task.targets(examples, config))
+        labels = np.array(task.label_type.targets(examples, config))
         probabilities = np.array([list(each.values()) for each in predictions])
         return {"thresholds": tuple(best_thresholds(labels, probabilities))}
     if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):
@@ -174,7 +173,7 @@ def model_outputs(
     model: PreTrainedModel | ExportedModel,
     batch_size: int = 64,
     at: Callable[[int], None] = lambda done: None,
-) -> list[Outputs]:
+) -> Outputs:
     """Returns the model's outputs for each row, which may include padding.
 
     TensorFlow computes several batches in parallel.
@@ -188,7 +187,7 @@ def model_outputs(
     def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
         return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
 
-    outputs: list[Outputs] = [{}] * len(rows)
+    outputs: list[Mapping[str, np.ndarray]] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
     for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
         if any(np.isnan(values).any() for values in batch_outputs.values()):

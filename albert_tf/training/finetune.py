@@ -16,7 +16,6 @@ from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
 from albert_tf.data.tasks.registry import TrainingData
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.task import TaskModel
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
@@ -40,7 +39,7 @@ from albert_tf.training.options import (
 )
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
-FEW: Final = 10  # dev examples below which a warning is logged
+FEW: Final = 10  # with fewer dev examples, a warning is logged
 logger = logging.getLogger(__name__)
 
 
@@ -62,7 +61,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
 
 def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
-    """Does the same as `finetune` with parsed examples."""
+    """Does the same as `finetune`, with examples that have been read."""
     if len(data.dev) < FEW:
         logger.warning(
             "dev contains only %d examples of %s, too few to choose the best version reliably. "
@@ -93,11 +92,12 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
     rows = data.task.encode(data.train, model.tokenizer, model.config, length)
     rows.weight_by_class(class_weights(options, model.config, rows))
     plan = Plan.of(recipe, len(rows))
+    are_classes = all(target.kind == "class" for target in model.targets.values())
     with run.scope():
         model.compile(
             # Short runs need bias correction, which the original optimizer omits.
             AlbertAdamW(plan.schedule, bias_correction=True),
-            weighted_metrics=_metrics(model),
+            weighted_metrics=["accuracy"] if are_classes else None,
             micro_batches=options.micro_batches,
         )
     held_out = HeldOut(data.task, data.dev, model, run.replicas)
@@ -109,7 +109,11 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         "examples_sha256": digest([example[:-1] for example in (*data.train, *data.dev)]),
         "vocab_sha256": hashlib.sha256(model.tokenizer.model_bytes).hexdigest(),
     }
-    summary = {**_summary(options, data), "cut": rows.cut, "max_length": length}
+    summary = reports.summarize(data.task, data.train, data.dev)
+    summary |= {"cut": rows.cut, "max_length": length}
+    if options.baseline:
+        assert isinstance(data.task, Classification), "one of TEXT_CLASSES"
+        summary["baseline"] = baseline_scores(data.task, data.train, data.dev, data.config)
     if run.is_chief:
         print("\n".join(reports.in_lines(summary)), file=sys.stderr, flush=True)
 
@@ -179,25 +183,9 @@ class Plan(NamedTuple):
         return epochs * self.rows + more * self.batch_size
 
 
-def _metrics(model: TaskModel) -> list[str] | None:
-    """Returns the Keras metrics: accuracy if all labels of the model are classes."""
-    kinds = {target.kind for target in model.targets.values()}
-    return ["accuracy"] if kinds == {"class"} else None
-
-
-def _summary(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
-    """Returns the summary of the examples, with baseline scores if the options ask for them."""
-    summary = reports.summarize(data.task, data.train, data.dev)
-    if options.baseline:
-        assert isinstance(data.task, Classification), "one of TEXT_CLASSES"
-        summary["baseline"] = baseline_scores(data.task, data.train, data.dev, data.config)
-    return summary
-
-
 def _model(options: FinetuningOptions, recipe: Recipe, data: TrainingData) -> TaskModel:
     """Returns a model with the task's labels, head, and tokenizer."""
-    changes = {**data.task.config_fields(data.train)}
-    changes |= dict.fromkeys(DROPOUT_RATES, recipe.dropout)
+    changes = {**data.config_fields, **dict.fromkeys(DROPOUT_RATES, recipe.dropout)}
     model_class = getattr(models, data.task.model)
     if is_size(options.model):
         tokenizer = _tokenizer_of_new_model(options, data.task, data.train)
@@ -231,11 +219,6 @@ def _tokenizer_of_new_model(
     if interrupted:
         return AlbertTokenizer.from_pretrained(interrupted[-1])
     if options.vocab is not None:
-        if not options.vocab.exists():
-            raise UserError(
-                f"The vocabulary {options.vocab} doesn't exist. Pass a file (spiece.model or "
-                "vocab.txt) or a folder that contains one."
-            )
         return AlbertTokenizer.from_pretrained(options.vocab)
     texts = [text for example in train for text in task.texts(example)]
     return AlbertTokenizer(train_vocabulary(texts, options.vocab_size))
@@ -244,12 +227,12 @@ def _tokenizer_of_new_model(
 def freeze(model: PreTrainedModel, layers: int) -> None:
     """Freezes the embeddings and the first layers. Call it before `compile`.
 
-    No gradient flows through the first `layers` layers. Weights shared with a later layer, as in
-    every published ALBERT model, are still updated by that layer's gradient. All other frozen
+    No gradient flows through the first `layers` layers. Weights that they share with a later layer,
+    as in every published ALBERT model, are still updated by that layer's gradient. All other frozen
     weights don't change, not even by weight decay. The embeddings include their projection.
 
     Args:
-        layers: number of layers; 0 only freezes the embeddings.
+        layers: number of layers to freeze; 0 freezes only the embeddings.
     Raises:
         UserError: if the model has fewer layers.
     """
@@ -268,11 +251,7 @@ def class_weights(
     """Returns a loss weight per class, or None if no weights were set.
 
     As in Keras, the mean loss divides by the number of examples, not by the sum of their weights.
-
-    Args:
-        options: contain the `class_weights`.
-        config: the model's configuration.
-        rows: the training rows. Balanced class weights are inverse class frequencies.
+    Balanced class weights are the inverse class frequencies in the training rows.
     """
     if tuple(options.class_weights) != (BALANCED,):
         return weights_by_label(options.class_weights, config.labels)

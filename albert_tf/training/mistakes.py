@@ -22,7 +22,7 @@ from albert_tf.training.plots import plot_confusion
 CONFUSION: Final = "confusion.png"
 MISTAKES: Final = "mistakes.md"
 _MOST_MISTAKES: Final = 50
-_LONGEST: Final = 400  # characters shown of each line of a text
+_QUOTED: Final = 400  # characters shown of each line of a text
 
 
 class Graded(NamedTuple):
@@ -86,7 +86,7 @@ def grade(predicted: Predicted) -> list[Graded]:
             for (each, _, tagged), tags in zip(found, names, strict=True)
         ]
     assert isinstance(task, Classification)
-    targets = task.targets(examples, config)
+    targets = task.label_type.targets(examples, config)
     labelled = zip(texts, targets, predictions, strict=True)
     if isinstance(task.label_type, Regression):
         return [grade_number(text, target, float(value[0])) for text, target, value in labelled]
@@ -202,7 +202,7 @@ def _shorten(text: str, around: Graded | None = None) -> str:
     """Returns text for a table cell; a long text is cut to its beginning, or around an answer."""
     answers = (around.expected, around.predicted) if around else ()
     shown = [answer for answer in answers if answer and answer in text]
-    start = max(text.find(shown[0]) - _LONGEST // 2, 0) if shown and len(text) > _LONGEST else 0
-    cut = text[start : start + _LONGEST]
-    end = "…" if start + _LONGEST < len(text) else ""
+    start = max(text.find(shown[0]) - _QUOTED // 2, 0) if shown and len(text) > _QUOTED else 0
+    cut = text[start : start + _QUOTED]
+    end = "…" if start + _QUOTED < len(text) else ""
     return in_cell(f"{'…' if start else ''}{cut}{end}") or "–"

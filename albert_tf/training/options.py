@@ -76,7 +76,7 @@ class DeviceOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningOptions(DeviceOptions, LabelledData):
-    """The options of `finetune`; those that are None default to the task's recipe."""
+    """The options of `finetune`. Those that are None default to the task's recipe."""
 
     model: str = option(
         help='model directory, Hub model ID, or "small", which ships with the package; for random '
@@ -139,7 +139,10 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         excludes=("regression", "multi_label"),
     )
     seed: int = option(
-        12345, help="random seed for weights, order, and dropout", range=SEED, group=_TRAINING
+        12345,
+        help="random seed for weight initialization, shuffling, and dropout",
+        range=SEED,
+        group=_TRAINING,
     )
     freeze: str | None = option(
         None,
@@ -190,8 +193,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
             )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
-                "freeze must be embeddings, or a number of layers of at least 1. "
+                "freeze must be embeddings, or a positive number of layers. "
                 f"Received: {self.freeze}."
+            )
+        if self.vocab is not None and not self.vocab.exists():
+            raise UserError(
+                f"The vocabulary {self.vocab} doesn't exist. Pass a file (spiece.model or "
+                "vocab.txt) or a folder that contains one."
             )
 
     @property
@@ -318,7 +326,7 @@ class PretrainingOptions(DeviceOptions):
     )
     seed: int = option(
         12345,
-        help="random seed for weights, order, masks, and dropout",
+        help="random seed for weight initialization, shuffling, masking, and dropout",
         range=SEED,
         group=_PRETRAINING,
     )
@@ -348,7 +356,7 @@ class PretrainingOptions(DeviceOptions):
     )
     eval_steps: int | None = option(
         None,
-        help="number of updates between further evaluations",
+        help="number of updates between additional evaluations",
         range=COUNT,
         group=_OUTPUTS,
         decisive=False,
@@ -377,7 +385,7 @@ class PretrainingOptions(DeviceOptions):
 
 
 def check_frozen(layers: int, count: int) -> None:
-    """Rejects a number of frozen layers that exceeds the model's."""
+    """Rejects more frozen layers than the model has."""
     if layers > count:
         raise UserError(
             f"--freeze must be embeddings, or a number of layers from 1 to {count}. "
@@ -386,12 +394,12 @@ def check_frozen(layers: int, count: int) -> None:
 
 
 def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float] | None:
-    """Parses `LABEL=WEIGHT` arguments; the weight of other labels is 1.
+    """Parses `LABEL=WEIGHT` arguments. Other labels get the weight 1.
 
     Returns:
-        a weight per label; None for no arguments, and for "balanced".
+        a weight per label, or None if there are no arguments or only "balanced".
     Raises:
-        UserError: if an argument has another form, or the model doesn't have its label.
+        UserError: if an argument isn't LABEL=WEIGHT, or the model lacks the label.
     """
     if tuple(given) in ((), (BALANCED,)):
         return None
@@ -413,6 +421,9 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
 
 def check_output(output: Path, force: bool) -> None:
     """Rejects a file, a folder that also contains other files, and a finished run.
+
+    A command calls it before it loads TensorFlow. `lock_output` calls it again, because another run
+    may have finished in the meantime.
 
     Args:
         force: whether to accept a folder that contains a finished run.

@@ -60,8 +60,15 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
 
 def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
     """Starts or resumes the run on this host, and returns its report."""
-    _check_batch_size(options, run.replicas)
-    sources = [_records(folder, options.batch_size) for folder in options.data]
+    if options.batch_size % (run.replicas * options.micro_batches):
+        raise UserError(
+            "batch_size must be a multiple of replicas times micro_batches. Received: "
+            f"batch_size={options.batch_size}, {run.replicas} replicas, "
+            f"micro_batches={options.micro_batches}."
+        )
+    sources = [find_records(folder) for folder in options.data]
+    for files in sources:
+        files.steps_per_epoch(options.batch_size)  # raises if a batch needs more records
     held_out = find_records(options.eval_data) if options.eval_data else None
     keras.utils.set_random_seed(options.seed)
     schedule = WarmupPolynomialDecay(
@@ -114,25 +121,7 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
     return report
 
 
-def _check_batch_size(options: PretrainingOptions, replicas: int) -> None:
-    """Rejects a batch size that can't be divided into equal micro-batches."""
-    if options.batch_size % (replicas * options.micro_batches):
-        raise UserError(
-            "batch_size must be a multiple of replicas times micro_batches. Received: "
-            f"batch_size={options.batch_size}, {replicas} replicas, "
-            f"micro_batches={options.micro_batches}."
-        )
-
-
-def _records(folder: str, batch_size: int) -> RecordFiles:
-    """Returns the records of a folder, and rejects a folder with less than one batch."""
-    files = find_records(folder)
-    files.steps_per_epoch(batch_size)
-    return files
-
-
 def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> Any:
-    """Returns the optimizer that the options select."""
     return {"lamb": Lamb, "adamw": AlbertAdamW}[options.optimizer](
         schedule,
         beta_2=options.beta_2,
@@ -143,11 +132,7 @@ def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> 
 
 
 def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreTraining:
-    """Returns the model to pretrain, with the tokenizer of its records.
-
-    Args:
-        length: number of tokens in the longest example of the records.
-    """
+    """Returns a model for examples of up to `length` tokens, with the tokenizer of its records."""
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
     if not options.vocab:
         for records in options.data[1:]:
@@ -173,7 +158,7 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
-    """Rejects records whose vocabulary differs from that of a checkpoint or of other records."""
+    """Rejects records and a checkpoint, or other records, with different vocabularies."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
     except UserError:  # weights without a vocabulary, such as the original's checkpoints
@@ -189,9 +174,9 @@ def _limit_ids(files: RecordFiles, size: int) -> RecordFiles:
     """Returns records that raise an error for ids outside a model's vocabulary."""
     if files.table and len(files.table.starts) > size:
         raise UserError(
-            f"The model's vocabulary has {size:,} tokens, but that of the records in "
-            f"{os.path.dirname(files.paths[0])} has {len(files.table.starts):,}. Build the data "
-            "again with the model's vocabulary (--vocab)."
+            f"The model's vocabulary has {size:,} tokens, but the records in "
+            f"{os.path.dirname(files.paths[0])} were built with {len(files.table.starts):,}. Build "
+            "the data again with the model's vocabulary (--vocab)."
         )
     return dataclasses.replace(files, vocab_size=size)
 
@@ -246,7 +231,7 @@ def compile_with_metrics(
 
 
 def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
-    """Returns the `named_means` of batches, such as those of `evaluation_batches`."""
+    """Returns the `named_means` of batches, such as the result of `evaluation_batches`."""
     model.evaluate(batches, verbose=0)
     return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
 

@@ -36,14 +36,14 @@ class Run:
         options: options of the command.
         strategy: a strategy from `distribution.strategy_for`.
     Attributes:
-        settings: JSON values that determine the result and must be the same when the run resumes.
+        settings: JSON values that determine the result. They must be the same when the run resumes.
         replicas: number of model replicas over all hosts.
         host: rank of this host, and the number of hosts.
         is_chief: whether this host writes files.
         best: folder of the best version so far; None if another host writes it.
         logs: folder for TensorBoard event files; None if another host writes them.
         step: number of steps trained, including those before an interruption.
-        seconds: time that these steps took.
+        seconds: time that these steps have taken.
     """
 
     def __init__(self, options: PretrainingOptions | FinetuningOptions, strategy: Any):
@@ -74,7 +74,7 @@ class Run:
 
         Args:
             model: a compiled model.
-            batches: returns the dataset of this host's part of all batches, from a given step on.
+            batches: returns a dataset with this host's part of all batches from a given step on.
             batch_size: number of examples in a batch, over all hosts.
             curve: the learning curve, which contains the number of steps.
             keep: scores the model; None for a run without evaluation.

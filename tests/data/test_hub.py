@@ -208,7 +208,7 @@ def test_parquet_with_text_as_bytes(tmp_path):
 def test_parquet_with_values_that_are_no_text(tmp_path, values, message):
     """A column that isn't read may contain them."""
     path = tmp_path / "a.parquet"
-    with pytest.raises(UserError, match=f"'label' must be a text.*{message}.*a.parquet, row 1"):
+    with pytest.raises(UserError, match=f"'label' must be a string.*{message}.*a.parquet, row 1"):
         parquet(path, text=["a"], label=values)
     assert parquet(path, text=["a"], label=["b"], other=values)[0].label == "b"
 

@@ -60,11 +60,6 @@ def error_of(strategy, **variables):
     return run(code, **variables)
 
 
-def test_an_unknown_strategy():
-    with pytest.raises(UserError, match="one of auto, none, mirrored, multi-worker, tpu. Rec.*: p"):
-        distribution.strategy_for("parameter-server")
-
-
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["none", "auto"])
 def test_one_device(name):

@@ -44,6 +44,7 @@ def test_the_defaults_of_pretraining_are_the_papers_recipe():
         ({"size": "base", "init_checkpoint": "x"}, "--init-checkpoint can't be used with --size"),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
         ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
+        ({"size": "base", "strategy": "horovod"}, "strategy must be auto, .* Received: 'horovod'"),
     ],
 )
 def test_invalid_options_of_pretraining(given, message):

@@ -1,10 +1,10 @@
 """Reads the documents of a corpus, splits them into sentences, and draws a sample of passages.
 
-The documents are the same however the files are divided into ranges.
+How the files are divided into ranges doesn't change the documents.
 
 The default sentence splitter is the Wikimedia Foundation's sentencex. It supports the languages of
-Wikipedia, is maintained, has no dependencies, and was the fastest of those we tried on two English
-novels (MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
+Wikipedia, is maintained, has no dependencies, and was the fastest that we tried on two English
+novels (in MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
 0.5).
 """
 
@@ -46,7 +46,7 @@ from albert_tf.options import COUNT, Checked, check_number, option
 
 JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
 PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller than a sample
-SMALLEST = 64  # minimum bytes that a passage counts for, because Python needs 300 for any of them
+SMALLEST = 64  # minimum bytes that a passage counts as, because Python needs 300 for its object
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
@@ -77,7 +77,7 @@ class CorpusOptions(Checked):
         group=_GROUP,
         metavar="CODE",
     )
-    max_document_bytes: int = 1 << 20  # a longer document is cut into several
+    max_document_bytes: int = 1 << 20  # longer documents are split
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,7 +144,7 @@ class CorpusInput(CorpusOptions):
 
 
 class Split(NamedTuple):
-    """The byte range `[start, end)` of a file. If `end` is None, it extends to the end."""
+    """The bytes `[start, end)` of a file, or all bytes from `start` on if `end` is None."""
 
     file: InputFile
     start: int
@@ -190,7 +190,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
     Args:
         counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
-            "bad_lines" (if a plain line was cut, each bad part of it counts).
+            "bad_lines" (of a plain line that was cut, each bad part counts).
     Raises:
         UserError: a line is bad and bad lines aren't skipped; the file is UTF-16 or binary; a
             `.gz` file is damaged; or a plain text file contains JSON lines. The message names the
@@ -199,7 +199,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
     is_json = is_json_lines(split.file.path)
     read = _json_texts if is_json else _plain_texts
     start = max(0, split.start - 1)
-    with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file):
+    with contextlib.closing(open_bytes(split.file.path)) as file, readable(split.file.path):
         if start:
             file.seek(start)
         window = ByteWindow(file, start)
@@ -233,7 +233,7 @@ def sample(
 
     Args:
         limit: bytes of text in the sample. A passage counts for at least `SMALLEST`.
-        counts: receives the same counts as in `documents`, for passages.
+        counts: receives the same counts as in `documents`, but of passages.
     Returns:
         The sample, sorted by rank.
     Raises:
@@ -300,7 +300,7 @@ def _json_texts(
     for offset, line in json_lines(window, split.start, split.end, JSON_LINE):
         try:
             if line is None:
-                raise ValueError(f"it is longer than {JSON_LINE:,} bytes")
+                raise ValueError(f"the line is longer than {JSON_LINE:,} bytes")
             if not line or line.isspace():
                 continue
             text = json_text(line, options.text_field)
@@ -368,7 +368,7 @@ def _import_splitter(name: str) -> SplitSentences:
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
     """Wraps a splitter so that it raises a `UserError` if it fails or returns no list of strings.
 
-    Calls it once, which reveals most mistakes before the corpus is read.
+    Calls the splitter once, to reveal most mistakes before the corpus is read.
     """
 
     def checked_split(paragraph: str) -> list[str]:

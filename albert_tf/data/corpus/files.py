@@ -36,8 +36,8 @@ class InputFile(NamedTuple):
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     """Returns the files that match paths, folders, or globs (`**` descends), sorted by name.
 
-    Skips names in folders that start with a dot, and doesn't follow links to folders. A file is
-    listed once, even if several links point to it. A path that contains "://" is read by fsspec.
+    Skips hidden files and folders, and doesn't follow links to folders. A file is listed once, even
+    if several links point to it. fsspec reads a path that contains "://".
 
     Raises:
         UserError: a pattern matches no file, or a URL can't be reached.

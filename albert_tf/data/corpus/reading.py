@@ -25,7 +25,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import fault
 
 LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
-BLOCK: Final = 1 << 20  # bytes; neither a quarter nor four times as many is faster
+BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
 # UTF-32's little-endian mark begins with UTF-16's.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 HEAD: Final = 4096  # a file with a zero byte among its first 4096 is binary, as for grep and git
@@ -35,7 +35,7 @@ _WIDE = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
 )
 _BLANK = _ASCII + rb"(?:" + _WIDE + _ASCII + rb")*"
-# The first byte rules out most lines. \xe1 to \xe3 start white space, but also much Asian text.
+# The first byte rules out most lines. Much Asian text also starts with \xe1 to \xe3.
 _BLANK_LINE = re.compile(
     rb"\n(?=[\t-\r\x1c- \xc2\xe1-\xe3])" + _ASCII + rb"(?:\n|" + _WIDE + _BLANK + rb"\n)"
 )
@@ -46,10 +46,8 @@ _LONGEST_SPACE = 3  # bytes
 def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
     """Yields the lines of a stream, including their line breaks, in bounded memory.
 
-    Args:
-        name: name of the file, for the error message.
     Raises:
-        UserError: a line is longer than `LONGEST_LINE`.
+        UserError: a line is longer than `LONGEST_LINE`. The message contains the file's `name`.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -84,7 +82,7 @@ def text_lines(path: str) -> Iterator[bytes]:
 
 
 def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
-    with contextlib.closing(stream), readable(file):
+    with contextlib.closing(stream), readable(file.path):
         offset = 0
         for line in bounded_lines(stream, file.path):
             if offset < HEAD:
@@ -116,7 +114,7 @@ def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
 
 
 @contextlib.contextmanager
-def readable(file: InputFile) -> Iterator[None]:
+def readable(path: object) -> Iterator[None]:
     """Turns decompression errors into a `UserError` that names the file.
 
     Raises:
@@ -126,8 +124,7 @@ def readable(file: InputFile) -> Iterator[None]:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(
-            f"{file.path} is not a valid .gz file: {error}. Download or create it again, or "
-            "exclude it."
+            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
         ) from error
 
 
@@ -140,20 +137,15 @@ def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
         way_out = "Convert the file (for example iconv -f latin1 -t utf-8)"
     elif isinstance(fault, UnicodeEncodeError):
         reason = "the text contains half of a surrogate pair"
-    return UserError(
-        f"{file.path}, line {_line_number(file, offset):,}: {reason}. {way_out}, or skip such "
-        "lines with bad_lines='skip' (--bad-lines skip)."
-    )
-
-
-def _line_number(file: InputFile, offset: int) -> int:
-    """Returns the 1-based number of the line that contains an offset."""
     number, left = 1, offset
     with contextlib.closing(open_bytes(file.path)) as stream:
         while left and (block := stream.read(min(BLOCK, left))):
             number += block.count(b"\n")
             left -= len(block)
-    return number
+    return UserError(
+        f"{file.path}, line {number:,}: {reason}. {way_out}, or skip such lines with "
+        "bad_lines='skip' (--bad-lines skip)."
+    )
 
 
 class ByteWindow:
@@ -188,7 +180,7 @@ def json_lines(
 
     Args:
         window: window that starts at the byte before `start`, or at the first byte of the file.
-        start, end: offsets in the file; None stands for its end.
+        start, end: offsets in the file. If `end` is None, all remaining lines are read.
         limit: maximum bytes in a line; a longer line is yielded as None.
     """
     position = 0 if start == 0 else _skip_line(window, 0)
@@ -220,15 +212,15 @@ def json_text(line: bytes, field: str) -> bytes:
     try:
         row = json.loads(line.decode())
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+        raise ValueError("the JSON is nested too deeply") from error
     if not isinstance(row, dict):
         kind = type(row).__name__
-        raise ValueError(f"it is not a JSON object with the field {field!r}, but {kind}")
+        raise ValueError(f"expected a JSON object with the field {field!r}, but found {kind}")
     if field not in row:
         fields = ", ".join(map(repr, row))[:200]
         raise ValueError(f"the JSON object has no field {field!r} (its fields: {fields or 'none'})")
     if not isinstance(row[field], str):
-        raise ValueError(f"{field!r} is not a string but {type(row[field]).__name__}")
+        raise ValueError(f"{field!r} must be a string, not {type(row[field]).__name__}")
     lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
     return "\n".join(lines).strip().encode()
 
@@ -244,11 +236,7 @@ def _skip_line(window: ByteWindow, position: int) -> int:
 
 
 def check_prose(window: ByteWindow, file: InputFile) -> None:
-    """Rejects plain text whose first line that isn't blank is a JSON object.
-
-    Args:
-        window: window that starts at the beginning of the file.
-    """
+    """Rejects plain text if the first non-blank line in its window is a JSON object."""
     while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
         if window.ended or len(line) > LONGEST_LINE:
             break
@@ -276,14 +264,14 @@ def passages(
 
     Args:
         window: window that starts at the byte before `start`, or at the first byte of the file.
-        start, end: offsets in the file; None stands for its end.
+        start, end: offsets in the file. If `end` is None, all remaining documents are read.
         limit: maximum bytes in a part.
     Yields:
-        offset: offset of the part in the file, at a character that isn't white space.
-        text: bytes of the part, without blank lines; it may end in white space.
+        offset: offset of the part in the file. A part doesn't begin with white space.
+        text: bytes of the part, without blank lines. They may end in white space.
         part: 0-based index of the part within the document.
     """
-    newlines = [-2, -1] if start == 0 else []  # offsets of the last two since the last text
+    newlines = [-2, -1] if start == 0 else []  # offsets of the last two after the last text
     position, part = 0, None
     while True:
         position = _skip_space(window, position, newlines)
@@ -341,8 +329,8 @@ def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
 def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
     """Returns the bounds of the passage that begins at `position`, and reads more data if needed.
 
-    Misses a blank line that begins within the limit and ends beyond it, but then cuts at the same
-    position.
+    A blank line that begins within the limit and ends beyond it isn't found, but the text is then
+    cut at the same position.
     """
     searched = position
     while True:

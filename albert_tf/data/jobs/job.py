@@ -33,7 +33,7 @@ from albert_tf.data.corpus.documents import (
 )
 from albert_tf.data.corpus.files import InputFile, file_system, is_remote, text_bytes
 from albert_tf.data.pretraining.examples import ExampleMaker
-from albert_tf.data.pretraining.masking import word_table
+from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
 from albert_tf.data.pretraining.records import WORDS, frame
 from albert_tf.errors import UserError
@@ -52,7 +52,7 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Output:
     """A job's output files, in a local folder or in an object store that fsspec supports.
 
-    Each file is either complete or absent.
+    A file is either complete or absent.
 
     Args:
         location: path or URL.
@@ -107,11 +107,6 @@ class Output:
             return None
         return content if isinstance(content, dict) else None
 
-    def read_all_json(self, names: Iterable[str]) -> list[dict[str, Any] | None]:
-        """Reads several JSON files in parallel, because object stores respond slowly."""
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return list(threads.map(self.read_json, names))
-
     def sizes(self, folder: str = "") -> dict[str, int]:
         """Returns file sizes in a folder by name, without the lock. A subfolder has size 0."""
         self._files.invalidate_cache()
@@ -153,7 +148,7 @@ class Output:
 
 FORMAT: Final = 5  # increases whenever the same job would write different bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
-# A small corpus gets smaller shards, so there are enough to interleave, and for all workers.
+# A small corpus gets smaller shards, so that there are enough to interleave, and for all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
@@ -213,7 +208,7 @@ class Job:
         ]
 
     def settings(self) -> dict[str, Any]:
-        """Returns what affects the bytes of the examples, as JSON without paths and times."""
+        """Returns the settings that affect the bytes of the examples, without paths and times."""
         files = dict(self.tokenizer)
         config = json.loads(files.pop(TOKENIZER_CONFIG))
         digests = {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -309,8 +304,10 @@ class PartReport(NamedTuple):
 
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
-        """Reads reports by name, and skips those that are missing or incomplete."""
-        contents = output.read_all_json(f"{REPORTS}/{name}" for name in names)
+        """Reads reports by name, and skips missing and incomplete ones."""
+        paths = [f"{REPORTS}/{name}" for name in names]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
+            contents = list(threads.map(output.read_json, paths))
         return [
             cls(
                 content["part"],
@@ -337,10 +334,8 @@ def make_part(job: Job, part: Part) -> PartReport:
     Raises:
         UserError: a line is bad and bad lines aren't skipped, or no space is left.
     """
-    output, maker = (
-        Output(job.output),
-        _maker(job.tokenizer, job.examples, job.corpus, job.splitter),
-    )
+    output = Output(job.output)
+    maker = _maker(job.tokenizer, job.examples, job.corpus, job.splitter)
     counts: Counter[str] = Counter()
     shards: list[ShardReport] = []
     corpus = chain.from_iterable(documents(split, job.corpus, counts) for split in part.splits)
@@ -395,7 +390,7 @@ def _maker(
         for name, content in files:
             Path(folder, name).write_bytes(content)
         tokenizer = AlbertTokenizer.from_pretrained(folder)
+    table = WordTable.from_json(json.loads(dict(files)[WORDS]))
     split = sentence_splitter(splitter, corpus.language)
-    return ExampleMaker(
-        tokenizer, examples, functools.partial(sentences, options=corpus, split=split)
-    )
+    split_document = functools.partial(sentences, options=corpus, split=split)
+    return ExampleMaker(tokenizer, table, examples, split_document)

@@ -1,7 +1,7 @@
 """Maps `make_part` over the parts of a job in processes on this machine.
 
-Why not `multiprocessing.Pool` or joblib's loky: `Pool` waits forever for a worker that was killed,
-and with both, workers that are busy outlive a parent that was killed.
+`multiprocessing.Pool` would wait forever for a killed worker. With `Pool` and with joblib's loky,
+busy workers would outlive a killed parent.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def map_in_processes(
     Args:
         workers: number of processes. Default: the number of cores.
     Raises:
-        UserError: a worker was killed, or `make_part` raised one.
+        UserError: a worker was killed, or `make_part` raised this error.
     """
     workers = min(workers or cores(), len(parts))
     sizes, done = {part.number: part.text_bytes for part in parts}, 0

@@ -6,7 +6,7 @@ Checks the output of an earlier run, builds the missing shards, and finally writ
 import functools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints.finder import SENTENCEPIECE, WORDPIECE
@@ -120,10 +120,9 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output. Whenever the run is killed, the content matches the stored settings.
+    """Prepares the output, and returns its manifest if it is finished.
 
-    Returns:
-        The manifest if the output is finished, otherwise None.
+    Whenever the run is killed, the content matches the stored settings.
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
@@ -140,7 +139,10 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     if force:
         output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
     elif manifest or begun:
-        then = manifest.settings if manifest else _with_skipping(begun or {}, now)
+        then = manifest.settings if manifest else begun or {}
+        if not manifest and then.get("corpus", {}).get("bad_lines") == "stop":
+            # The finished parts contain no bad line, so they are the same with "skip".
+            then["corpus"]["bad_lines"] = now["corpus"]["bad_lines"]
         require_same(output.location, then, now)
     output.write_json(SETTINGS, now)
     output.remove(ERROR)
@@ -154,13 +156,6 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
         if names.get(name) != len(content) or output.read(name) != content:
             output.write(name, content)
     return manifest
-
-
-def _with_skipping(then: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the earlier settings, changed so that `bad_lines="skip"` resumes a "stop" run."""
-    if then.get("corpus", {}).get("bad_lines") != "stop":
-        return then
-    return {**then, "corpus": {**then["corpus"], "bad_lines": now["corpus"]["bad_lines"]}}
 
 
 def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartReport]:

@@ -68,11 +68,7 @@ def _make(job: Job, part: Part) -> None:
 
 
 def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
-    """Reads the reports that the executors wrote.
-
-    Raises:
-        UserError: an executor reported an error, or the executors wrote to a different output.
-    """
+    """Reads the reports or the error that the executors wrote."""
     output = Output(job.output)
     if error := output.read_json(ERROR):
         raise UserError(error["error"])
@@ -88,11 +84,7 @@ def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
 
 @contextlib.contextmanager
 def _context(settings: Mapping[str, str]) -> Iterator[Any]:
-    """Yields a SparkContext, and stops it in the end.
-
-    Raises:
-        UserError: pyspark isn't installed, or Spark can't run albert_tf.
-    """
+    """Yields a SparkContext, and stops it at the end."""
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:

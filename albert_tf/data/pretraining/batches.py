@@ -38,7 +38,7 @@ from albert_tf.tasks import (
 FILES_AT_ONCE: Final = 64  # files to interleave, because build-data shuffles only within a file
 BLOCK: Final = 16  # records read from a file before the next file's turn
 CHECKED_AT_ONCE: Final = 256  # records
-LENGTHS: Final = 8  # maximum number of padded lengths with `length_buckets`: each one is traced
+LENGTHS: Final = 8  # maximum number of lengths with `length_buckets`, because each one is traced
 _INVALID: Final = "Invalid pretraining record:"  # start of the messages of `_check`
 _WAY_OUT: Final = "Copy the files again, or create them with albert-tf build-data."
 # Messages about a record, from `_check` or TensorFlow.
@@ -91,9 +91,9 @@ def pretraining_batches(
         batch_size: number of examples in a batch, B.
         seed: seed of the order, the masks, and the swaps.
         start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
-            whole epochs aren't even read.
-        part: `(index, count)` of this host: each host gets its own `1/count` of every global batch.
-            The examples don't depend on `count`.
+            skipped epochs aren't read at all.
+        part: `(index, count)` of this host. Each host gets its own `1/count` of every global batch.
+            The examples in a global batch don't depend on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.
         length_buckets: group examples of similar lengths within a window, and pad them only to the
             longest one in the batch, rounded up to a multiple of `max_seq_length / 8`.
@@ -203,11 +203,7 @@ def whole_records(*sources: RecordFiles) -> Iterator[None]:
 
 
 def _check_records(sources: Sequence[RecordFiles]) -> None:
-    """Reads all records again, in file order.
-
-    Raises:
-        UserError: a record can't be parsed. The message names the first such record.
-    """
+    """Reads all records again in file order, and raises an error for the first invalid record."""
     for files in sources:
         for path in files.paths:
             numbered = enumerate(stored_records(path))
@@ -280,7 +276,7 @@ def _shuffle(
     """Turns columns `[N]` into shuffled batches `[N // B, B]`.
 
     Args:
-        lengths: `[N]`, to put examples of similar lengths in the same batch; or None.
+        lengths: `[N]`. If it isn't None, a batch contains examples of similar lengths.
     """
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]
@@ -297,8 +293,8 @@ def _parse(
     """Parses keys and serialized records into features and labels.
 
     Args:
-        multiple: pad to the longest example in the batch, rounded up to a multiple of this number.
-            None pads to `max_seq_length`.
+        multiple: pad to the length of the longest example in the batch, rounded up to a multiple of
+            this number. None pads to `max_seq_length`.
     """
     parse: Callable[..., Batch] = dynamic_batch if files.dynamic else static_batch
     inputs = raw.map(
@@ -307,8 +303,7 @@ def _parse(
     )
     options = tf.data.Options()
     options.deterministic = True
-    # tf.data's autotuning gains nothing here, and on one core it can delay an iterator's end by up
-    # to a minute.
+    # Autotuning gains nothing, and can delay the end of an iterator by a minute on one core.
     options.autotune.enabled = False
     # Each host has already taken its share of every batch, so tf.distribute must not shard.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -317,7 +312,7 @@ def _parse(
 
 
 def _check(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
-    """Returns `values` if `holds` is true everywhere, otherwise fails; see `whole_records`."""
+    """Returns `values` if `holds` is true everywhere, or else fails; see `whole_records`."""
     text = tf.strings.format(f"{_INVALID} {rule}. Received: {{}}", received)
     # Later operations must wait for the check, or they fail first with a less helpful message.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
@@ -333,7 +328,7 @@ def _in_range(name: str, values: tf.Tensor, limit: int) -> tf.Tensor:
 
 
 def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
-    """Returns the lengths of serialized records in tokens, except for a constant: int64 `[N]`."""
+    """Returns the token count of each serialized record, up to a constant: int64 `[N]`."""
     if not files.dynamic:
         row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
         return tf.reduce_sum(
@@ -418,7 +413,7 @@ def static_batch(
     parsed |= {name: _in_range(name, parsed[name], limit) for name, limit in limits.items()}
     weights = parsed["masked_lm_weights"]
     is_number = (weights >= 0) & (weights < float("inf"))
-    rule = "masked_lm_weights must be finite and at least 0"
+    rule = "masked_lm_weights must be finite and non-negative"
     weights = _check(weights, is_number, rule, tf.reduce_min(weights))
     width = _width(tf.reduce_sum(parsed["input_mask"], axis=1), files, multiple)
     inputs = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.masking import WordTable, as_rows, mask, word_table
+from albert_tf.data.pretraining.masking import WordTable, as_rows, mask
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs
 from albert_tf.data.pretraining.records import encode
@@ -25,6 +25,7 @@ class ExampleMaker:
 
     Args:
         tokenizer: tokenizer for the sentences.
+        table: the word table of its vocabulary.
         options: how documents become examples.
         sentences: function that splits a document into sentences.
     """
@@ -32,11 +33,12 @@ class ExampleMaker:
     def __init__(
         self,
         tokenizer: BaseTokenizer,
+        table: WordTable,
         options: ExampleOptions,
         sentences: Callable[[Document], list[str]],
     ):
-        self.tokenizer, self.options, self.sentences = tokenizer, options, sentences
-        self.table = word_table(tokenizer)
+        self.tokenizer, self.table = tokenizer, table
+        self.options, self.sentences = options, sentences
 
     def read(self, documents: Sequence[Document], counts: Counter[str]) -> Passages:
         """Tokenizes documents.
@@ -119,7 +121,7 @@ def as_passages(
     Args:
         keys: a key for each document. Documents without tokens are dropped.
         sizes: number of sentences in each document.
-        sentences: int32 arrays, the tokens of each sentence in all documents.
+        sentences: the tokens of every sentence, as int32 arrays.
         word_starts: bool `[V]`, whether a token begins a word.
         longest: maximum number of tokens in a sentence. A longer sentence is cut into several,
             between words if possible.

@@ -10,7 +10,7 @@ replacement token is never a special token.
 import base64
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 MASKED: Final = 0.8  # fraction of the tokens to predict that are replaced with [MASK]
-UNCHANGED: Final = 0.9  # from 0.8 to 0.9 they stay unchanged; above, they become a random token
+UNCHANGED: Final = 0.9  # draws from 0.8 to 0.9 keep the token; higher ones pick a random token
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
 # SHA-256 of the spiece.model that all published English models use.
@@ -66,7 +66,7 @@ class WordTable(NamedTuple):
         """Reads a table from the result of `as_json`.
 
         Raises:
-            ValueError, KeyError, TypeError: the content is something else.
+            ValueError, KeyError, TypeError: the content isn't a word table.
         """
         starts, is_random = (
             np.unpackbits(np.frombuffer(base64.b64decode(content[name]), np.uint8)).astype(bool)[
@@ -118,10 +118,10 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
             character other than a-z and punctuation, such as a digit or a different letter.
             "wordpiece": all pieces that don't begin with `##`.
     """
-    begins = {
+    begins: dict[str, Callable[[str], bool]] = {
         "spaces": _is_spaces_start,
-        "original": _is_original_start,
-        "wordpiece": _is_wordpiece_start,
+        "original": lambda piece: piece in _PUNCTUATION or not _CONTINUING.issuperset(piece),
+        "wordpiece": lambda piece: not piece.startswith(_WORDPIECE_CONTINUES),
     }
     return np.array([begins[rule](piece) for piece in pieces])
 
@@ -131,14 +131,6 @@ def _is_spaces_start(piece: str) -> bool:
     if piece.startswith(SPACE) or (is_unspaced(piece[0]) and first != "M"):
         return True
     return not set(categories) & {"L", "M", "N"}
-
-
-def _is_original_start(piece: str) -> bool:
-    return piece in _PUNCTUATION or not _CONTINUING.issuperset(piece)
-
-
-def _is_wordpiece_start(piece: str) -> bool:
-    return not piece.startswith(_WORDPIECE_CONTINUES)
 
 
 class Unmasked(NamedTuple):

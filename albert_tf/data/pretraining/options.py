@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PairTask = Literal["sop", "nsp", "none"]
 
-MOST_TOKENS: Final = 2048  # of a sequence, four times the maximum of the published models
+MOST_TOKENS: Final = 2048  # in a sequence, four times the maximum of the published models
 MOST_WORDS: Final = 10  # in an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
@@ -72,8 +72,8 @@ class ExampleOptions(Checked):
     )
     pair_task: PairTask = option(
         "sop",
-        help="task for segment pairs: sop swaps half of them, nsp takes half of the second "
-        "segments from other documents, none leaves them in order (ALBERT, table 5)",
+        help="task for segment pairs: sop swaps half of the pairs, nsp takes half of the second "
+        "segments from other documents, none leaves all pairs in order (ALBERT, table 5)",
         group=_EXAMPLES,
     )
     random_seed: int = option(

@@ -25,7 +25,7 @@ from albert_tf.tasks import IGNORED
 
 
 class _Stream(enum.IntEnum):
-    """The random number streams of a key, by what they decide."""
+    """The random number streams of a key, and what each one decides."""
 
     SHORT = 0  # whether a document's pairs are short
     LENGTH = 1  # how long the short pairs are
@@ -37,7 +37,7 @@ class _Stream(enum.IntEnum):
     ODD = 7  # which of two equally long segments loses the odd token
 
 
-_SWAP: Final = 0  # a stream of the keys drawn per epoch, like those in `masking`
+_SWAP: Final = 0  # a stream of the keys drawn per epoch, like the streams in `masking`
 
 
 class Passages(NamedTuple):
@@ -94,7 +94,7 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
 
 
 def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
-    """Returns the pairs with the segments of half of them swapped, and with labels."""
+    """Swaps the segments of half of the pairs, and labels all pairs."""
     swap = rng.uniform(pairs.keys, _SWAP, 0, xp) < 0.5
     return pairs._replace(
         first=xp.where(swap, pairs.second, pairs.first),
@@ -116,9 +116,7 @@ def _chunks(
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Collects sentences up to the target length, and divides them at the end of a sentence.
 
-    Yields:
-        The index of a key, start and end of the first segment, start and end of the second segment,
-        and the label.
+    Yields the index of a key, the bounds of the first and of the second segment, and the label.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
     ends = rng.uniform(keys, _Stream.END, 0)[:, 0].tolist()

@@ -78,8 +78,6 @@ def _example_class() -> Any:
 def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
     """Reads a manifest.
 
-    Args:
-        path: path of the manifest, for the message.
     Raises:
         UserError: build-data didn't write it, or it is damaged.
     """

@@ -2,9 +2,9 @@
 
 A key is derived from values that identify its use, such as a seed, a document, and a row. Its
 numbers are the splitmix64 stream that starts at the key (Steele, Lea, and Flood, "Fast splittable
-pseudorandom number generators", OOPSLA 2014). NumPy doesn't guarantee the same numbers in every
-version (NEP 19), and its generators and TensorFlow's stateless ones would need a loop over the rows
-of a batch.
+pseudorandom number generators", OOPSLA 2014). NumPy may change its numbers in a new version
+(NEP 19), and its generators and TensorFlow's stateless ones would need a loop over the rows of a
+batch.
 
 `xp` is the module of array operations: `numpy_ops` (NumPy) or `tf_ops` (TensorFlow).
 """
@@ -30,17 +30,20 @@ def key(*names: int | str) -> int:
 
 
 def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
-    """Folds numbers into keys, and returns the new keys as uint64, with the broadcast shape.
+    """Derives new keys from keys and numbers: uint64, in the broadcast shape.
 
     Args:
         keys: uint64, or a Python int.
         *numbers: non-negative integers.
     """
+    state = xp.cast(keys, np.uint64)
     with np.errstate(over="ignore"):  # wraps around at 2**64
-        result = xp.cast(keys, np.uint64)
         for number in numbers:
-            result = _mix(result + (xp.cast(number, np.uint64) + np.uint64(1)) * STEP, xp)
-        return result
+            state = state + (xp.cast(number, np.uint64) + np.uint64(1)) * STEP
+            state = (state ^ xp.shift_right(state, 30)) * FIRST
+            state = (state ^ xp.shift_right(state, 27)) * SECOND
+            state = state ^ xp.shift_right(state, 31)
+    return state
 
 
 def uniform(keys: Any, stream: int, indices: Any, xp: Any = numpy_ops) -> Any:
@@ -53,11 +56,5 @@ def uniform(keys: Any, stream: int, indices: Any, xp: Any = numpy_ops) -> Any:
         stream: number of the stream.
         indices: `[K]` or `[R, K]`, indices into the stream.
     """
-    numbers = fold_in(fold_in(keys, stream, xp=xp)[:, None], indices, xp=xp)
+    numbers = fold_in(keys[:, None], stream, indices, xp=xp)
     return xp.cast(xp.shift_right(numbers, 11), np.float64) * MANTISSA
-
-
-def _mix(state: Any, xp: Any) -> Any:
-    state = (state ^ xp.shift_right(state, 30)) * FIRST
-    state = (state ^ xp.shift_right(state, 27)) * SECOND
-    return state ^ xp.shift_right(state, 31)

@@ -26,8 +26,9 @@ from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-# As in the official scripts: number of answers to rank, and maximum number of tokens in an answer.
-_BEST, _LONGEST = 20, 30
+# As in the official scripts.
+_ANSWERS: Final = 20  # number of answers to rank
+_ANSWER_TOKENS: Final = 30  # maximum number of tokens in an answer
 METRICS: Final = metrics.AnswerScore._fields
 
 
@@ -36,8 +37,8 @@ class Answers(NamedTuple):
 
     Attributes:
         best: the best distinct answers, best first, each with its `answer` and `score`.
-        null_score: score to compare with the threshold: the score of "no answer" minus that of the
-            best answer, or the answerability logit of the original's head.
+        null_score: score to compare with the threshold: the score of "no answer" minus the best
+            answer's score, or the answerability logit of the original's head.
     """
 
     best: Sequence[Mapping[str, Any]]
@@ -48,7 +49,7 @@ class Answers(NamedTuple):
         return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
 
     def confidence(self, threshold: float) -> float:
-        """Returns the probability of `text` among the best answers, or that of no answer."""
+        """Returns the probability of `text` among the best answers, or of no answer."""
         return (
             self.ranked()[0]["probability"]
             if self.text(threshold)
@@ -103,11 +104,7 @@ class QuestionAnswering(Task[Question, Answers]):
         return encode_questions(examples, tokenizer, max_length, config.answerability)
 
     def predictions(
-        self,
-        examples: Sequence[Question],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Question], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Answers]:
         windows: list[list[int]] = [[] for _ in examples]
         for row, example in enumerate(rows.examples):
@@ -120,17 +117,20 @@ class QuestionAnswering(Task[Question, Answers]):
         ]
 
     def _answers(
-        self, context: str, windows: Sequence[tuple[EncodedSequence, Outputs]], config: AlbertConfig
+        self,
+        context: str,
+        windows: Sequence[tuple[EncodedSequence, Mapping[str, np.ndarray]]],
+        config: AlbertConfig,
     ) -> Answers:
         """Ranks the answers of all windows by their scores, as the official scripts do."""
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(row_outputs, positions.possible, _BEST, _LONGEST)
+            best, null = scored_spans(row_outputs, positions.possible, _ANSWERS, _ANSWER_TOKENS)
             nulls.append(null)
             texts = [read_span(context, positions, span, aligned=False) for span in best]
             answers.append([answer for answer in texts if answer["answer"]])
-        ranked = merge_windows(answers)[:_BEST]
+        ranked = merge_windows(answers)[:_ANSWERS]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
 
@@ -139,7 +139,7 @@ class QuestionAnswering(Task[Question, Answers]):
     ) -> dict[str, float]:
         """Returns the official scores in percent.
 
-        If some questions have no answer, they include separate scores for questions with and
+        If some questions have no answer, the result includes separate scores for questions with and
         without an answer, and the best scores that a threshold can reach.
         """
         metrics = _score(examples, predictions, answer_threshold(examples, config))

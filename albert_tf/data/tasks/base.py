@@ -19,9 +19,9 @@ from albert_tf.files import fault
 # An example is a NamedTuple whose last field is its `location` in a file, for error messages.
 Example = TypeVar("Example", bound=tuple[Any, ...])
 Prediction = TypeVar("Prediction")
-# Names of a split's file, the usual one first.
+# Names of a split's file, the most common one first.
 _NAMES: Final = {"dev": ("dev", "validation", "valid", "val")}
-Outputs = Mapping[str, np.ndarray]  # a model's outputs for one row, without the batch axis
+Outputs = Sequence[Mapping[str, np.ndarray]]  # a model's outputs for each row
 
 
 class Keys(NamedTuple):
@@ -29,8 +29,8 @@ class Keys(NamedTuple):
 
     Attributes:
         labels: label names in each example; None if labels are not names.
-        strata: values with the same distribution in train and dev; None for a random split.
-        groups: documents or other groups that are not split; None for no groups.
+        strata: values with the same distribution in train and dev; None if the split is random.
+        groups: documents or other groups that are not split; None if there are no groups.
     """
 
     labels: Sequence[Sequence[str]] | None = None
@@ -83,7 +83,8 @@ class Task(ABC, Generic[Example, Prediction]):
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Checks examples, labeled or not, against a model's configuration.
 
-        By default, all examples are accepted because their labels don't depend on a model.
+        All other methods rely on this check. By default, all examples are accepted, because their
+        labels don't depend on the model.
 
         Raises:
             UserError: if the model is for another task, or lacks the label of an example.
@@ -102,11 +103,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def predictions(
-        self,
-        examples: Sequence[Example],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Prediction]:
         """Returns a prediction for each example.
 
@@ -165,7 +162,7 @@ class Predicted(NamedTuple):
 
 
 def names_of(split: str) -> Sequence[str]:
-    """Returns the possible names of a split's file, the usual one first."""
+    """Returns the possible names of a split's file, the most common one first."""
     return _NAMES.get(split, (split,))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
-from albert_tf.data.readers import Row, check_row, make_each, read_rows
+from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
@@ -28,7 +28,7 @@ SWAG: Final = "swag"
 PARTS: Final = ("middle", "high")  # folders of RACE
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 EVEN: Final = 0.01  # margin over a uniform probability below which no choice is preferred
-# Maximum tokens of a question and choice: `max_qa_length` in google-research/albert, run_race.py.
+# Maximum tokens in a question and choice: `max_qa_length` in google-research/albert, run_race.py.
 MAX_CHOICE_LENGTH: Final = 128
 # A blank in RACE's questions: an underscore, or a character that the original converts to one.
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 class ChoiceExample(NamedTuple):
     """A context, a question, and choices; the label is the 0-based index of the correct choice.
 
-    The context or the question may be empty. Each `part` of the data is also scored by itself.
+    The context or the question may be empty. Each `part` of the data is also scored separately.
     """
 
     context: str
@@ -124,15 +124,15 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
 
 
 def _index(label: str, choices: int, location: str) -> int:
-    """Returns the index of the choice that a label names by its 0-based index or its letter."""
+    """Converts a label, a 0-based index or a letter, to the index of a choice."""
     written = label.strip()
     number = int(written) if written.isdecimal() else -1
     if len(written) == 1 and written in LETTERS:
         number = LETTERS.index(written)
     if not 0 <= number < choices:
         raise UserError(
-            f"A label must be the index of a choice, from 0 to {choices - 1}, or its letter, from "
-            f"A on. Received: {short_repr(label)} ({location})."
+            f"A label must be the index (from 0 to {choices - 1}) or the letter (from A) of a "
+            f"choice. Received: {short_repr(label)} ({location})."
         )
     return number
 
@@ -150,13 +150,13 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
 def _articles(folder: Path) -> Iterator[Row]:
     """Yields RACE's questions as rows. Each file contains an article and its questions.
 
-    Source: Lai et al., "RACE", arXiv 1704.04683; its download.
+    Source: Lai et al., "RACE", arXiv 1704.04683, and its download.
     """
     files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
     if not any(files.values()):
         raise UserError(
-            f"RACE must have .txt files in the folders middle or high. Received: {folder}, which "
-            "has none."
+            "A RACE folder must contain .txt files in middle/ or high/. Received: "
+            f"{folder}, which has none."
         )
     for part, paths in files.items():
         for path in paths:
@@ -172,9 +172,9 @@ def _articles(folder: Path) -> Iterator[Row]:
                 answers = row.items("answers") if "answers" in fields else [None] * len(questions)
                 if not len(questions) == len(options) == len(answers):
                     raise UserError(
-                        "An article must have as many options and answers as questions. Received: "
-                        f"{row.location}, with {len(questions)} questions, {len(options)} options, "
-                        f"and {len(answers)} answers."
+                        "An article must have a list of options and an answer for each question. "
+                        f"Received: {row.location}, with {len(questions)} questions, "
+                        f"{len(options)} lists of options, and {len(answers)} answers."
                     )
                 for asked in zip(questions, options, answers, strict=True):
                     item = dict(zip(("question", "options", "answer"), asked, strict=True))
@@ -205,11 +205,8 @@ class Choices(Task[ChoiceExample, np.ndarray]):
             row.require(columns)
             return _example(row, layout, labelled)
 
-        skip = options.skip_bad_rows if labelled else None
-        if path.is_dir():
-            examples = make_each(path, _articles(path), example, skip)
-        else:
-            examples = read_rows(path, columns, example, skip, encoding=options.encoding)
+        rows = _articles(path) if path.is_dir() else rows_of(path, columns, options.encoding)
+        examples = make_each(path, rows, example, options.skip_bad_rows if labelled else None)
         if options.task == RACE:
             return _number_race(examples)
         _check_ids(examples)
@@ -236,11 +233,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         )
 
     def predictions(
-        self,
-        examples: Sequence[ChoiceExample],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[ChoiceExample], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[np.ndarray]:
         return [
             softmax(output["logits"][: len(example.choices)])
@@ -320,7 +313,12 @@ def choice_rows(
         ends = [next(seconds) for _ in choices]
         if max(map(len, ends)) > most:
             cut.append(number)
-        row = [_pair(firsts[first], end[-most:], tokenizer, max_length) for end in ends]
+        row = []
+        for second in (end[-most:] for end in ends):
+            start = firsts[first][: max_length - len(second) - special_count(True)]
+            ids = tokenizer.build_inputs_with_special_tokens(start, second)
+            ones = len(second) + 1
+            row.append((ids, [0] * (len(ids) - ones) + [1] * ones))
         for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
             arrays[name].append(values)
     if cut:
@@ -336,16 +334,6 @@ def choice_rows(
 def _pieces(texts: list[str], tokenizer: Any) -> list[list[int]]:
     encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)
     return list(encoded["input_ids"])
-
-
-def _pair(
-    first: list[int], second: list[int], tokenizer: Any, max_length: int
-) -> tuple[list[int], list[int]]:
-    """Returns the ids and segments of a pair, and truncates the end of the first to fit."""
-    room = max_length - len(second) - special_count(True)
-    ids = tokenizer.build_inputs_with_special_tokens(first[:room], second)
-    ones = len(second) + 1
-    return ids, [0] * (len(ids) - ones) + [1] * ones
 
 
 def pad_choices(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:

@@ -25,7 +25,7 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, and if at least as many labels are the same.
+    Returns {} otherwise, and if at least as large a share of the labels is the same.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -84,35 +84,27 @@ class Classification(Task[Example, Any]):
         return {
             "id2label": dict(enumerate(self.label_type.model_labels(train))),
             "problem_type": self.label_type.problem_type,
-            "thresholds": None,  # removes those of a model for another task
+            "thresholds": None,  # removes the thresholds of another task
         }
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        self.targets(examples, config)
-
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the targets of labeled examples. Raises the same errors as `check`."""
         labelled = [example for example in examples if example.label is not None]
-        return self.label_type.targets(labelled, config)
+        self.label_type.check(labelled, config)
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        targets = self.targets(examples, config)  # first, because it also checks the labels
+        first = examples[0]
         return encode_texts(
             [example.text for example in examples],
-            None if examples[0].text_pair is None else [each.text_pair or "" for each in examples],
-            targets if examples[0].label is not None else None,
+            None if first.text_pair is None else [each.text_pair or "" for each in examples],
+            None if first.label is None else self.label_type.targets(examples, config),
             tokenizer,
             max_length,
         )
 
     def predictions(
-        self,
-        examples: Sequence[Example],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Any]:
         return [self.label_type.decode(row["logits"], config) for row in outputs]
 
@@ -120,10 +112,10 @@ class Classification(Task[Example, Any]):
         self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
     ) -> dict[str, float]:
         """Returns the metrics of each part, and the result of `one_class`."""
-        targets = np.array(self.targets(examples, config))
+        targets = np.array(self.label_type.targets(examples, config))
         decisions = self.label_type.decide(predictions, config)
         if isinstance(self.label_type, SingleLabel):
-            # F1 is that of GLUE's second class, whatever its class id in the model.
+            # F1 is computed for GLUE's second class, which may have any class id in the model.
             in_order = np.argsort(list(self.label_type.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
@@ -146,7 +138,7 @@ class Classification(Task[Example, Any]):
         predictions: Sequence[Any],
         config: AlbertConfig,
     ) -> None:
-        """Writes a file for each part, for GLUE in the format of its website."""
+        """Writes a file for each part. GLUE's files are in the format of its website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")
@@ -183,7 +175,8 @@ def baseline_scores(
         vectors = words.fit_transform(train_texts)
     except ValueError as error:  # no words
         raise UserError(f"--baseline requires texts with words: {error}.") from error
-    model = LogisticRegression(C=10, max_iter=1000).fit(vectors, task.targets(train, config))
+    targets = task.label_type.targets(train, config)
+    model = LogisticRegression(C=10, max_iter=1000).fit(vectors, targets)
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
     return task.scores(dev, list(probabilities), config)

@@ -9,7 +9,7 @@ from albert_tf.data.tables import Columns
 
 
 class ScoredSet(NamedTuple):
-    """A part of a task that is scored and submitted by itself.
+    """A part of a task that is scored and submitted separately.
 
     `dev` and `test` are paths relative to the task's folder; the first that exists is read.
     """
@@ -25,9 +25,9 @@ class ScoredSet(NamedTuple):
 class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` pairs each spelling in the files with the name in a model, and is empty for regression.
-    All parts but the first are optional. `test_text` is the text column of test files, and `hub`
-    contains the columns on the Hugging Face hub (nyu-mll/glue), if they differ from `columns`.
+    `labels` pairs each spelling in the files with the name in a model. It is empty for regression.
+    All parts but the first are optional. `test_text` is the text column of test files and `hub`
+    lists the columns on the Hugging Face hub (nyu-mll/glue), if they differ from `columns`.
     """
 
     columns: Columns
@@ -69,8 +69,8 @@ _ENTAILMENT: Final = (("entailment", "entailment"), ("not_entailment", "not_enta
 _SIMILARITY: Final = (("0", "not_equivalent"), ("1", "equivalent"))
 _DUPLICATE: Final = (("0", "not_duplicate"), ("1", "duplicate"))
 _SENTENCES: Final = Columns(text="sentence1", text_pair="sentence2", label="label")
-# Wang et al., "GLUE", arXiv 1804.07461; label order as in published checkpoints. Test files are
-# those of GLUE's download script: all have a header, even CoLA's, and are predicted in order.
+# Wang et al., "GLUE", arXiv 1804.07461. Labels are ordered as in published checkpoints. Test files
+# are from GLUE's download script: all have a header, even CoLA's, and are predicted in order.
 GLUE: Final = {
     "cola": GlueTask(
         Columns(text=3, label=1),

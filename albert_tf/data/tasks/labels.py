@@ -25,7 +25,7 @@ SCORE: Final = "score"  # the label of a regression model
 MULTI_LABEL: Final = "multi_label_classification"
 # Label separators in tables, other than the default.
 _OTHER_SEPARATORS: Final = (";", "|", "/")
-# How Python or JSON writes several values.
+# Several values, as written by Python or JSON.
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
@@ -69,13 +69,17 @@ class LabelType(ABC):
         """
 
     @abstractmethod
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the training target of each example: a class id, a float, or a multi-hot array.
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
+        """Checks the labels of examples against a model.
 
         Raises:
             UserError: if the model has a different label set, or the label of an example isn't in
                 it.
         """
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
+        """Returns the target of each example: a class id, a float, or a multi-hot array."""
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the model's class id of each label."""
@@ -113,7 +117,7 @@ class LabelType(ABC):
 
     def _label_error(self, expected: str, names: Sequence[str]) -> UserError:
         return UserError(
-            f"The model's labels must be those of the task {self.options.task}: {expected}. "
+            f"The model must have the labels of the task {self.options.task}: {expected}. "
             f"Received: {listed(names)}. Pass the --task that the model was trained on, or --task "
             "classify for your own data."
         )
@@ -136,11 +140,14 @@ class SingleLabel(LabelType):
             )
         return names
 
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[int]:
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         numbers = self.numbers(config)
         for example in examples:
-            _check_label(example.label or "", example, numbers)
-        return [numbers[example.label or ""] for example in examples]
+            _check_label(example.label, example, numbers)
+
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[int]:
+        numbers = self.numbers(config)
+        return [numbers[example.label] for example in examples]
 
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         return softmax(logits)
@@ -157,7 +164,7 @@ class SingleLabel(LabelType):
     ) -> None:
         """Writes a TSV file of indices and labels, as spelled in the task's files."""
         labels = {number: label for label, number in self.numbers(config).items()}
-        _write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
+        write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
@@ -188,10 +195,21 @@ class Regression(LabelType):
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         return (SCORE,)
 
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         if len(config.labels) != 1:
             raise self._label_error(SCORE, config.labels)
-        return list(map(_number_label, examples))
+        for example in examples:
+            number = math.nan
+            with contextlib.suppress(ValueError):
+                number = float(example.label)
+            if not math.isfinite(number):
+                raise UserError(
+                    f"A score must be a number. Received: {short_repr(example.label)} "
+                    f"({_where(example)})."
+                )
+
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
+        return [float(example.label) for example in examples]
 
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         return logits
@@ -210,22 +228,22 @@ class Regression(LabelType):
         numbers = [prediction[0] for prediction in predictions]
         if self.options.task in GLUE:  # the website rejects scores outside [0, 5]
             numbers = list(np.clip(numbers, 0, 5))
-        _write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
+        write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
 
 
 class MultiLabel(LabelType):
     """Any number of labels per text.
 
-    The label of an example is a tuple of names. A prediction maps each label name, in the model's
-    order, to its probability; a label is predicted if it reaches its threshold, chosen on dev.
+    The label of an example is a tuple of names. A prediction maps label names, in the model's
+    order, to probabilities. A label is predicted if its probability reaches its threshold.
     """
 
     problem_type = MULTI_LABEL
 
     def read(self, row: Row, column: str | int) -> tuple[str, ...]:
-        """Returns the labels in a list, or in a text that is split at the separator.
+        """Returns the labels in a list, or in a string that is split at the separator.
 
-        In a table, lists are recognized in the notation of pandas or JSON.
+        In a table, a string may also be a list as written by pandas or JSON.
         """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):
@@ -241,8 +259,8 @@ class MultiLabel(LabelType):
         labels = [label.strip() for label in labels]
         if not all(labels):
             raise UserError(
-                "Labels must be a list of texts, or one text with "
-                f"{self.options.label_separator!r} between labels (empty for no label). "
+                "Labels must be a list of strings, or a single string in which "
+                f"{self.options.label_separator!r} separates labels (empty for no label). "
                 f"Received: {short_repr(value)} ({row.location})."
             )
         return tuple(dict.fromkeys(labels))
@@ -258,7 +276,7 @@ class MultiLabel(LabelType):
         return names
 
     def _check_separator(self, train: Sequence[Example], names: Sequence[str]) -> None:
-        """Rejects labels that another separator would split, if the default one splits none."""
+        """Rejects labels if only a separator other than the default one would split them."""
         if self.options.label_separator != TaskData.label_separator:
             return
         if any(len(example.label or ()) > 1 for example in train):
@@ -273,13 +291,16 @@ class MultiLabel(LabelType):
                     f"{shlex.quote(separator)}, or omit --multi-label if each is a single label."
                 )
 
+    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
+        for example in examples:
+            for label in example.label:
+                _check_label(label, example, config.label2id)
+
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
         """Returns float32 `[C]` for each example, which is 1 for its labels."""
         targets = np.zeros((len(examples), len(config.label2id)), "float32")
         for row, example in enumerate(examples):
-            for label in example.label or ():
-                _check_label(label, example, config.label2id)
-                targets[row, config.label2id[label]] = 1
+            targets[row, [config.label2id[label] for label in example.label]] = 1
         return list(targets)
 
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> dict[str, float]:
@@ -342,24 +363,12 @@ def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None
         )
 
 
-def _number_label(example: Example) -> float:
-    label = example.label or ""
-    try:
-        number = float(label)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise UserError(
-            f"A score must be a number. Received: {short_repr(label)} ({_where(example)})."
-        )
-    return number
-
-
 def _where(example: Example) -> str:
     return example.location or f"for the text {example.text[:60]!r}"
 
 
-def _write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
+def write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
+    """Writes predictions and the 0-based index of each row to `stem.tsv`."""
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("index", "prediction"))
@@ -371,9 +380,9 @@ def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
 
 
 def _written_list(text: str) -> list[str]:
-    """Returns the texts in a list as JSON or Python writes it, or `[""]` for any other text.
+    """Returns the strings in a list as written by JSON or Python, or `[""]` for any other text.
 
-    NumPy omits the commas in `['a' 'b']`, which Python would read as one text.
+    NumPy omits the commas in `['a' 'b']`, which Python would read as a single string.
     """
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):

@@ -24,7 +24,12 @@ _LAYOUT: Final = (
     'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
     '"answers": [{"text", "answer_start"}]}]}]}]}.'
 )
-_KINDS: Final = {str: "a text", int: "a whole number", list: "a list", bool: "true or false"}
+_KINDS: Final = {
+    str: "a non-empty string",
+    int: "a whole number",
+    list: "a list",
+    bool: "true or false",
+}
 logger = logging.getLogger(__name__)
 
 
@@ -33,10 +38,10 @@ class Question(NamedTuple):
 
     Attributes:
         golds: the gold answers; empty for an unanswerable question.
-        span: start and end (exclusive) of an answer in the context, in characters; None if there
-            is no answer, or it isn't in the context.
+        span: character span of an answer in the context; None if there is no answer, or it isn't in
+            the context.
         is_impossible: whether the question has no answer in the context.
-        article: the article, which stays on one side when a file is split.
+        article: the article. When a file is split, an article's questions stay together.
         location: location in a file, for messages.
     """
 
@@ -61,10 +66,10 @@ def read_questions(
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
     Args:
-        labelled: whether to read answers, which the test files of leaderboards don't contain.
+        labelled: whether to read answers. The test files of leaderboards don't contain any.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
             `read_rows`.
-        encoding: encoding of the file. Default: that of its byte order mark, or else UTF-8.
+        encoding: encoding of the file. Default: from the byte order mark, or else UTF-8.
     Raises:
         UserError: if the file doesn't exist, has another format or no questions, or contains a bad
             question or a repeated id; the message names the location in the file.
@@ -85,10 +90,10 @@ def read_questions(
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """Returns the start and end of an answer in its context, in characters, or None.
+    """Returns the character span of an answer in its context, or None.
 
-    If the answer isn't at `start`, the nearest match is returned, with any white space between the
-    words; case is ignored if there is no match otherwise.
+    If the answer isn't at `start`, returns the match that is nearest to it. White space between
+    words may differ. If there is no such match, case is ignored.
     """
     if text and start >= 0 and context.startswith(text, start):
         return start, start + len(text)
@@ -161,9 +166,9 @@ class _Node(NamedTuple):
         if type(value) is not wanted or (isinstance(value, str) and not value.strip()):
             keys = listed(map(repr, self.value)) if isinstance(self.value, dict) else "no object"
             received = f"with {keys}" if value is None else f"with {short_repr(value)}"
-            rule = f"{_KINDS[wanted]}{' that is not empty' if wanted is str else ''}"
             raise UserError(
-                f"{name!r} must be {rule}. Received: {self.location}, {received}. {_LAYOUT}"
+                f"{name!r} must be {_KINDS[wanted]}. Received: {self.location}, {received}. "
+                f"{_LAYOUT}"
             )
         return value
 
@@ -347,7 +352,7 @@ def _log_lost(questions: Sequence[Question], marks: Sequence[Any], max_length: i
     if lost:
         logger.warning(
             "The answers to %d of %d questions don't fit into any window of %d tokens, so their "
-            "positions are not trained. The first is %s; a larger max_length may help.",
+            "positions are not trained. The first is %s. A larger max_length may help.",
             len(lost),
             len(questions),
             max_length,

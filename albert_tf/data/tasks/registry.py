@@ -1,6 +1,6 @@
 """The tasks by name, as in `--task`, and the data of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from albert_tf.config import AlbertConfig
@@ -23,7 +23,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
-    """Returns the task named by the options; `config` is that of a trained model."""
+    """Returns the task named by the options. `config` is a trained model's, if there is one."""
     return _TASKS.get(options.task, Classification)(options, config)
 
 
@@ -31,19 +31,21 @@ class TrainingData(NamedTuple):
     """A task and the examples of a run.
 
     Attributes:
-        config: a configuration with the fields that the task sets.
+        config_fields: the fields that the task sets in the model's configuration.
+        config: a configuration with these fields.
         recipe: name of the hyperparameters in `albert_tf.recipes`.
     """
 
     task: Task[Any, Any]
     train: Sequence[Any]
     dev: Sequence[Any]
+    config_fields: Mapping[str, Any]
     config: AlbertConfig
     recipe: str
 
 
 def training_data(options: LabelledData, dev_fraction: float, seed: int) -> TrainingData:
-    """Reads and checks the data of a run without TensorFlow, and parses each file once.
+    """Reads and checks the data of a run once, without TensorFlow.
 
     Raises:
         UserError: if files, rows, or labels can't be used.
@@ -53,7 +55,7 @@ def training_data(options: LabelledData, dev_fraction: float, seed: int) -> Trai
     recipe = options.task
     if isinstance(task, QuestionAnswering):
         train, recipe = trainable(train), recipe_name(train)
-    config = AlbertConfig(**task.config_fields(train))
-    for examples in (train, dev):
-        task.check(examples, config)
-    return TrainingData(task, train, dev, config, recipe)
+    fields = task.config_fields(train)
+    config = AlbertConfig(**fields)
+    task.check([*train, *dev], config)
+    return TrainingData(task, train, dev, fields, config, recipe)

@@ -20,8 +20,8 @@ class Rows:
 
     Args:
         arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
-            `[C, T]` for choices, and further features of this shape. Choices differ in length and
-            have an `attention_mask`; other rows are attended in full.
+            `[C, T]` for choices, and additional features of this shape. Choices differ in length
+            and have an `attention_mask`. Other rows contain no padding.
         labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
         examples: index of each row's example, `[N]`, because a long text may be split into several
@@ -31,8 +31,8 @@ class Rows:
         details: data per row that is needed to decode the model's outputs.
     Attributes:
         lengths: int `[N]`, T of each row.
-        weights: weights per row, a number or an array in the shape of the labels; None without
-            weights.
+        weights: a weight per row, or an array in the shape of the row's labels; None if there are
+            no weights.
         cut: number of rows that were truncated.
     """
 
@@ -82,8 +82,8 @@ class Rows:
         """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, labels, and weights.
 
         With `jit_compile`, T is rounded up by `padded_length`, but not beyond the longest of all
-        rows, for which the model may have no positions. Padding has mask 0, label -100, and weight
-        0.
+        rows, because the model may have no more positions. Padding has mask 0, label -100, and
+        weight 0.
         """
         features = self.inputs(rows, jit_compile)
         length = features[INPUT_IDS.name].shape[-1] if self.has_tags else None
@@ -107,7 +107,7 @@ class Rows:
         }
 
     def weight_by_class(self, weights: Sequence[float] | None) -> None:
-        """Sets each label's weight to that of its class; None changes nothing."""
+        """Sets each label's weight to its class's weight. None changes nothing."""
         if weights is not None:
             by_class = np.asarray(weights, "float32")
             (labels,) = self.labels.values()
@@ -163,8 +163,8 @@ class ArrayRows(Rows):
 
     Args:
         features: arrays keyed by name, `[N, …]`.
-        labels: an array, or arrays by target; None without labels.
-        weights: sample weights in the same form; None without weights.
+        labels: an array, or arrays by target; None if there are no labels.
+        weights: sample weights in the same form; None if there are no weights.
     """
 
     def __init__(self, features: Mapping[str, Any], labels: Any, weights: Any):
@@ -202,7 +202,7 @@ def _label(value: Any) -> np.ndarray:
 
 
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
-    """Stacks arrays of one rank, padded to the longest in each axis, or the last to `length`."""
+    """Stacks arrays of the same rank, padded in each axis, in the last one to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
     if length is not None:
         shape[-1] = length

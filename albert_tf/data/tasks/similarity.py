@@ -14,21 +14,22 @@ from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.labels import write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import INPUT_IDS, INPUTS
 
-# Default column names: those of STS-B and of common datasets.
+# Default column names, from STS-B and other common datasets.
 FIRST: Final = ("sentence1", "anchor", "text")
 SECOND: Final = ("sentence2", "positive", "text_pair")
 NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
-# What a model learns from each kind of file.
+# How a model is trained on each kind of file.
 _KINDS: Final = {
-    "pairs with scores": "the cosine of a pair learns its score",
-    "pairs without scores": "a text learns to find its partner among those of its batch",
-    "triplets": "a text learns to find its partner among the other texts of its batch",
+    "pairs with scores": "the cosine of each pair is trained to match its score",
+    "pairs without scores": "each text is trained to find its partner among those in its batch",
+    "triplets": "each text is trained to find its partner among all other texts in its batch",
 }
 _BLOCK: Final = 1024  # number of examples compared with all others at a time
 
@@ -36,7 +37,7 @@ _BLOCK: Final = 1024  # number of examples compared with all others at a time
 class SimilarityExample(NamedTuple):
     """Two texts to compare, or a text, its partner, and optionally a negative text.
 
-    The score is a number of 0 or more, or None.
+    The score is a non-negative number, or None.
     """
 
     texts: tuple[str, ...]
@@ -60,7 +61,7 @@ class Match(NamedTuple):
 
 
 class Similarity(Task[SimilarityExample, Match]):
-    """Sentence embeddings, whose cosines match the scores of pairs or are highest for partners.
+    """Sentence embeddings, trained on pairs with scores or on texts that belong together.
 
     The columns of the first file determine which of the two, and are kept in `columns`. All other
     labeled files must contain the same kind of examples.
@@ -179,7 +180,7 @@ class Similarity(Task[SimilarityExample, Match]):
         self,
         examples: Sequence[SimilarityExample],
         rows: Rows,
-        outputs: Sequence[Outputs],
+        outputs: Outputs,
         config: AlbertConfig,
     ) -> list[Match]:
         vectors = np.stack([output["embeddings"] for output in outputs]).astype("float32")
@@ -199,7 +200,7 @@ class Similarity(Task[SimilarityExample, Match]):
             block = np.arange(start, min(start + _BLOCK, len(examples)))
             scores = vectors[block, 0] @ others.T
             own = scores[np.arange(len(block)), block]
-            # Leave out candidates that also belong to the text: those in its group and equal texts.
+            # Exclude candidates that also belong to the text: those in its group, and equal texts.
             is_excluded = candidates == first[block, None]
             is_excluded |= candidates == candidates[block, None]
             is_excluded[:, : len(examples)] |= groups[block, None] == groups
@@ -241,19 +242,13 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> None:
         """Writes a TSV of index and cosine."""
         numbers = row_numbers(example.location for example in examples)
-        lines = [
-            f"{number}\t{match.cosine:.6f}\n"
-            for number, match in zip(numbers, predictions, strict=True)
-        ]
-        with (folder / "predictions.tsv").open("w", encoding="utf-8", newline="\n") as file:
-            file.write("index\tprediction\n")
-            file.writelines(lines)
+        write_tsv(folder / "predictions", numbers, [f"{each.cosine:.6f}" for each in predictions])
 
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts
 
     def keys(self, examples: Sequence[SimilarityExample]) -> Keys:
-        """Returns the groups of texts that belong together if several examples share a group."""
+        """Returns the groups of texts that belong together, if any group has several examples."""
         groups = _groups(examples)
         is_shared = not self._is_scored(examples) and len(set(groups)) < len(groups)
         return Keys(groups=groups if is_shared else None)
@@ -268,7 +263,7 @@ def _kind(columns: Mapping[str, str]) -> str:
 
 
 def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
-    """Returns a group id per example, shared by those that share a text, even indirectly."""
+    """Returns group ids. Examples that share a text, even indirectly, are in the same group."""
     parents: dict[str, str] = {}
 
     def root(text: str) -> str:
@@ -284,7 +279,7 @@ def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
 
 
 def largest_score(examples: Sequence[SimilarityExample]) -> float:
-    """Returns the score of texts with the same meaning: the largest score, but at least 1."""
+    """Returns the score that corresponds to a cosine of 1: the largest score, but at least 1."""
     return max(1.0, *(example.score or 0.0 for example in examples))
 
 
@@ -296,6 +291,6 @@ def _score(row: Row, column: str) -> float:
         score = math.nan
     if not 0 <= score < math.inf:
         raise UserError(
-            f"A score must be a number of 0 or more. Received: {short_repr(text)} ({row.location})."
+            f"A score must be a non-negative number. Received: {short_repr(text)} ({row.location})."
         )
     return score

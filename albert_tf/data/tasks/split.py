@@ -28,11 +28,11 @@ def train_and_dev(
     if not data.is_file():
         return read_split(task, "train"), read_split(task, "dev")
     examples = task.read(data)
-    task.config_fields(examples)  # may raise a more specific error than a failed split
     keys = task.keys(examples)
     try:
         train, dev = split_rows(keys, len(examples), dev_fraction, seed)
     except ValueError as error:
+        task.config_fields(examples)  # raises if nothing can be learned from any split
         of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} documents"
         once = len(_with_rare_labels(keys.labels or ()))
         raise UserError(
@@ -49,10 +49,7 @@ def split_rows(
     """Returns the train rows and the dev rows; every label in dev also occurs in train.
 
     Args:
-        keys: determines how the rows are split.
-        count: number of rows.
         dev_fraction: fraction of the rows, or of the groups, to use for dev.
-        seed: random seed.
     Raises:
         ValueError: if train or dev would be empty.
     """
@@ -66,11 +63,14 @@ def split_rows(
     rare = _with_rare_labels(labels)  # stay in train, so that their labels are learned
     others = sorted({*range(count)} - {*rare})
     dev_count = max(1, round(dev_fraction * len(others)))
+    strata = None
+    if keys.strata is not None and others:
+        strata = [str(keys.strata[row]) for row in others]  # scikit-learn rejects unequal tuples
+        counts = Counter(strata)
+        if min(counts.values()) < 2 or len(counts) > dev_count:  # dev can't contain one of each
+            strata = None
     train, dev = model_selection.train_test_split(
-        others,
-        test_size=dev_count,
-        random_state=seed,
-        stratify=_strata(keys, others, dev_count),
+        others, test_size=dev_count, random_state=seed, stratify=strata
     )
     learned = {name for row in (*train, *rare) for name in labels[row]}
     unseen = [row for row in dev if not learned.issuperset(labels[row])]
@@ -83,12 +83,3 @@ def _with_rare_labels(labels: Sequence[Sequence[str]]) -> list[int]:
     """Returns the rows with a label that occurs only once."""
     counts = Counter(chain(*labels))
     return [row for row, names in enumerate(labels) if any(counts[name] < 2 for name in names)]
-
-
-def _strata(keys: Keys, rows: Sequence[int], dev_count: int) -> list[str] | None:
-    """Returns the strata of rows, or None if dev can't contain one of each."""
-    if keys.strata is None or not rows:
-        return None
-    strata = [str(keys.strata[row]) for row in rows]  # scikit-learn rejects unequal tuples
-    counts = Counter(strata)
-    return strata if min(counts.values()) > 1 and len(counts) <= dev_count else None

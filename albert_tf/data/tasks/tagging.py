@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sentence(NamedTuple):
-    """Words, their tags (names, class ids, or None without labels), and their location."""
+    """A sentence's words, their tags (names or class ids; None if unlabeled), and its location."""
 
     words: tuple[str, ...]
     tags: tuple[str | int, ...] | None
@@ -91,12 +91,20 @@ class Tagging(Task[Sentence, Tagged]):
         return {"id2label": dict(enumerate(names)), "problem_type": None}
 
     def check(self, examples: Sequence[Sentence], config: AlbertConfig) -> None:
-        self._labels(examples, config)
+        known = {*config.labels, *range(len(config.labels))}
+        for example in examples:
+            for number, tag in enumerate(example.tags or ()):
+                if tag not in known:
+                    raise UserError(
+                        f"A tag must be one of {listed(config.labels)}. Received: "
+                        f"{short_repr(tag)} for the word {short_repr(example.words[number])}, "
+                        f"number {number + 1} of the sentence at {example.location}."
+                    )
 
     def encode(
         self, examples: Sequence[Sentence], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        labels = self._labels(examples, config)
+        labels = None if examples[0].tags is None else self.class_ids(examples, config)
         rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
         stray = unprefixed(config.labels)
         if labels is not None and stray:
@@ -115,11 +123,7 @@ class Tagging(Task[Sentence, Tagged]):
         return rows
 
     def predictions(
-        self,
-        examples: Sequence[Sentence],
-        rows: Rows,
-        outputs: Sequence[Outputs],
-        config: AlbertConfig,
+        self, examples: Sequence[Sentence], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Tagged]:
         """Returns the tags of each sentence; a word without tokens gets "O"."""
         names = config.labels
@@ -170,21 +174,14 @@ class Tagging(Task[Sentence, Tagged]):
     def keys(self, examples: Sequence[Sentence]) -> Keys:
         return Keys(labels=[tuple(map(str, example.tags or ())) for example in examples])
 
-    def _labels(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[int]] | None:
-        """Returns the class id of each word's tag. Raises the same errors as `check`."""
-        numbers = {name: number for number, name in enumerate(config.labels)}
-        if any(example.tags is None for example in examples):
-            return None
-        return [
-            [_class_id(example, word, numbers) for word in range(len(example.words))]
-            for example in examples
-        ]
+    def class_ids(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[int]]:
+        """Returns the class id of each word's tag in labeled sentences."""
+        known = {tag: number for number, name in enumerate(config.labels) for tag in (name, number)}
+        return [[known[tag] for tag in example.tags or ()] for example in examples]
 
     def tag_names(self, examples: Sequence[Sentence], config: AlbertConfig) -> list[list[str]]:
         """Returns the name of each word's tag in labeled sentences."""
-        labels = self._labels(examples, config)
-        assert labels is not None, "scores require labels"
-        return [[config.labels[tag] for tag in tags] for tags in labels]
+        return [[config.labels[tag] for tag in tags] for tags in self.class_ids(examples, config)]
 
 
 def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
@@ -218,24 +215,10 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     types = {type(tag) for tag in tags}
     if types not in ({str}, {int}) or "" in tags:
         raise UserError(
-            "The tags of a sentence must be all names or all 0-based numbers. "
+            "The tags of a sentence must be either all names or all class ids. "
             f"Received: {short_repr(list(tags))} ({row.location})."
         )
     return tuple(tags)
-
-
-def _class_id(example: Sentence, word: int, numbers: dict[str, int]) -> int:
-    assert example.tags is not None
-    tag = example.tags[word]
-    if isinstance(tag, str) and tag in numbers:
-        return numbers[tag]
-    if isinstance(tag, int) and 0 <= tag < len(numbers):
-        return tag
-    raise UserError(
-        f"A tag must be one of {listed(numbers)}. Received: {short_repr(tag)} "
-        f"for the word {short_repr(example.words[word])}, number {word + 1} of the sentence at "
-        f"{example.location}."
-    )
 
 
 def encode_words(
@@ -246,14 +229,12 @@ def encode_words(
 ) -> Rows:
     """Returns the rows of sentences; a sentence that is too long is split into several rows.
 
-    The label of a word is at its first token; all other labels are -100. Where rows overlap, the
-    label is in the row in which the token is farthest from the edges; see `deciding_tokens`.
+    The first token of a word gets the word's label; all other labels are -100. Where rows overlap,
+    only the row in which the token is farthest from the edges has the label; see `deciding_tokens`.
     `Rows.details` contains the word whose label is at each position, or `NO_WORD`.
 
     Args:
-        words: the words of each sentence.
         labels: the class ids of each sentence's tags, or None.
-        max_length: maximum number of tokens per row.
     """
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []
@@ -264,23 +245,16 @@ def encode_words(
             inside = tokens.ids[slice(*span)]
             ids.append([tokenizer.cls_token_id, *inside, tokenizer.sep_token_id])
             samples.append(sample)
-    _log_words_without_tokens(words, details)
+    lost = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
+    if lost:
+        logger.warning(
+            "%d words have no tokens, such as control characters. They are not trained on, and "
+            "are tagged %s.",
+            *(lost, OUTSIDE),
+        )
     targets = {}
     if labels is not None:
         known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
         targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
     arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
-
-
-def _log_words_without_tokens(
-    words: Sequence[Sequence[str]], details: Sequence[np.ndarray]
-) -> None:
-    count = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
-    if count:
-        logger.warning(
-            "%d words have no tokens, such as control characters. They are not trained on, and "
-            "are tagged %s.",
-            count,
-            OUTSIDE,
-        )

@@ -176,7 +176,7 @@ def test_a_byte_order_mark_is_dropped(read, name):
 @pytest.mark.parametrize("name", ["a.json", "a.ndjson", "a.JSONL", "a.Json.gz", "a.jsonl.GZ"])
 def test_names_of_json_lines(read, name):
     assert read(b'{"text": "One."}\n', name) == [(name, 0, b"One.")]
-    with pytest.raises(UserError, match=f"{name}, line 1: .* not a JSON object"):
+    with pytest.raises(UserError, match=f"{name}, line 1: .* a JSON object .* found list"):
         read(b'[{"text": "One."}]\n', name)
 
 
@@ -224,9 +224,9 @@ def test_text_that_is_not_utf_8(read, name, split_bytes):
     [
         (b"{", "Expecting property name"),
         (b"Plain text.", "Expecting value"),
-        (b'["text"]', "the field 'text', but list"),
+        (b'["text"]', "the field 'text', but found list"),
         (b'{"title": "A", "body": "B"}', r"no field 'text' \(its fields: 'title', 'body'"),
-        (b'{"text": 5}', "'text' is not a string but int"),
+        (b'{"text": 5}', "'text' must be a string, not int"),
         (b'{"text": "\xe9"}', "the byte 0xe9 is not valid UTF-8"),
         (b'{"text": "\\ud83d"}', "half of a surrogate pair"),
         (b'{"text": "' + b"a" * 160 + b'"}', "longer than 160 bytes"),
@@ -245,7 +245,7 @@ def test_bad_lines_of_json(read, monkeypatch, line, reason):
 
 
 def test_deep_json_is_a_bad_line(read):
-    with pytest.raises(UserError, match="a.jsonl, line 1: it is nested too deeply"):
+    with pytest.raises(UserError, match="a.jsonl, line 1: .* nested too deeply"):
         read(b'{"text": ' + b"[" * 200_000, "a.jsonl")
 
 

@@ -7,6 +7,7 @@ import pytest
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.examples import ExampleMaker, as_passages, masked_features
+from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
 from albert_tf.data.pretraining.records import decode
@@ -33,7 +34,9 @@ def lines(document):
 def make(tiny_tokenizer):
     def maker(**options):
         given = {"max_seq_length": LENGTH, **options}
-        return ExampleMaker(tiny_tokenizer, ExampleOptions(**given), lines)
+        return ExampleMaker(
+            tiny_tokenizer, word_table(tiny_tokenizer), ExampleOptions(**given), lines
+        )
 
     return maker
 
@@ -238,7 +241,8 @@ def test_statistics_agree_with_a_run_of_the_original(
     assert flags.pop("do_lower_case") and not flags.pop("do_permutation")
     task = "nsp" if flags.pop("random_next_sentence") else "sop"
     options = ExampleOptions(pair_task=task, **flags)
-    maker = ExampleMaker(AlbertTokenizer(published_vocabulary), options, lines)
+    tokenizer = AlbertTokenizer(published_vocabulary)
+    maker = ExampleMaker(tokenizer, word_table(tokenizer), options, lines)
     passages = maker.read(documents, Counter())
     assert passes * len(documents) == its["document_passes"]
     runs = [

@@ -23,7 +23,8 @@ def task(name, data=".", **others):
 def numbers(task, examples, **fields):
     """Returns the examples' class ids, for a model with these fields or a new one."""
     config = AlbertConfig(**(fields or task.config_fields(examples)))
-    return task.targets(examples, config)
+    task.check(examples, config)
+    return task.label_type.targets(examples, config)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ def test_wrong_labels(name, label, rule, location):
 )
 def test_labels_of_another_task(names, name, regression):
     config = AlbertConfig(id2label=dict(enumerate(names)))
-    with pytest.raises(UserError, match=f"those of the task {name}: .*Received: {names[0]}"):
+    with pytest.raises(UserError, match=f"labels of the task {name}: .*Received: {names[0]}"):
         task(name, regression=regression).check([], config)
 
 

@@ -59,12 +59,12 @@ def test_lists_and_separators(tmp_path, name, rows, separator):
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
-        ("a.jsonl", '{"text": "a", "label": [1]}', "list of texts.*Received: .1. .*line 1"),
-        ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of texts"),
+        ("a.jsonl", '{"text": "a", "label": [1]}', "list of strings.*Received: .1. .*line 1"),
+        ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of strings"),
         ("a.jsonl", '{"text": "a"}', "'label'. Received: "),
-        ("a.csv", "text,label\na,['x' 'y']\n", r"list of texts.*Received: \"\['x' 'y'\]"),
-        ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of texts.*Received: \"{'x', 'y'}"),
-        ("a.csv", 'text,label\na,"x,,y"\n', "with ',' between labels.*Received: 'x,,y'.*line 2"),
+        ("a.csv", "text,label\na,['x' 'y']\n", r"list of strings.*Received: \"\['x' 'y'\]"),
+        ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of strings.*Received: \"{'x', 'y'}"),
+        ("a.csv", 'text,label\na,"x,,y"\n', "',' separates labels.*Received: 'x,,y'.*line 2"),
     ],
 )
 def test_bad_labels(tmp_path, name, row, message):
@@ -100,7 +100,7 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
-    found = task().targets(examples(("sad",), (), ("warm", "long")), config())
+    found = task().label_type.targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
     with pytest.raises(UserError, match="--multi-label .* Received: 1 examples"):
         task().config_fields(examples(()))

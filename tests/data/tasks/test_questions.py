@@ -86,8 +86,8 @@ GOOD = asked("a", ("1999", 3))
         ([1], "must be a JSON object. Received: 1 .*train-v1.1.json, row 1"),
         ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
-        (squad(GOOD, context=" \n"), r"'context' must be a text that .*paragraphs\[0\]"),
-        (squad(GOOD, {**GOOD, "id": 5}), r"'id' must be a text.*qas\[1\], with 5"),
+        (squad(GOOD, context=" \n"), r"'context' must be a non-empty .*paragraphs\[0\]"),
+        (squad(GOOD, {**GOOD, "id": 5}), r"'id' must be a non-empty string.*qas\[1\], with 5"),
         (squad({"id": "a", "question": "What?"}), r"'answers' must be a list.*qas\[0\]"),
         (squad({**GOOD, "answers": [{"text": "1999"}]}), r"'answer_start' must be .*answers\[0\]"),
         (squad({**GOOD, "is_impossible": True}), r"'is_impossible' .*id a\), with 1 "),
@@ -163,7 +163,7 @@ ROW = {"question": "Who?", "context": "In Lisbon."}
         ({"answers": {"text": ["Lisbon"], "answer_start": []}}, "of equal length. .* line 2"),
         ({"answers": {"text": ["Lisbon"]}}, "of equal length. .* line 2"),
         (1, "line 2, must be a JSON object. Received: int"),
-        ({"question": ""}, "'question' must be a text that is not empty"),
+        ({"question": ""}, "'question' must be a non-empty"),
     ],
 )
 def test_bad_flat_rows(tmp_path, caplog, row, message):

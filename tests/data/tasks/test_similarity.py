@@ -66,8 +66,16 @@ def test_named_columns_before_known_ones(tmp_path):
     [
         (("a", "b", "c", 1), ("anchor", "positive", "negative", "score"), "'score' and 'negative'"),
         (("a", "b"), ("anchor", "other"), "column sentence2 or positive or text_pair. Received"),
-        (("a", "b", -1), ("text", "text_pair", "score"), "0 or more. Received: '-1' .*line 1"),
-        (("a", "b", "high"), ("text", "text_pair", "score"), "0 or more. Received: 'high'"),
+        (
+            ("a", "b", -1),
+            ("text", "text_pair", "score"),
+            "negative number. Received: '-1' .*line 1",
+        ),
+        (
+            ("a", "b", "high"),
+            ("text", "text_pair", "score"),
+            "negative number. Received: 'high'",
+        ),
         (("a", ""), ("text", "text_pair"), "'text_pair' must not be empty"),
     ],
 )
