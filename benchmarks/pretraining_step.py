@@ -51,7 +51,8 @@ def prepare(size, seed, folder):
 
     keras.utils.set_random_seed(seed)
     none = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
-    config = AlbertConfig.from_size(size, **dict.fromkeys(none, 0.0))
+    config = AlbertConfig.from_pretrained(size) if size == "small" else AlbertConfig.from_size(size)
+    config = config.replace(**dict.fromkeys(none, 0.0))
     AlbertForPreTraining(config).save_pretrained(folder)
     device = "CPU"
     if BACKEND == "jax":
@@ -193,7 +194,7 @@ def measure(name, weights, shape, vocab_size, *, dtype, forward, steps, matrix, 
 
 def main():
     parser = harness.parser(__doc__)
-    parser.add_argument("--size", default="base", help="default: %(default)s")
+    parser.add_argument("--size", default="base", help='also "small"; default: %(default)s')
     parser.add_argument("--batch-size", type=int, default=8, help="default: %(default)s")
     parser.add_argument("--max-length", type=int, default=128, help="default: %(default)s")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
