@@ -1,16 +1,16 @@
 """Measures the models in docs/which-model.md: the size of their files, and the time for 128 tokens.
 
     python -m benchmarks.which_model [--only small all-MiniLM-L6-v2] [--rounds 3] [--calls 5]
+                                     [--files build/which_model]
 
 Every model except `small` has random weights of the published shape, because size and speed don't
 depend on their values. Each is a classifier with two classes. "MB, float32" is the size of the
 weights, and "MB, 8 bits" that of a .tflite file for ids with `--quantize dynamic`, without a
 vocabulary. A fresh process loads this file and runs a row of 128 tokens on one thread. The time is
 the median of the milliseconds of processor time, and the memory is the MB at the peak above that
-before loading.
+before loading. The files are kept in --files, and used again by the next run.
 """
 
-import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +40,7 @@ MODELS = {
     "albert-xlarge-v2": ("xlarge", {}),
     "albert-xxlarge-v2": ("xxlarge", {}),
     "paraphrase-albert-small-v2": ("base", {"num_hidden_layers": 6}),
-    "malbert-base-cased-64k": ("base", {"vocab_size": 64000}),
+    "malbert-base-cased-128k": ("base", {"vocab_size": 128000}),
     "albert_chinese_tiny": (
         "base",
         {"vocab_size": 21128, "hidden_size": 312, "intermediate_size": 1248}
@@ -49,7 +49,7 @@ MODELS = {
     "all-MiniLM-L6-v2": bert(30522, 384, 6, 12),
     "bge-small-en-v1.5": bert(30522, 384, 12, 12),
     "bge-small-zh-v1.5": bert(21128, 512, 4, 8),
-    "gbert-base": bert(31102, 768, 12, 12),
+    "bert-base-german-cased": bert(31102, 768, 12, 12),
     "bert-base-chinese": bert(21128, 768, 12, 12),
     "bert-base-multilingual-cased": bert(119547, 768, 12, 12),
 }
@@ -70,32 +70,32 @@ def classifier(name):
 
 
 def write(name, folder):
-    """Writes a .tflite file and its inputs to a folder, and returns the number of parameters."""
+    """Writes a .tflite file, its inputs, and the size of the weights to a folder."""
     from albert_tf_export import graphs
     from albert_tf_export.signatures import ids_signature
 
-    model = classifier(name)
+    model, folder = classifier(name), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     rows = exports.draw((1, LENGTH, LENGTH), model.config)
-    runners.write_batch(Path(folder, "batch.npz"), rows, model)
+    runners.write_batch(folder / "batch.npz", rows, model)
     signature = ids_signature(model, unroll=False, batch=1, strings=False)
-    Path(folder, "model.tflite").write_bytes(graphs.convert([signature], "dynamic"))
-    return model.count_params()
+    (folder / "model.tflite").write_bytes(graphs.convert([signature], "dynamic"))
+    (folder / "megabytes.txt").write_text(f"{4 * model.count_params() / 1e6:.1f}")
 
 
 def compare(options):
-    """Returns the results keyed by name and number of parameters."""
-    with tempfile.TemporaryDirectory() as name:
-        cases = {}
-        for model in options.only:
-            folder = Path(name, model)
-            folder.mkdir()
-            count = harness.fresh(write, model, folder)
-            cases[model, f"{4 * count / 1e6:.1f}"] = partial(
-                *(harness.fresh, runners.measure, "litert", folder / "model.tflite"),
-                **{"batches": [folder / "batch.npz"], "calls": options.calls},
-                clock="process_time",
-            )
-        return harness.take_turns(cases, options.rounds)
+    """Returns the results keyed by name and the MB of the weights."""
+    cases = {}
+    for name in options.only:
+        folder = options.files / name
+        if not (folder / "megabytes.txt").exists():
+            harness.fresh(write, name, folder)
+        cases[name, (folder / "megabytes.txt").read_text()] = partial(
+            *(harness.fresh, runners.measure, "litert", folder / "model.tflite"),
+            **{"batches": [folder / "batch.npz"], "calls": options.calls},
+            clock="process_time",
+        )
+    return harness.take_turns(cases, options.rounds)
 
 
 def cells(batches):
@@ -107,6 +107,7 @@ def main():
     parser = harness.parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=list(MODELS), default=list(MODELS))
     parser.add_argument("--calls", type=int, default=5)
+    parser.add_argument("--files", type=Path, default=Path("build/which_model"))
     options = parser.parse_args()
     rounds = compare(options)
     heads = ["model", "MB, float32", "MB, 8 bits", "CPU ms", "MB of memory"]
