@@ -68,11 +68,15 @@ def export_tflite(
     """Writes a .tflite file, runs it in fresh processes, and compares its outputs with Keras.
 
     The file's signatures (`signatures.py` lists their inputs and outputs):
-        `ids`: takes ids `[1, T]`, T up to `max_position_embeddings`, and returns only numbers. It
-            runs in every interpreter.
-        `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, padded.
-        `text`: takes strings. The interpreter needs tensorflow-text's operators.
-        `masked`: replaces `ids` if `predictions` is set. Also takes the positions to score.
+        `ids`: takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[1, T]`, or
+            `[1, C, T]` for multiple choice, T up to `max_position_embeddings`. Returns only
+            numbers. It runs in every interpreter.
+        `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, padded, for hosts
+            without dynamic shapes, such as LiteRT.js.
+        `masked`, or `masked_16`, …: replace `ids` if `predictions` is set. Also take
+            `masked_lm_positions`, int32 `[1, predictions]`, and return logits at these positions.
+        `text`: takes strings `[1]`, `text` and for pairs `text_pair`, and returns numbers and label
+            names. The interpreter needs tensorflow-text's operators.
 
     Unrolled layers take several times as much memory as a loop. With `host="mediapipe"`, the file
     has the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns
