@@ -16,6 +16,7 @@ from albert_tf.checkpoints import (
     keras_hub,
     sentence_transformers,
     tf_checkpoint,
+    tf_hub,
 )
 from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
 from albert_tf.checkpoints.weights import Checkpoint
@@ -46,7 +47,7 @@ _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
     "tf1": google.read,
-    "tf-hub": google.read_module,
+    "tf-hub": tf_hub.read,
 }
 
 
@@ -199,8 +200,8 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
     file = next((file for file in files if file.is_file()), None)
     if file:
         return location._replace(format="hf", weights=file)
-    if (folder / google.GRAPH).is_file():
-        return location._replace(format="tf-hub", weights=folder / google.VARIABLES)
+    if (folder / tf_hub.GRAPH).is_file():
+        return location._replace(format="tf-hub", weights=folder / tf_hub.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
         return location._replace(format="tf1", weights=prefix)
     if (folder / keras_hub.WEIGHTS).is_file():  # The reader says what is missing.
@@ -210,7 +211,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         f"A model directory must contain {WEIGHTS if has_config else CONFIG}. Received: {folder}, "
         f"which contains {_listing(folder)}. Weights are also read from "
         f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 "
-        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({google.GRAPH})."
+        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({tf_hub.GRAPH})."
     )
 
 
