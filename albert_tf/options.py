@@ -68,8 +68,8 @@ class Range(NamedTuple):
         if math.isfinite(self.minimum) and math.isfinite(self.maximum):
             return f"between {self.minimum} and {self.maximum}"
         words = ("{} or more", "{} or less", "above {}", "below {}")
-        pairs = zip(words, self, strict=True)
-        return " and ".join(word.format(bound) for word, bound in pairs if math.isfinite(bound))
+        pairs = [pair for pair in zip(words, self, strict=True) if math.isfinite(pair[1])]
+        return " and ".join(word.format(bound) for word, bound in pairs) or "finite"
 
 
 POSITIVE: Final = Range(above=0)
@@ -382,11 +382,11 @@ def checks_numbers(
     return decorate
 
 
-def check_number(name: str, value: Any, allowed: Range, kind: type = Integral) -> None:
-    """Raises UserError unless the value is a number of this kind within the range."""
+def check_number(name: str, value: Any, allowed: Range, kind: Any = Integral) -> None:
+    """Raises UserError unless the value is a number of this kind (not bool) within the range."""
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if not is_number or not allowed.allows(value):
-        number = "a number" if kind is Real else "a whole number"
+        number = "a whole number" if kind in (int, Integral) else "a number"
         raise UserError(f"{name} must be {number}, {allowed}. Received: {short_repr(value)}.")
 
 

@@ -28,9 +28,9 @@ from albert_tf.checkpoints.finder import (
     CheckpointLocation,
 )
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
-from albert_tf.config import unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
+from albert_tf.labels import unnamed_labels
 from albert_tf.options import accepts_keywords
 from albert_tf.tasks import BY_MODEL
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from albert_tf.checkpoints import names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, write_json
+from albert_tf.labels import unnamed_labels
 
 logger = logging.getLogger(__name__)
 

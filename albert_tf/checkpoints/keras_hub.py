@@ -9,9 +9,10 @@ import numpy as np
 
 from albert_tf.checkpoints import weight_files
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import read_json
+from albert_tf.labels import unnamed_labels
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.weights.h5"
