@@ -3,8 +3,8 @@
     python -m albert_tf.demo [--output demo-output]
 
 Prints each command and runs it. The table at the end compares the labels and probabilities of
-Keras, the SavedModel, and the 8-bit TFLite file; the demo fails if they don't agree. The last lines
-are commands that build and serve a web page with the model.
+Keras, the SavedModel, and the 8-bit TFLite file; the demo fails if they differ. The last lines show
+commands that build and serve a web page with the model.
 """
 
 import argparse

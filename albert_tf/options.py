@@ -1,4 +1,4 @@
-"""Options, declared once: a dataclass field carries its default, help, range, and flags.
+"""Options, declared once: a dataclass field contains the default, help, range, and flags.
 
 The dataclass converts and checks its values. It also defines the signature of a public function,
 the parser of a command, and the keys of its `--config` file (`albert_tf.cli.parsing`).
@@ -89,7 +89,7 @@ def cores() -> int:
 
 
 class Option(NamedTuple):
-    """A declared option; `kind` is the type of its value, or of an item if `is_tuple`."""
+    """A declared option. `kind` is the type of the value, or of its items if `is_tuple` is True."""
 
     name: str
     kind: Any
@@ -190,14 +190,15 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             - `positional`: whether the argument has no flag.
             - `repeated`: whether the flag can be repeated, each time with one value.
             - `may_be_empty`: whether empty text is valid.
-            - `none`: the word that stands for None on the command line.
+            - `none`: the word for None on the command line.
             - `decisive`: False if the option may change when a run resumes: paths (whose content
               is compared), intervals, and devices.
-            - `only`: the values of other options that it requires, as in `{"engine": ("spark",)}`.
-            - `needs`: an option that must be set too.
+            - `only`: the required values of other options, as in `{"engine": ("spark",)}`.
+            - `needs`: an option that must also be set.
             - `excludes`: options that must not be set.
-            - `instead_of`: an option, so that exactly one of the two must be set.
-            - `multiple_of` and `below`: an option that a number must be a multiple of, or below.
+            - `instead_of`: an alternative option; exactly one of the two must be set.
+            - `multiple_of` and `below`: an option whose multiple the number must be, or that it
+              must be below.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -239,7 +240,7 @@ def check_options(options: Any) -> None:
 
 
 def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str]) -> None:
-    """Raises UserError for the first relation that the values violate.
+    """Raises UserError if the values violate a constraint between options.
 
     Args:
         given: names of the options whose values differ from their defaults.
@@ -296,7 +297,7 @@ def part(cls: type[Options], options: Any, **changes: Any) -> Options:
 def decisive(options: Any) -> dict[str, Any]:
     """Returns the options that affect what a run computes, as JSON values.
 
-    Options that don't apply, such as those of other tasks, are left out.
+    Omits options that don't apply, such as those for other tasks.
     """
     return {
         name: _plain(getattr(options, name))
@@ -323,7 +324,7 @@ def save_options(options: Any, folder: Path) -> None:
 def accepts_keywords(
     cls: type[Any],
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Lets callers of a function pass the fields of its last argument, a `cls`, as keywords."""
+    """Lets callers pass the fields of a function's last argument, a `cls`, as keywords."""
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         *leading, _ = inspect.signature(function).parameters.values()
@@ -397,8 +398,8 @@ def without_foreign(
 
     Args:
         arguments: arguments by name. Those that aren't in `foreign` are returned.
-        foreign: for each argument, the only accepted value and what to do instead of passing
-            a different one.
+        foreign: for each argument, the only accepted value, and what to do instead of passing
+            another one.
     """
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
@@ -414,7 +415,7 @@ def without_foreign(
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
     """Adds transformers methods that raise an error with the replacement.
 
-    Existing methods are kept, because a Keras model on torch has `to` and `eval`.
+    Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 
     Args:
         ways_out: what to write instead, by method name.

@@ -72,7 +72,10 @@ def test_replacements_that_contradict():
         ({"embedding_size": 1.5}, "embedding_size must be a whole number.* 1.5"),
         ({"num_hidden_layers": True}, "num_hidden_layers must be a whole number.* True"),
         ({"hidden_act": "mish"}, "hidden_act must be one of .*gelu_new.*mish"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be .*0 or more and below 1. Received: 1.0"),
+        (
+            {"hidden_dropout_prob": 1.0},
+            "hidden_dropout_prob .*0 or more and below 1. Received: 1.0",
+        ),
         ({"layer_norm_eps": 0.0}, "layer_norm_eps .* 1 or less and above 0. Received: 0.0"),
         ({"layer_norm_eps": float("nan")}, "layer_norm_eps must be .*Received: nan"),
         ({"num_labels": True}, "num_labels must be a whole number.* Received: True"),
@@ -96,7 +99,7 @@ NUMBERS = [field.name for field in dataclasses.fields(AlbertConfig) if field.typ
 @pytest.mark.parametrize("field", [*NUMBERS, "num_labels"])
 def test_numbers_have_bounds(field):
     """A file of a few bytes can't claim a model that no machine allocates."""
-    with pytest.raises(UserError, match=f"{field} must be .*between 1 and .* Received: .*1000000000"):
+    with pytest.raises(UserError, match=f"{field} must be .*between 1 and .* 1000000000"):
         AlbertConfig.from_dict({field: 10**9})
 
 

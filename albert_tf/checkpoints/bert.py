@@ -14,7 +14,7 @@ MODEL_TYPE: Final = "bert"
 NEXT_SENTENCE: Final = "seq_relationship"
 _LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
-# Modules of a layer: BERT's name, and ALBERT's.
+# Modules of a layer: BERT's names, and ALBERT's.
 _PARTS: Final[Mapping[str, str]] = {
     "attention.self.query": "attention.query",
     "attention.self.key": "attention.key",

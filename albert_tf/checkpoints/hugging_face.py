@@ -62,11 +62,11 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
         weights: the weights file, or its shard index.
         config: configuration to use instead of `config.json`.
     Raises:
-        UserError: if `config.json` is missing or of a different model, or a file is damaged.
+        UserError: if `config.json` is missing or describes a different model, or a file is damaged.
     """
     if config is None and not (folder / CONFIG).exists():
         raise UserError(
-            f"{folder} contains {weights.name} but no {CONFIG}. Copy it there, or pass "
+            f"{folder} contains {weights.name} but no {CONFIG}. Copy {CONFIG} there, or pass "
             "config=AlbertConfig(…)."
         )
     config = config or AlbertConfig.from_json_file(folder / CONFIG)
@@ -99,7 +99,7 @@ def write(
         folder: created if missing; its other files are kept.
         config: the model's configuration.
         tensors: tensors keyed by name, without "albert.".
-        class_name: class name in transformers. Default: the class whose heads are in `tensors`.
+        class_name: class name in transformers. By default, the class whose heads are in `tensors`.
     """
     stored = stored_names(tensors)
     content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
@@ -141,16 +141,16 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
 
 
 def shard_names(index: Path) -> list[str]:
-    """Returns the file names in a shard index.
-
-    Raises:
-        UserError: if the index is damaged, or names files in a different folder.
-    """
+    """Returns the file names in a shard index."""
     return list(_listed_tensors(index))
 
 
 def _listed_tensors(index: Path) -> dict[str, list[str]]:
-    """Returns the tensor names that an index lists, by shard."""
+    """Returns the tensor names in a shard index, keyed by file.
+
+    Raises:
+        UserError: if the index is damaged, or refers to files in a different folder.
+    """
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
@@ -172,10 +172,10 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
 
 
 def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Rename]:
-    """Returns a file's tensors under the names they have there, and the function to rename them.
+    """Returns a file's tensors under their names in the file, and the function that renames them.
 
     Args:
-        shard: whether the file is a shard. HDF5 shards have no group per layer.
+        shard: whether the file is a shard, because HDF5 shards have no group per layer.
     """
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
@@ -198,8 +198,8 @@ def _read_shards(index: Path) -> list[Renamed]:
     missing = [name for name in weight_map if not (index.parent / name).is_file()]
     if missing:
         raise UserError(
-            f"{index} refers to files that must be in the same folder. Missing: "
-            f"{', '.join(missing)}. Copy them there."
+            f"{index} refers to files that aren't in its folder: {', '.join(missing)}. Copy them "
+            "there."
         )
     whole: list[Renamed] = []
     faults = []
@@ -233,8 +233,7 @@ def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Itera
     """Renames tensors from TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
 
     Args:
-        tensors: tensors keyed by name.
-        groups: whether each name begins with its layer's group, as in HDF5 files.
+        groups: whether names begin with the layer's group, as in HDF5 files.
     """
     for source, tensor in tensors.items():
         steps = source.removesuffix(":0").replace("_._", "/").split("/")
@@ -260,9 +259,9 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
 
 
 def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
-    """Returns the tensors keyed by name, without duplicates and redundant ones.
+    """Returns the tensors keyed by name, without duplicates and redundant copies.
 
-    If the masked-LM head has two biases, keeps the decoder's, which is the one models compute with.
+    If the masked-LM head has two biases, the decoder's is kept, because models compute with it.
 
     Raises:
         UserError: if duplicates or tied weights have different values.

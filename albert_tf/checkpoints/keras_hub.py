@@ -20,7 +20,7 @@ VOCABULARY: Final = "assets/tokenizer/vocabulary.spm"
 TASK_FILES: Final = ("task.json", "task.weights.h5")  # in presets with a head
 _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
-# The group that contains a model's layers, in current files and in those from early Keras 3.
+# The group with a model's layers, in current files and in files from early Keras 3 versions.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 # Arguments of KerasHub's backbone, and the corresponding fields of `AlbertConfig`.
 _FIELDS: Final = {
@@ -75,8 +75,8 @@ class KerasHubWeight(NamedTuple):
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
-# The weights of a layer: Hugging Face's suffix, whether it is transposed, and KerasHub's axes if it
-# splits H.
+# The weights of a layer: Hugging Face's suffix, whether KerasHub's array is the transpose, and
+# KerasHub's axes if it splits H.
 _Kind = tuple[tuple[str, bool, str], ...]
 _DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
 _NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
@@ -125,7 +125,7 @@ def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
 
 
 def layer_path(layer: str, config: AlbertConfig) -> str:
-    """Returns a layer's path, which is its class name, numbered in the order of the graph."""
+    """Returns a layer's path: its class name, numbered in the order of the graph."""
     if not layer.startswith("group_"):
         return _PATHS[layer]
     _, group, *_, inner = layer.split("_")
@@ -174,7 +174,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     for path in (folder / CONFIG, weights):
         if not path.is_file():
             hint = " Sharded presets aren't supported." if (folder / _SHARDED).is_file() else ""
-            raise UserError(f"The KerasHub preset {folder} has no {path.name}.{hint}")
+            raise UserError(f"The KerasHub preset {folder} contains no {path.name}.{hint}")
     task = read_json(folder / _TASK) if (folder / _TASK).is_file() else None
     config = config or to_config(folder / CONFIG, task)
     tensors = dict(_read_weights(weights, config, backbone_weights(config)))
@@ -186,7 +186,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and values of each tensor; unknown tensors are named by their path."""
+    """Yields the name and values of each tensor. An unknown tensor's name is its path."""
 
     def steps(*path: str) -> tuple[str, ...]:
         # Some Keras versions prefix names with "_".
@@ -238,8 +238,11 @@ def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
         )
     fields = {ours: values[theirs] for theirs, ours in _FIELDS.items()}
     fields["attention_probs_dropout_prob"] = values["dropout"]
-    config = AlbertConfig(hidden_act="gelu_new", **fields)
-    return _with_task(config, task) if task else config
+    try:
+        config = AlbertConfig(hidden_act="gelu_new", **fields)
+        return _with_task(config, task) if task else config
+    except ValueError as error:
+        raise UserError(f"The KerasHub preset {path.parent} is invalid: {error}") from error
 
 
 def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:

@@ -35,14 +35,14 @@ EXAMPLES = """examples:
   albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 
-The model's config.json determines the task. The export takes strings, or ids with --ids-only and
-in ONNX. Before the export appears at --output, a fresh process loads it and compares it with Keras.
+The model's config.json determines the task. The export takes strings; with --ids-only, and in ONNX,
+it takes ids. Before it appears at --output, a fresh process loads it and compares it with Keras.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Checked):
-    """The options that all formats share, in addition to those of the format's function."""
+    """The options of all formats, in addition to those of the format's function."""
 
     model: str = option(
         help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True
@@ -50,7 +50,7 @@ class Options(Checked):
     output: Path = option(help="folder or file to write")
     task: str | None = option(
         None,
-        help=f"task of the model ({', '.join(TASKS)}); default: the one in its config.json",
+        help=f"task of the model ({', '.join(TASKS)}); default: the task in its config.json",
         choices=tuple(TASKS),
         metavar="TASK",
     )
@@ -96,7 +96,7 @@ def check(options: Any) -> None:
     warmup = getattr(options, "warmup", None)
     if warmup is not None and not warmup.is_file():
         raise UserError(
-            f"--warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
+            f"--warmup must be a file with requests. Received: {warmup}, which {fault(warmup)}."
         )
     source = Path(options.model)
     if source.exists() or tf_checkpoint.find_prefix(source):  # not a Hub model ID

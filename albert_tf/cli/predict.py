@@ -39,10 +39,9 @@ EXAMPLES = """examples:
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
 
 Prints a line for each text: its label and probability, or its score. For a multi-label model, the
-line contains every label that reaches its threshold. A tagging model prints one line per word with
-the word and its tag, and an empty line between texts; white space separates the words of a text. A
-sentence embedding model prints the cosine similarity of each pair. Files of any size are read as
-needed.
+line contains every label that reaches its threshold. For a tagging model, prints each word and its
+tag on a line, and an empty line between texts; white space separates words. For a sentence
+embedding model, prints the cosine similarity of each pair. Files of any size are read as needed.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -54,7 +53,7 @@ class OPTIONS(TextInputOptions):
     """The options of `albert-tf predict`."""
 
     text_pair_column: str | None = option(
-        None, help="name of the column with the second texts of pairs"
+        None, help="name of the table column with the second text of each pair"
     )
     encoding: str | None = option(None, help=ENCODING, metavar="NAME")
     pairs: bool = option(False, help="read each text as a pair, separated by a tab")
@@ -72,7 +71,7 @@ class OPTIONS(TextInputOptions):
 
     @property
     def has_table(self) -> bool:
-        """Whether the file is a table. With `pairs`, it is one only if it has a pair column."""
+        """Whether the file is a table. With `pairs`, this requires `text_pair_column`."""
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
@@ -86,8 +85,8 @@ def check(options: OPTIONS) -> None:
         )
     if wanted == _ENCODER and not options.has_pairs:
         raise UserError(
-            f"{options.model} compares pairs of texts. Pass --pairs, or print vectors with "
-            "albert-tf embed."
+            f"{options.model} compares text pairs. Pass --pairs, or print vectors with albert-tf "
+            "embed."
         )
     if wanted == _TAGGER and options.has_pairs:
         raise UserError(
@@ -143,7 +142,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _model_class(model: str) -> str:
-    """Returns the model class to predict with: the encoder class for sentence embedding models."""
+    """Returns the class to predict with, which is the encoder for sentence embedding models."""
     if is_exported(model):
         from albert_tf.runtimes.exported import read_facts
 

@@ -218,7 +218,7 @@ def test_an_index_must_be_true(folder, tensors):
     write_index(folder, {**true, "predictions.decoder.weight": here})
     assert_equal(find(folder).read().tensors, tensors)
     (folder / there).unlink()
-    with pytest.raises(UserError, match=f"in the same folder. Missing: {there}"):
+    with pytest.raises(UserError, match=f"in its folder: {there}"):
         find(folder).read()
 
 
