@@ -186,7 +186,7 @@ class AlbertConfig:
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = _in_range(0.0, RATE)
     attention_probs_dropout_prob: float = _in_range(0.0, RATE)
-    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # The scores take terabytes.
+    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # Scores take terabytes.
     type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS uses 256, for table columns.
     initializer_range: float = _in_range(0.02, _SCALE)
     layer_norm_eps: float = _in_range(1e-12, _SCALE)
@@ -313,7 +313,7 @@ class AlbertConfig:
 
         Args:
             name: a key of `SIZES`. "base" is short for "base-v2".
-            **overrides: values that replace those of the size.
+            **overrides: field values that differ from the size's.
         """
         if name not in SIZES:
             raise UserError(f"The size must be one of {', '.join(SIZES)}. Received: {name!r}.")

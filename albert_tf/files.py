@@ -19,11 +19,7 @@ MAX_BYTES: Final = 2**26
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """Expands `~` and `~user` at the beginning of a path to a home folder.
-
-    Raises:
-        UserError: if there is no such user.
-    """
+    """Expands `~` and `~user` at the beginning of a path to a home folder."""
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
         raise UserError(
@@ -100,14 +96,20 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
         return
     if is_folder and not own:
         raise UserError(f"{path} is a directory; force=True only replaces files.")
-    if own and not is_folder:
-        raise UserError(f"The output must be a folder. Received: {path}, a file.")
+    if own:
+        check_folder(path)
     if not force:
         raise UserError(
             f"{path} already exists. Choose another path, or replace it with force=True."
         )
     if is_folder:
         check_own(path, own)
+
+
+def check_folder(path: Path, name: Any = None) -> None:
+    """Rejects an output folder if its path (called `name` in the error) is an existing file."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise UserError(f"The output must be a folder. Received: {name or path}, a file.")
 
 
 def check_own(folder: Path, own: Sequence[str]) -> None:
@@ -215,11 +217,7 @@ def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the JSON object in a file; see `read_bytes`.
-
-    Raises:
-        UserError: if the file contains something else, or is nested too deeply.
-    """
+    """Returns the JSON object in a file; see `read_bytes`."""
     text = read_bytes(path)
     try:
         content = json.loads(text.decode("utf-8"))
@@ -374,8 +372,7 @@ def locked(
 
     folder = Path(folder)
     output = folder if output is None else output
-    if folder.is_file():
-        raise UserError(f"The output must be a folder. Received: {output}, a file.")
+    check_folder(folder, output)
     lock = FileLock(folder / LOCK, blocking=wait, fallback_to_soft=False)
     while not lock.is_locked:
         try:
@@ -399,7 +396,7 @@ def locked(
             # Before the lock is released, because afterwards another run may hold it.
             (folder / LOCK).unlink(missing_ok=True)
             lock.release()
-        except OSError:  # Windows doesn't remove open files, not even those of another process
+        except OSError:  # Windows doesn't remove files that a process has open
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink(missing_ok=True)

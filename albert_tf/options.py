@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 Class = TypeVar("Class")
 FILE: Final = "options.yaml"
 DecayForm = Literal["original", "usual"]  # see `WarmupPolynomialDecay`
-# Upper bounds for ranges that have none, because values become int32 and float32.
+# Upper bounds for open ranges, because values become int32 and float32.
 LARGEST_VALUES: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _NAMES: Final = {
@@ -128,12 +128,7 @@ class Option(NamedTuple):
         )
 
     def converted(self, value: Any) -> Any:
-        """Converts a value that comes from a caller, a flag, or a file.
-
-        Raises:
-            UserError: if the value has the wrong type, is not one of the choices, or is out of
-                range.
-        """
+        """Converts a value that comes from a caller, a flag, or a file."""
         if self.is_optional and (value is None or value == self.none):
             return None
         if self.is_tuple:
@@ -176,7 +171,7 @@ class Option(NamedTuple):
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
     """Declares a field of a dataclass as an option.
 
-    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of one of them.
+    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of such values.
 
     Args:
         default: default value. An option without one is required; None means computed later.
@@ -218,25 +213,20 @@ def declared(cls: type[Any]) -> dict[str, Option]:
 
 
 class Checked:
-    """Base class of frozen option dataclasses, which converts and checks the values."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
-def check_options(options: Any) -> None:
-    """Converts and checks the fields of a frozen dataclass; `Checked` calls it.
+    """Base class of frozen option dataclasses, which converts and checks the values.
 
     Raises:
         UserError: if a value has the wrong type, is not one of the choices, or is out of range; or
             if the combination of options is invalid.
     """
-    fields = declared(type(options))
-    for name, option in fields.items():
-        object.__setattr__(options, name, option.converted(getattr(options, name)))
-    given = {name for name in fields if getattr(options, name) != fields[name].default}
-    for option in fields.values():
-        _check_relations(option, vars(options), given)
+
+    def __post_init__(self) -> None:
+        fields = declared(type(self))
+        for name, option in fields.items():
+            object.__setattr__(self, name, option.converted(getattr(self, name)))
+        given = {name for name in fields if getattr(self, name) != fields[name].default}
+        for option in fields.values():
+            _check_relations(option, vars(self), given)
 
 
 def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str]) -> None:
@@ -306,19 +296,16 @@ def decisive(options: Any) -> dict[str, Any]:
     }
 
 
-def as_yaml(options: Any) -> str:
-    """Returns the options as YAML for `--config`, without `force`, which is for a single run."""
-    import yaml
-
-    values = {name: getattr(options, name) for name in declared(type(options)) if name != "force"}
-    plain = {name: _plain(value) for name, value in values.items() if value is not None}
-    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-
-
 def save_options(options: Any, folder: Path) -> None:
     """Writes `options.yaml`, which `--config` reads."""
+    import yaml
+
+    names = (name for name in declared(type(options)) if name != "force")  # is for a single run
+    values = ((name, getattr(options, name)) for name in names)
+    plain = {name: _plain(value) for name, value in values if value is not None}
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     with written_atomically(folder / FILE, force=True) as path:
-        path.write_text(as_yaml(options), encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def accepts_keywords(

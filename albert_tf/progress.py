@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import IO, Any, Final
 
 from albert_tf.errors import escaped
@@ -124,18 +124,12 @@ def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
     return tqdm(
         total=total,
         desc=name,
-        file=stream if terminal else _Nowhere(),
+        file=stream if terminal else _NOWHERE,
         bar_format=_BAR if terminal else _FORMAT,
         dynamic_ncols=terminal,
         **settings,
     )
 
 
-class _Nowhere:
-    """A stream that discards all output."""
-
-    def write(self, text: str) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
+# A stream that discards all output.
+_NOWHERE: Final = SimpleNamespace(write=lambda text: None, flush=lambda: None)

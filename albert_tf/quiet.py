@@ -53,7 +53,7 @@ def import_tensorflow_text(*purpose: str) -> Any:
 
 @contextlib.contextmanager
 def hidden_stderr() -> Iterator[None]:
-    """Hides output of C++ libraries to stderr, unless the block raises.
+    """Hides the stderr output of C++ libraries, and prints it if the block raises.
 
     Python's own output to `sys.stderr` is shown. `set_level` isn't enough, because absl prints
     before it knows the level, and LiteRT ignores the level.

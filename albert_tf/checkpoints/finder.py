@@ -169,11 +169,7 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns a folder's vocabulary file of one type, or None.
-
-    Raises:
-        UserError: if there are several, and none has a name that takes precedence.
-    """
+    """Returns a folder's vocabulary file of one type, or None."""
     known = [folder / name for name in names if (folder / name).is_file()]
     vocabularies = known[:1] or sorted(
         {path for ending in endings for path in folder.glob(ending) if path.is_file()}
@@ -248,7 +244,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
             raise repository.failure(repository.unreachable, "its weights")
         for name in keras_hub.TASK_FILES if preset else ():
             repository.file(name)
-        for name in hugging_face.shard_names(file) if file.name.endswith(INDEX) else ():
+        for name in hugging_face.read_index(file) if file.name.endswith(INDEX) else ():
             if repository.file(name) is None:
                 raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
     vocabulary = None

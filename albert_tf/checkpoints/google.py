@@ -1,6 +1,6 @@
-"""Reads Google's TensorFlow 1 checkpoints, and writes those of google-research/albert.
+"""Reads TensorFlow 1 checkpoints from google-research/albert, Model Garden, and albert_zh.
 
-The checkpoints come from google-research/albert, Model Garden, and brightmart/albert_zh.
+Also writes checkpoints that google-research/albert can load.
 """
 
 import dataclasses
@@ -103,11 +103,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
 
 
 def find_config(folders: tuple[Path, ...]) -> Path | None:
-    """Returns the configuration file from the first of these folders that has one.
-
-    Raises:
-        UserError: if a folder has several, and none is called `albert_config.json`.
-    """
+    """Returns the configuration file from the first of these folders that has one."""
     for folder in folders:
         known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
         paths = known[:1] or sorted(
@@ -124,11 +120,7 @@ def find_config(folders: tuple[Path, ...]) -> Path | None:
 
 
 def read_config(path: Path) -> AlbertConfig:
-    """Reads `albert_config.json`.
-
-    Raises:
-        UserError: if the file isn't an ALBERT configuration.
-    """
+    """Reads `albert_config.json`."""
     config = AlbertConfig.from_json_file(path)
     if "embedding_size" not in read_json(path):
         raise UserError(

@@ -109,9 +109,6 @@ class Repository:
         """Downloads a file unless it is cached, and returns its path; None if there is none.
 
         If the network fails, this call and all later ones search only the cache.
-
-        Raises:
-            UserError: if the repository or revision doesn't exist, or this user has no access.
         """
         import huggingface_hub
         import huggingface_hub.errors as errors
@@ -143,7 +140,7 @@ class Repository:
         import huggingface_hub.errors as errors
 
         cache = self.options.get("cache_dir") or constants.HF_HUB_CACHE
-        reason = "which has none" if error is None else type(error).__name__
+        reason = "not found there" if error is None else type(error).__name__
         if constants.HF_HUB_OFFLINE:
             reason += ", HF_HUB_OFFLINE is set"
         way_out = "Download it on a machine with a network, or pass a directory."

@@ -84,7 +84,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             f"{weights} has BERT's weight names, which models such as RoBERTa also use. The folder "
             f"must contain the checkpoint's {CONFIG}, with model_type {bert.MODEL_TYPE!r}."
         )
-    return Checkpoint(config, collected(tensors), f"{folder} ({weights.name})")
+    return Checkpoint(config, collect_tensors(tensors), f"{folder} ({weights.name})")
 
 
 def write(
@@ -101,8 +101,11 @@ def write(
         tensors: tensors keyed by name, without "albert.".
         class_name: class name in transformers. By default, the class whose heads are in `tensors`.
     """
-    stored = stored_names(tensors)
-    content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
+    has_head = bool({names.part(name) for name in tensors} - {None, names.POOLER})
+    content = {
+        names.stored_name(name) if has_head else name: np.ascontiguousarray(tensor)
+        for name, tensor in tensors.items()
+    }
     text = config_json(config, class_name or architecture(config, tensors))
     replace_files(
         folder,
@@ -117,12 +120,6 @@ def config_json(config: AlbertConfig, class_name: str) -> str:
     """Returns the content of `config.json` for a model of this class."""
     values = {**config.to_dict(), "architectures": [class_name]}
     return as_json(values, sort_keys=True, ensure_ascii=False)
-
-
-def stored_names(tensors: Iterable[str]) -> dict[str, str]:
-    """Maps the tensors' names to their names in the file."""
-    heads = {names.part(name) for name in tensors} - {None, names.POOLER}
-    return {name: names.stored_name(name) if heads else name for name in tensors}
 
 
 def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
@@ -140,17 +137,8 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
     return max(possible, key=lambda task: len(task.heads)).model
 
 
-def shard_names(index: Path) -> list[str]:
-    """Returns the file names in a shard index."""
-    return list(_listed_tensors(index))
-
-
-def _listed_tensors(index: Path) -> dict[str, list[str]]:
-    """Returns the tensor names in a shard index, keyed by file.
-
-    Raises:
-        UserError: if the index is damaged, or refers to files in a different folder.
-    """
+def read_index(index: Path) -> dict[str, list[str]]:
+    """Returns the tensor names in a shard index, keyed by file."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
@@ -194,7 +182,7 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
 
 def _read_shards(index: Path) -> list[Renamed]:
     """Reads all shards as if they were one file; each must contain what the index lists for it."""
-    weight_map = _listed_tensors(index)
+    weight_map = read_index(index)
     missing = [name for name in weight_map if not (index.parent / name).is_file()]
     if missing:
         raise UserError(
@@ -258,13 +246,10 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), tensor
 
 
-def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
+def collect_tensors(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
     """Returns the tensors keyed by name, without duplicates and redundant copies.
 
     If the masked-LM head has two biases, the decoder's is kept, because models compute with it.
-
-    Raises:
-        UserError: if duplicates or tied weights have different values.
     """
     tensors: dict[str, Any] = {}
     for name, tensor in renamed:

@@ -48,21 +48,13 @@ _CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
 
 
 class KerasHubWeight(NamedTuple):
-    """The location of a weight in a file, and its layout.
-
-    Attributes:
-        layer: name of the layer.
-        below: path below the layer.
-        variable: index of the variable.
-        transposed: whether KerasHub's array is the transpose of Hugging Face's.
-        axes: KerasHub's axes if it splits H into heads (A, and D = H/A), or "".
-    """
+    """The location of a weight in a file, and its layout."""
 
     layer: str
-    below: tuple[str, ...]
+    below: tuple[str, ...]  # path below the layer
     variable: int
-    transposed: bool
-    axes: str
+    transposed: bool  # whether KerasHub's array is the transpose of Hugging Face's
+    axes: str  # KerasHub's axes if it splits H into heads (A, and D = H/A), or ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Converts an array to Hugging Face's shape; returns arrays of other shapes unchanged."""
@@ -219,11 +211,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
-    """Reads the configuration from a preset's `config.json` and its task.
-
-    Raises:
-        UserError: if it isn't an ALBERT configuration in KerasHub's format.
-    """
+    """Reads the configuration from a preset's `config.json` and its task."""
     content = read_json(path)
     if _class_name(content) != _CLASS:
         raise UserError(f"{path} must describe an {_CLASS}. Received: {_class_name(content)}.")

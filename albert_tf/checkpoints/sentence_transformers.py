@@ -155,11 +155,7 @@ def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder, or otherwise `folder`.
-
-    Raises:
-        UserError: if `modules.json` is damaged, or refers to a path outside the folder.
-    """
+    """Returns the Transformer's folder in a sentence-transformers folder, or otherwise `folder`."""
     if not (folder / MODULES).is_file():
         return folder
     try:
@@ -203,15 +199,10 @@ def read(folder: Path) -> SentenceEmbedding | None:
 
 
 class Module(NamedTuple):
-    """An entry of `modules.json`.
+    """An entry of `modules.json`."""
 
-    Attributes:
-        name: class name, fully qualified for classes from other packages.
-        path: folder, or "" for the root.
-    """
-
-    name: str
-    path: str
+    name: str  # of the class; fully qualified for classes from other packages
+    path: str  # of the folder, or "" for the root
 
 
 def module_files(folder: Path) -> list[str]:

@@ -122,11 +122,7 @@ def _read(entry: Any, shards: Sequence[Path]) -> bytes:
 
 
 def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
-    """Writes `prefix.index` and `prefix.data-00000-of-00001` in the format of TensorFlow 1's Saver.
-
-    Raises:
-        OSError: if the files can't be written.
-    """
+    """Writes `prefix.index` and `prefix.data-00000-of-00001`, as TensorFlow 1's Saver does."""
     import tensorflow as tf
 
     names = sorted(variables)

@@ -28,9 +28,9 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     """Reads the variables of a TF-Hub module.
 
     The configuration is the JSON file in the module's assets folder, or in the module's folder. If
-    there is none, the sizes are inferred from the shapes of the variables. The graph reveals the
-    number of layers and heads and the activation; otherwise, those of the published model with
-    these sizes are used. Dropout can't be inferred, so it is 0.
+    there is none, the sizes are inferred from the shapes of the variables, and the number of layers
+    and heads and the activation from the graph, or otherwise from the published model with these
+    sizes. Dropout can't be inferred, so it is 0.
 
     Args:
         folder: folder with `saved_model.pb`, `variables/`, and `assets/`.
@@ -47,32 +47,22 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     if config is None:
         hints = read_hints(folder)
         heads = google.model_garden_heads(stored) or hints.heads
-        config = inferred_config(variables, hints._replace(heads=heads), folder)
+        config = infer_config(variables, hints._replace(heads=heads), folder)
     return google.as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
 
 
 class GraphHints(NamedTuple):
-    """Hyperparameters inferred from the graph, or None if it doesn't reveal them.
+    """Hyperparameters inferred from the graph, or None if it doesn't reveal them."""
 
-    Attributes:
-        blocks: number of times that a block is applied, which is the number of softmaxes.
-        heads: A.
-        hidden_act: activation, under Hugging Face's name.
-    """
-
-    blocks: int | None
+    blocks: int | None  # number of times that a block is applied, each with one softmax
     heads: int | None
-    hidden_act: str | None
+    hidden_act: str | None  # Hugging Face's name
 
 
-def inferred_config(
+def infer_config(
     variables: Mapping[str, np.ndarray], hints: GraphHints, origin: Path
 ) -> AlbertConfig:
-    """Infers an ALBERT configuration from the weights (under Google's names) and the graph.
-
-    Raises:
-        UserError: if these aren't the weights of an ALBERT model, or a field can't be inferred.
-    """
+    """Infers an ALBERT configuration from the weights (under Google's names) and the graph."""
     fields = _sizes(variables, origin)
     sizes = (AlbertConfig.from_size(name) for name in _PUBLISHED)
     same = (each for each in sizes if fields.items() <= vars(each).items())
@@ -145,10 +135,6 @@ def _operations(graph: Any) -> Counter[str]:
 
     TensorFlow 2 writes functions for each signature, for saving, and for restoring. They call other
     functions.
-
-    Raises:
-        ValueError: if a function calls itself, directly or through other functions.
-        RecursionError: if the calls are nested too deeply.
     """
     functions = {function.signature.name: function.node_def for function in graph.library.function}
     counted: dict[str, Counter[str] | None] = {}  # None: being counted

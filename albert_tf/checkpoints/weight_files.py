@@ -58,11 +58,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Returns the tensors of a safetensors file, keyed by name, and its metadata.
-
-    Raises:
-        UserError: if the file is damaged, or contains a tensor of an unsupported dtype.
-    """
+    """Returns the tensors of a safetensors file, keyed by name, and its metadata."""
     import ml_dtypes  # noqa: F401 (registers the NumPy dtype "bfloat16", which safetensors needs)
     import safetensors
 
@@ -159,11 +155,7 @@ def _stored_sizes(path: Path) -> list[int]:
 
 
 def read_flax(path: Path) -> dict[str, np.ndarray]:
-    """Returns the arrays of a Flax file, keyed by path; floating-point arrays become float32.
-
-    Raises:
-        UserError: if msgpack isn't installed.
-    """
+    """Returns the arrays of a Flax file, keyed by path; floating-point arrays become float32."""
     import ml_dtypes
 
     msgpack = _require_package("msgpack", "Flax", path, "msgpack, or save them as safetensors")
@@ -207,15 +199,11 @@ def is_keras_2(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[None]:
-    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file.
-
-    Raises:
-        OSError: if the file is missing or can't be opened.
-    """
+    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, SystemError, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # HDF5's own message is long.
+        if isinstance(error, OSError) and error.errno is not None:  # HDF5's message would be long.
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise UserError(
             f"{path} is damaged, or in a different format ({str(error)[:160]}). Copy it again "
@@ -225,12 +213,7 @@ def whole_file(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
-    """Opens an HDF5 file for reading, and checks that it contains all of its data.
-
-    Raises:
-        UserError: if h5py isn't installed, or the file is damaged or refers to other files.
-        OSError: if the file is missing or can't be opened.
-    """
+    """Opens an HDF5 file for reading, and checks that it contains all of its data."""
     h5py = _require_package("h5py", "HDF5", path, "h5py")
     with whole_file(path), h5py.File(path, "r") as file:
         _check_hdf5(h5py, path, file)
@@ -275,11 +258,7 @@ def read_hdf5(path: Path) -> dict[str, np.ndarray]:
 
 
 def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
-    """Returns every dataset of an open file in float32, except the optimizer's, keyed by path.
-
-    Raises:
-        UserError: if weights are quantized, or aren't numeric.
-    """
+    """Returns every dataset of an open file in float32, except the optimizer's, keyed by path."""
     tensors: dict[str, np.ndarray] = {}
 
     def visit(name: str, item: Any) -> None:

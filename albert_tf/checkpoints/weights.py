@@ -35,11 +35,7 @@ class Checkpoint(NamedTuple):
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights, keyed by Hugging Face's names without "albert.".
-
-    Raises:
-        UserError: if a subclass has added weights, or the weights are quantized.
-    """
+    """Returns a model's weights, keyed by Hugging Face's names without "albert."."""
     from keras import ops
 
     if others := model.build_added():

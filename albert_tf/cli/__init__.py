@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop(sys.stdout, sys.stderr)
         return 0
     except OSError as error:
-        if not can_flush(sys.stdout):
+        try:
+            sys.stdout.flush()
+        except OSError:
             drop(sys.stdout)
         if error.strerror is None:  # raised by a package, for example for a failed download
             return _fail(f"{type(error).__name__}: {error}")
@@ -80,9 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     options: Any = None
     try:
-        given = _parser().parse_args(arguments)
-        command = COMMANDS[given.command]
-        options = parsed_options(given.parser, given.options, given)
+        command, options = _parse(arguments)
         set_level()  # also for child processes
         found = None
         if command not in LIGHT:
@@ -106,6 +106,12 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         print("\nalbert-tf: stopped.", file=sys.stderr)
         return 130
+
+
+def _parse(arguments: Sequence[str] | None) -> tuple[Any, Any]:
+    """Returns the module of a command and its options."""
+    given = _parser().parse_args(arguments)
+    return COMMANDS[given.command], parsed_options(given.parser, given.options, given)
 
 
 def _fail(message: str) -> int:
@@ -221,15 +227,6 @@ def streams() -> Iterator[None]:
         if handler:
             handler.setFormatter(before)
         sys.stdout.flush()
-
-
-def can_flush(stream: IO[str]) -> bool:
-    """Returns whether a stream's buffered text can be written."""
-    try:
-        stream.flush()
-    except OSError:
-        return False
-    return True
 
 
 def drop(*outputs: IO[str]) -> None:

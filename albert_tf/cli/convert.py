@@ -1,7 +1,7 @@
 """`albert-tf convert`"""
 
 from albert_tf.checkpoints import OUTPUTS, ConversionOptions
-from albert_tf.files import check_free
+from albert_tf.files import check_apart, check_free
 
 SUMMARY = "convert a checkpoint to another format"
 EXAMPLES = """examples:
@@ -18,10 +18,11 @@ OPTIONS = ConversionOptions
 
 
 def check(options: ConversionOptions) -> None:
-    """Finds the input, and rejects an output that exists."""
+    """Finds the input, and rejects an output that exists or would replace the input."""
     from albert_tf.checkpoints import finder
 
-    finder.find(options.input)
+    location = finder.find(options.input)
+    check_apart(location.weights or location.folder, options.output)
     check_free(options.output, options.force, OUTPUTS[options.format])
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.cli.text_options import aligned, check_folder, check_model
+from albert_tf.cli.text_options import aligned, check_model
 from albert_tf.data.options import EvaluationOptions
+from albert_tf.files import check_folder
 from albert_tf.options import option
 
 SUMMARY = "score a model on labeled data"
@@ -43,7 +44,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
     from albert_tf.data.tasks.split import read_split
 
     is_test = options.submission is not None
-    for folder in (options.predictions, options.report, options.submission):
+    for folder in filter(None, (options.predictions, options.report, options.submission)):
         check_folder(folder)
     config = check_model(options.model, task_of(options).model)
     task = task_of(options, config)

@@ -51,14 +51,14 @@ class Help(argparse.Action):
 def add_options(
     parser: argparse.ArgumentParser, cls: type[Any], config: bool = False
 ) -> dict[str, tuple[Option, Any]]:
-    """Adds the options of a dataclass to a parser; an option with a single choice has no flag.
+    """Adds the options of a dataclass to a parser.
 
     Args:
         config: whether to add `--config`, for commands that save their options.
     Returns:
         Each option and the argparse action of its flag, keyed by the option's name.
     """
-    options = [each for each in declared(cls).values() if each.choices != (each.default,)]
+    options = declared(cls).values()
     groups: dict[str | None, Any] = {None: parser}
     actions = {}
     for option in options:
@@ -108,12 +108,7 @@ def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> Mapping[Any, Any]:
-    """Reads a YAML mapping from an untrusted file.
-
-    Raises:
-        UserError: if the file isn't a YAML mapping, or contains an invalid value such as the date
-            2001-99-99.
-    """
+    """Reads a YAML mapping from an untrusted file, whose values may be invalid (2001-99-99)."""
     import yaml
 
     class Loader(yaml.SafeLoader):

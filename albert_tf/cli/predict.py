@@ -75,8 +75,8 @@ class OPTIONS(TextInputOptions):
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
-def check(options: OPTIONS) -> None:
-    """Checks the texts and the model, and the first pairs unless they come from a pipe."""
+def check(options: OPTIONS) -> str:
+    """Checks the texts, the model, and the first pairs of a file; returns the model's class."""
     wanted = _model_class(options.model)
     if options.labels is not None and wanted != _CLASSIFIER:
         raise UserError(
@@ -95,13 +95,14 @@ def check(options: OPTIONS) -> None:
     check_texts(options, wanted)
     if options.has_pairs and can_be_read_again(options.source):
         deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
+    return wanted
 
 
-def run(options: OPTIONS) -> int:
+def run(options: OPTIONS, model_class: str) -> int:
     """Prints a line for each text."""
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
-    given, model_class = texts(options), _model_class(options.model)
+    given = texts(options)
     if model_class == _TAGGER:
         return print_results(_tags(options, given), options.json)
     if model_class == _ENCODER:

@@ -242,18 +242,8 @@ def can_be_read_again(path: str | None) -> bool:
     return path is None or (path != "-" and not Path(path).is_fifo())
 
 
-def check_folder(path: Path | None) -> None:
-    """Rejects an output folder if the path is an existing file."""
-    if path is not None and path.exists() and not path.is_dir():
-        raise UserError(f"The output must be a folder. Received: {path}, a file.")
-
-
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Finds a model's files, and returns its configuration if there is a `config.json`.
-
-    Raises:
-        UserError: if there is no such model, or if it isn't of the required class.
-    """
+    """Rejects a missing or unsuitable model, and returns its configuration, or None without one."""
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig

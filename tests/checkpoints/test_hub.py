@@ -184,7 +184,7 @@ def test_a_subfolder(remote, files, tmp_path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["config.json"], r"its weights couldn't .* \(which has none\)"),
+        (["config.json"], r"its weights couldn't .* \(not found there\)"),
         ([], "config.json couldn't be downloaded"),
     ],
 )

@@ -78,8 +78,8 @@ def test_published_sizes_need_no_graph(size, tmp_path):
         f"{BLOCK}ffn_1/intermediate/dense/kernel": (hidden, inside),
     }
     variables = {name: np.broadcast_to(0.0, shape) for name, shape in shapes.items()}
-    assert tf_hub.inferred_config(variables, NOTHING, tmp_path) == expected
-    other = tf_hub.inferred_config(variables, GraphHints(5, 8, "relu"), tmp_path)
+    assert tf_hub.infer_config(variables, NOTHING, tmp_path) == expected
+    other = tf_hub.infer_config(variables, GraphHints(5, 8, "relu"), tmp_path)
     assert (other.num_hidden_layers, other.num_attention_heads, other.hidden_act) == (5, 8, "relu")
 
 
@@ -93,7 +93,7 @@ def test_published_sizes_need_no_graph(size, tmp_path):
 )
 def test_another_size_that_shows_too_little(config, tmp_path, hints, message):
     with pytest.raises(UserError, match=message):
-        tf_hub.inferred_config(google_variables(config), hints, tmp_path)
+        tf_hub.infer_config(google_variables(config), hints, tmp_path)
 
 
 def test_another_kind_of_model(tmp_path):
