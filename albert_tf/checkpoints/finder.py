@@ -43,6 +43,8 @@ SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"  # how a Git LFS pointer begins
+# A reader takes the folder, `CheckpointLocation.weights`, and a configuration to use instead of the
+# checkpoint's. It raises UserError if a file is missing or damaged, or isn't from an ALBERT model.
 _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,

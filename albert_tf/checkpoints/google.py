@@ -75,16 +75,9 @@ _ZH_PART: Final = re.compile(
 def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a checkpoint from the original code, brightmart/albert_zh, or Model Garden.
 
-    Args:
-        folder: folder with `albert_config.json`, or a subfolder of one.
-        prefix: path of the checkpoint files without their suffixes.
-        config: configuration to use instead of the file.
-    Returns:
-        All weights, without optimizer slots and counters. Variables that aren't part of an ALBERT
-        model keep their names. The classifier's rows determine the number of labels, and the head
-        for SQuAD 2.0 sets `answerability`.
-    Raises:
-        UserError: if a file is missing or damaged, or there are several configurations.
+    Looks for `albert_config.json` in the folder, then in its parent. Omits optimizer slots and
+    counters; variables that aren't part of an ALBERT model keep their names. The classifier's rows
+    determine the number of labels, and the head for SQuAD 2.0 sets `answerability`.
     """
     if config is None:
         path = find_config((folder, folder.parent))

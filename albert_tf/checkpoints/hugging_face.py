@@ -55,15 +55,7 @@ def weight_names() -> Iterator[str]:
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads a directory.
-
-    Args:
-        folder: contains `config.json`.
-        weights: the weights file, or its shard index.
-        config: configuration to use instead of `config.json`.
-    Raises:
-        UserError: if `config.json` is missing or describes a different model, or a file is damaged.
-    """
+    """Reads a directory with `config.json` and a weights file or its shard index."""
     if config is None and not (folder / CONFIG).exists():
         raise UserError(
             f"{folder} contains {weights.name} but no {CONFIG}. Copy {CONFIG} there, or pass "

@@ -155,13 +155,6 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 
     The logits of masked-LM models differ slightly from KerasHub's, whose head uses a layer-norm
     epsilon of 1e-5, where the original and this project use 1e-12.
-
-    Args:
-        folder: the preset.
-        weights: path of `model.weights.h5`.
-        config: configuration to use instead of the preset's.
-    Raises:
-        UserError: if a file is missing or damaged, or the preset isn't an ALBERT model.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():

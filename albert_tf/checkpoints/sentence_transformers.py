@@ -170,11 +170,7 @@ def encoder_folder(folder: Path) -> Path:
 def read(folder: Path) -> SentenceEmbedding | None:
     """Reads the modules in a model's folder or its parent; returns None if there are none.
 
-    Args:
-        folder: folder with the model's `config.json`.
-    Raises:
-        UserError: if a file is missing or damaged, or a module, pooling mode, or prompt isn't
-            supported.
+    Raises UserError if a module, pooling mode, or prompt isn't supported, or a file is damaged.
     """
     root = folder
     if not (root / MODULES).is_file():

@@ -31,14 +31,6 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     there is none, the sizes are inferred from the shapes of the variables, and the number of layers
     and heads and the activation from the graph, or otherwise from the published model with these
     sizes. Dropout can't be inferred, so it is 0.
-
-    Args:
-        folder: folder with `saved_model.pb`, `variables/`, and `assets/`.
-        prefix: path of the variables' files without their suffixes.
-        config: configuration to use instead.
-    Raises:
-        UserError: if a file is missing or damaged, the module isn't an ALBERT model, or its number
-            of layers or heads can't be inferred.
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = google.with_google_names(stored)

@@ -111,8 +111,7 @@ def assign(
 def check_backbone(checkpoint: Checkpoint) -> None:
     """Compares the shapes of encoder and pooler with the configuration, before a model is built.
 
-    Raises:
-        UserError: if weights are missing, unknown, or have the wrong shape, including the heads'.
+    If they don't fit, the error also lists the faults of the heads.
     """
 
     def is_backbone(name: str) -> bool:

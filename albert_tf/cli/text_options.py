@@ -16,7 +16,7 @@ from albert_tf.data.tables import Columns
 from albert_tf.data.text_files import check_compression
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
-from albert_tf.options import COUNT, Checked, option
+from albert_tf.options import COUNT, Checked, flag, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
@@ -79,17 +79,8 @@ class TextInputOptions(AnswerOptions):
         return self.source is not None and self.source.lower().endswith(endings)
 
 
-def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
-    """Checks the texts and the model without loading TensorFlow.
-
-    Args:
-        model: model class that the command requires.
-    Returns:
-        The model's configuration, as returned by `check_model`.
-    Raises:
-        UserError: if there are no texts, or both arguments and a file; if a file or the model
-            doesn't exist; or if the model is for a different task.
-    """
+def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> None:
+    """Checks the texts, and the model as `check_model` does, without loading TensorFlow."""
     sources = bool(options.text) + (options.input is not None)
     if sources > 1 or (not sources and options.source is None):
         raise UserError("Pass texts either as arguments or with --input.")
@@ -98,11 +89,11 @@ def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
     if options.has_table:
         next(texts(options), None)
     elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        flags = ", ".join(map(flag, given))
         raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
     else:
         check_input(options.source)
-    return check_model(options.model, model)
+    check_model(options.model, model)
 
 
 def texts(options: TextInputOptions) -> Iterator[str]:

@@ -79,7 +79,7 @@ class ExportedModel:
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
-        """Returns an empty list, because a file doesn't record which parts were trained."""
+        """Returns an empty list, because a file doesn't record untrained parts."""
         return []
 
     def sentence_embedding(self) -> SentenceEmbedding | None:
