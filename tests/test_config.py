@@ -31,33 +31,7 @@ def test_is_frozen_and_hashable():
     assert hash(config) == hash(same) != hash(other)
 
 
-def test_labels():
-    assert AlbertConfig().num_labels == 2
-    assert AlbertConfig().labels == ("LABEL_0", "LABEL_1")
-    config = AlbertConfig(id2label={1: "good", 0: "bad"})
-    assert list(config.id2label.items()) == [(0, "bad"), (1, "good")]
-    assert config.to_dict()["label2id"] == {"bad": 0, "good": 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "labels"),
-    [
-        ({}, ("bad", "good")),
-        ({"num_labels": 2}, ("bad", "good")),
-        ({"num_labels": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
-        ({"id2label": {"1": "b", "0": "a"}}, ("a", "b")),
-        ({"label2id": {"b": 1, "a": 0}}, ("a", "b")),
-        ({"id2label": None}, ("LABEL_0", "LABEL_1")),
-    ],
-)
-def test_labels_are_replaced(changes, labels):
-    config = AlbertConfig(id2label={0: "bad", 1: "good"})
-    assert config.replace(**changes).labels == labels
-
-
-def test_replacements_that_contradict():
-    with pytest.raises(ValueError, match="number of names in id2label. Received: num_labels=3"):
-        AlbertConfig().replace(num_labels=3, id2label={0: "a"})
+def test_unknown_fields():
     with pytest.raises(TypeError, match="Unknown option colour, size: .* a field of AlbertConfig"):
         AlbertConfig().replace(size=3, colour=2)
 
@@ -78,14 +52,11 @@ def test_replacements_that_contradict():
         ),
         ({"layer_norm_eps": 0.0}, "layer_norm_eps .* 1 or less and above 0. Received: 0.0"),
         ({"layer_norm_eps": float("nan")}, "layer_norm_eps must be .*Received: nan"),
-        ({"num_labels": True}, "num_labels must be a whole number.* Received: True"),
         ({"thresholds": "0.5"}, "thresholds must be a list of numbers. Received: '0.5'"),
         ({"thresholds": ["0.5"]}, "thresholds must be a number.* Received: '0.5'"),
         ({"thresholds": [float("nan")]}, "thresholds must be .*finite. Received: nan"),
         ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
         ({"problem_type": "ranking"}, "problem_type must be one of"),
-        ({"id2label": {0: "a", 2: "b"}}, "without gaps"),
-        ({"id2label": {0: "a", 1: "a"}}, "must be unique"),
     ],
 )
 def test_values_out_of_range(values, message):
