@@ -1,7 +1,7 @@
 """ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
 
 The names below are imported on first use, so `import albert_tf` loads neither Keras nor TensorFlow.
-`keras.models.load_model` finds the classes if both packages have been imported.
+`keras.models.load_model` finds the classes once `albert_tf` has been imported.
 """
 
 import importlib
@@ -77,7 +77,12 @@ __all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    ours = name if name in _HOMES else _of_transformers(name)
+    ours = name
+    if name not in _HOMES:  # transformers' TFAlbert…, FlaxAlbert…, and Auto…
+        ours = name.removeprefix("TF").removeprefix("Flax").removesuffix("Fast")
+        ours = ours.replace("AutoModelFor", "AlbertFor")
+        ours = "ModelOutput" if ours == "AlbertForPreTrainingOutput" else ours
+        ours = "Albert" + ours.removeprefix("Auto") if ours.startswith("Auto") else ours
     if ours not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "tensorflow" in sys.modules:
@@ -86,15 +91,6 @@ def __getattr__(name: str) -> Any:
 
     with hidden_stderr():  # TensorFlow prints when it is imported.
         return getattr(importlib.import_module(_HOMES[ours]), ours)
-
-
-def _of_transformers(name: str) -> str:
-    """Returns our name of a class that transformers calls TFAlbert…, FlaxAlbert… or Auto…."""
-    plain = name.removeprefix("TF").removeprefix("Flax").removesuffix("Fast")
-    plain = plain.replace("AutoModelFor", "AlbertFor")
-    if plain == "AlbertForPreTrainingOutput":
-        return "ModelOutput"
-    return plain.replace("Auto", "Albert", 1) if plain.startswith("Auto") else plain
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ def suggest(option: str, precision: str | None) -> None:
 
     Args:
         option: `STEP` or `SAVED_MODEL`, the option to suggest.
-        precision: the current value of that option, or None if the command has none.
+        precision: the current value of that option, or None if the command has no such option.
     """
     if precision != "float32" or not CPUINFO.exists():
         return

@@ -1,18 +1,19 @@
-"""The ALBERT configuration, whose fields are checked and immutable, and the published sizes."""
+"""The ALBERT configuration, which is checked and immutable, and the published sizes."""
 
 import dataclasses
 import functools
 import json
 import os
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from albert_tf.config_files import FIXED, FOREIGN, arguments_of, without_bookkeeping
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import as_json, read_json, user_path, write_json
-from albert_tf.options import RATE, Range, without_foreign, without_methods
+from albert_tf.labels import UNNAMED, merge_labels, sort_labels
+from albert_tf.options import RATE, Range, check_number, without_foreign, without_methods
 
 Config = TypeVar("Config", bound=type)
 
@@ -31,7 +32,6 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
         "multi_label_classification",
     ),
 }
-_LABELS: Final = Range(1, 1_000_000)  # The names of a million labels take 150 MB.
 _LAYERS: Final = Range(1, 1024)  # The deepest published model, DeepNet, has 1,000.
 _WIDTH: Final = Range(1, 65_536)  # Three times the width of the largest published models.
 _SCALE: Final = Range(above=0, maximum=1)  # Larger values leave only noise.
@@ -87,26 +87,6 @@ _OMITTED: Final = {
 }
 
 
-def _check(name: str, value: Any, allowed: Range, types: Any = int) -> None:
-    """Raises ValueError unless the value is a number in the range; bool doesn't count as one."""
-    if not isinstance(value, types) or isinstance(value, bool):
-        rule = "a whole number" if types in (int, Integral) else "a number"
-    elif not allowed.allows(value):
-        rule = str(allowed) or "finite"
-    else:
-        return
-    raise ValueError(f"{name} must be {rule}. Received: {name}={short_repr(value)}.")
-
-
-def unnamed_labels(count: int) -> dict[int, str]:
-    """Returns `{0: "LABEL_0", …}`, the names that transformers uses for unnamed classes."""
-    _check("num_labels", count, _LABELS)
-    return {index: f"LABEL_{index}" for index in range(count)}
-
-
-_UNNAMED: Final = unnamed_labels(2)  # The default of transformers, which doesn't write it either.
-
-
 def _in_range(default: float, allowed: Range) -> Any:
     """Declares a numeric field with a range.
 
@@ -115,59 +95,21 @@ def _in_range(default: float, allowed: Range) -> Any:
     return dataclasses.field(default=default, metadata={"range": allowed})
 
 
-def _select_fields(arguments: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Returns the transformers arguments that are fields of `AlbertConfig`.
-
-    Merges `num_labels`, `id2label`, and `label2id` into `id2label`.
-
-    Args:
-        arguments: values keyed by name.
-        count: current number of classes. Their names are kept if `num_labels` equals it.
-    Raises:
-        UserError: an argument has a value that ALBERT doesn't support.
-        ValueError: the label arguments contradict each other.
-    """
-    fields = without_bookkeeping(arguments, _FIELDS)
-    num_labels, labels = fields.pop("num_labels", None), fields.pop("id2label", None)
-    if num_labels is not None:
-        _check("num_labels", num_labels, _LABELS, Integral)
-    label2id = fields.pop("label2id", None)
-    if labels is None and label2id is not None:
-        labels = {index: name for name, index in label2id.items()}
-    if labels is not None:
-        try:
-            labels = {int(index): name for index, name in labels.items()}
-        except (AttributeError, TypeError, ValueError):
-            received = short_repr(labels)
-            raise ValueError(
-                f"id2label must map class ids to names. Received: {received}."
-            ) from None
-        if num_labels not in (None, len(labels)):
-            raise ValueError(
-                "num_labels must be the number of names in id2label. "
-                f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
-            )
-        return {**fields, "id2label": labels}
-    if num_labels not in (None, count):
-        return {**fields, "id2label": unnamed_labels(int(num_labels))}
-    is_removed = "id2label" in arguments and num_labels is None
-    return {**fields, "id2label": None} if is_removed else fields
-
-
 def _accept_foreign_arguments(cls: Config) -> Config:
     """Makes the constructor accept transformers arguments, and makes fields read-only."""
     construct = cls.__init__  # type: ignore[misc]
 
     @functools.wraps(construct)
     def init(self: Any, *args: Any, **arguments: Any) -> None:
-        construct(self, *args, **_select_fields(arguments, len(_UNNAMED)))
+        fields = without_bookkeeping(arguments, _FIELDS)
+        construct(self, *args, **merge_labels(fields, len(UNNAMED)))
 
     def reject(self: Any, name: str, value: Any) -> None:
         without_foreign({name: value}, FOREIGN)
         raise dataclasses.FrozenInstanceError(
             f"AlbertConfig is immutable. Received: {name}={short_repr(value)}. Pass the value to "
-            "from_pretrained; label names, problem_type, and thresholds can also be changed later "
-            "with model.config = model.config.replace(id2label=…)."
+            "from_pretrained; to change label names, problem_type, or thresholds later, set "
+            "model.config = model.config.replace(id2label=…)."
         )
 
     cls.__init__, cls.__setattr__ = init, reject  # type: ignore[misc, assignment]
@@ -196,7 +138,7 @@ class AlbertConfig:
         vocab_size: V, number of rows of the word embedding matrix.
         embedding_size: E, width of the embedding matrices.
         hidden_size: H, a multiple of `num_attention_heads`.
-        num_hidden_layers: L, number of times that a group of blocks is applied.
+        num_hidden_layers: L, number of times that a group is applied.
         num_hidden_groups: G ≤ L, number of groups. Groups don't share weights with each other.
         share: weights that the layers of a group share (table 4): "all", "attention", "ffn", or
             "none".
@@ -210,7 +152,7 @@ class AlbertConfig:
         type_vocab_size: number of token types (segments).
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: layer-norm epsilon, 1e-12 in every published model.
-        position_embedding_type: "absolute" is the only type.
+        position_embedding_type: "absolute", the only supported type.
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
         id2label: label names by class id. None means two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
@@ -218,9 +160,9 @@ class AlbertConfig:
             otherwise.
         answerability: whether question answering uses the original SQuAD 2.0 head, which also
             predicts whether the question is answerable.
-        thresholds: decision thresholds tuned on the dev set: one probability per label
-            (multi-label), or one null-score difference above which the question has no answer
-            (question answering). None means 0.5 or 0, respectively.
+        thresholds: decision thresholds tuned on the dev set. For multi-label classification, one
+            probability per label (default: 0.5); for question answering, the null-score difference
+            above which the question has no answer (default: 0).
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -244,7 +186,7 @@ class AlbertConfig:
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = _in_range(0.0, RATE)
     attention_probs_dropout_prob: float = _in_range(0.0, RATE)
-    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # The scores take terabytes.
+    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # Scores take terabytes.
     type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS uses 256, for table columns.
     initializer_range: float = _in_range(0.02, _SCALE)
     layer_norm_eps: float = _in_range(1e-12, _SCALE)
@@ -262,8 +204,8 @@ class AlbertConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.metadata:
-                types = int if field.type is int else (int, float)
-                _check(field.name, getattr(self, field.name), field.metadata["range"], types)
+                kind = int if field.type is int else (int, float)
+                check_number(field.name, getattr(self, field.name), field.metadata["range"], kind)
         for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
             value = getattr(self, name)
             if value is not None and not (type(value) is int and 0 <= value < self.vocab_size):
@@ -289,20 +231,20 @@ class AlbertConfig:
                 f"num_hidden_layers={self.num_hidden_layers}."
             )
         blocks = self.num_hidden_layers * self.inner_group_num
-        _check("num_hidden_layers * inner_group_num", blocks, _LAYERS)
+        check_number("num_hidden_layers * inner_group_num", blocks, _LAYERS)
         if (thresholds := self.thresholds) is not None:
             if not isinstance(thresholds, list | tuple):
                 raise ValueError(
                     f"thresholds must be a list of numbers. Received: {short_repr(thresholds)}."
                 )
             for threshold in thresholds:
-                _check("thresholds", threshold, Range(), Real)
+                check_number("thresholds", threshold, Range(), Real)
             object.__setattr__(self, "thresholds", tuple(map(float, thresholds)))
-        labels = _UNNAMED if self.id2label is None else _sort_labels(self.id2label)
-        object.__setattr__(self, "id2label", dict(labels))
+        labels = dict(UNNAMED) if self.id2label is None else sort_labels(self.id2label)
+        object.__setattr__(self, "id2label", labels)
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a constant that transformers configurations contain, such as `model_type`."""
+        """Returns a constant of transformers configurations, such as `model_type`."""
         if name in FIXED:
             return FIXED[name]
         if name in FOREIGN:
@@ -323,13 +265,12 @@ class AlbertConfig:
         return {name: index for index, name in self.id2label.items()}
 
     def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
-        """Returns the configuration of this model with a different number of layers.
+        """Returns the configuration with a different number of layers.
 
-        The layers are truncated. Only a single group of shared layers can also be applied more
-        often.
+        The model is truncated; a single group of shared layers can also be applied more often.
 
         Raises:
-            UserError: no configuration describes the resulting model.
+            UserError: no configuration can describe the resulting model.
         """
         schedule = group_schedule(self.num_hidden_layers, self.stored_groups)
         if self.stored_groups == 1:
@@ -344,8 +285,8 @@ class AlbertConfig:
             layers = f"{self.num_hidden_layers} layers in {self.stored_groups} groups"
             raise UserError(
                 f"A model with {layers} and share={self.share!r} can't have num_hidden_layers="
-                f"{num_hidden_layers}, which doesn't divide into equal groups. Choose a depth at "
-                "which a group ends; only one group of shared layers allows any depth."
+                f"{num_hidden_layers}. Choose a smaller multiple of the group size; only a model "
+                "with a single group of shared layers supports every depth."
             )
         changed = {"num_hidden_groups": groups} if self.share == "all" else {}
         return self.replace(num_hidden_layers=num_hidden_layers, **changed)
@@ -362,9 +303,9 @@ class AlbertConfig:
 
     @property
     def label_thresholds(self) -> tuple[float, ...]:
-        """Probability threshold of each label (multi-label): `thresholds`, or 0.5 by default."""
-        chosen = self.thresholds or ()
-        return chosen if len(chosen) == self.num_labels else (0.5,) * self.num_labels
+        """Probability threshold of each label for multi-label classification, 0.5 by default."""
+        thresholds = self.thresholds or ()
+        return thresholds if len(thresholds) == self.num_labels else (0.5,) * self.num_labels
 
     @classmethod
     def from_size(cls, name: str, **overrides: Any) -> "AlbertConfig":
@@ -372,7 +313,7 @@ class AlbertConfig:
 
         Args:
             name: a key of `SIZES`. "base" is short for "base-v2".
-            **overrides: values that replace those of the size.
+            **overrides: field values that differ from the size's.
         """
         if name not in SIZES:
             raise UserError(f"The size must be one of {', '.join(SIZES)}. Received: {name!r}.")
@@ -423,11 +364,11 @@ class AlbertConfig:
         """Returns the configuration of a checkpoint in any format.
 
         Args:
-            pretrained_model_name_or_path: a directory or a hub name, as for models.
+            pretrained_model_name_or_path: a directory or a Hub model ID, as for models.
             **options: hub options (`revision`, `token`, `cache_dir`, …). All other options
                 override fields; `num_labels` and `label2id` override the labels.
         Raises:
-            UserError: the checkpoint doesn't exist, or it isn't an ALBERT model.
+            UserError: the checkpoint doesn't exist, or isn't an ALBERT model.
         """
         # `checkpoints` imports this module. tests/test_imports.py allows only this exception.
         from albert_tf.checkpoints import finder
@@ -463,7 +404,7 @@ class AlbertConfig:
             TypeError: a field doesn't exist.
             ValueError: a value is out of range or contradicts another.
         """
-        changes = _select_fields(changes, self.num_labels)
+        changes = merge_labels(without_bookkeeping(changes, _FIELDS), self.num_labels)
         if unknown := sorted(changes.keys() - _FIELDS):
             raise TypeError(
                 f"Unknown option {', '.join(unknown)}: it is neither an option of from_pretrained "
@@ -491,7 +432,7 @@ class AlbertConfig:
         """Returns the content of Hugging Face's `config.json`, which `from_dict` can read."""
         values = dataclasses.asdict(self)
         labels = values.pop("id2label")
-        if labels != _UNNAMED:
+        if labels != UNNAMED:
             values["id2label"] = {str(index): label for index, label in labels.items()}
             values["label2id"] = self.label2id
         if self.thresholds is not None:
@@ -500,7 +441,7 @@ class AlbertConfig:
             if values[key] == unset:
                 del values[key]
         if self.share != "all":
-            # transformers only implements "all": it finds every layer if each is a group.
+            # transformers only implements "all", so each layer is written as a group.
             values |= {
                 "num_hidden_groups": self.stored_groups,
                 "shared_groups": self.num_hidden_groups,
@@ -516,9 +457,9 @@ def is_size(model: str) -> bool:
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
     """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 
-    The formula, including its rounding, is that of transformers, because the format on disk is
-    theirs. The original code's `int(i / L * G)` returns the same list for up to 17 layers and for
-    every published model.
+    The formula and its rounding are the same as in transformers, which defines the format on disk.
+    The original code's `int(i / L * G)` returns the same list for up to 17 layers and for every
+    published model.
     """
     return [
         int(layer / (num_hidden_layers / num_hidden_groups)) for layer in range(num_hidden_layers)
@@ -528,26 +469,8 @@ def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
 _FIELDS: Final = frozenset(field.name for field in dataclasses.fields(AlbertConfig))
 
 
-def _sort_labels(labels: Mapping[int, str]) -> dict[int, str]:
-    """Returns `id2label` sorted by class id. Raises an error if a name is missing or repeated."""
-    received = f"Received: {short_repr(labels)}."
-    if not isinstance(labels, Mapping) or not all(type(index) is int for index in labels):
-        raise ValueError(f"id2label must map class ids to names. {received}")
-    ordered = {index: labels[index] for index in sorted(labels)}
-    if not ordered or list(ordered) != list(range(len(ordered))):
-        raise ValueError(f"id2label must name the classes 0, 1, 2, … without gaps. {received}")
-    for name in ordered.values():
-        # UTF-8 can't encode half of a surrogate pair.
-        if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
-            raise ValueError(f"The names in id2label must be valid strings. {received}")
-    if len(set(ordered.values())) < len(ordered):
-        raise ValueError(f"The names in id2label must be unique. {received}")
-    _check("num_labels", len(ordered), _LABELS)
-    return ordered
-
-
 def parameters(config: AlbertConfig) -> int:
-    """Returns the number of encoder and pooler parameters, which is what the paper counts."""
+    """Returns the number of parameters of the encoder and the pooler, as the paper counts them."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     embedding = rows * e + 2 * e + e * h + h
@@ -560,8 +483,8 @@ def parameters(config: AlbertConfig) -> int:
 def applied_parameters(config: AlbertConfig) -> int:
     """Returns V·E + E·H + L·(4·H² + 2·H·I) + H², which measures the cost of a forward pass.
 
-    Counts each kernel once per application, and inner blocks as layers. Biases, layer norms, and
-    the small embedding matrices don't count.
+    Each kernel counts once per application, and inner blocks count as layers. Biases, layer norms,
+    and the small embedding matrices don't count.
     """
     e, h = config.embedding_size, config.hidden_size
     blocks = config.num_hidden_layers * config.inner_group_num

@@ -118,11 +118,7 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
 
 
 def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
-    """Drops the transformers arguments about a run or a library, which `AlbertConfig` ignores.
-
-    Raises:
-        UserError: an argument has a value that ALBERT doesn't support.
-    """
+    """Drops the transformers arguments about a run or a library, which `AlbertConfig` ignores."""
     arguments = without_foreign(arguments, FOREIGN)
     _check_constants(arguments)
     dropped = _BOOKKEEPING | _CONSTANTS.keys() - fields
@@ -130,7 +126,7 @@ def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[
 
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a BERT configuration to that of an equivalent ALBERT model."""
+    """Converts a BERT configuration to one of an equivalent ALBERT model."""
     for key in ("is_decoder", "add_cross_attention"):
         if values.get(key):
             raise UserError(
@@ -154,11 +150,7 @@ def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
-    """Warns about unknown keys, and rejects those that would change the model.
-
-    Raises:
-        UserError: a constant has a different value, heads are pruned, or a field is misspelled.
-    """
+    """Warns about unknown keys, and rejects those that would change the model."""
     _check_constants(values)
     if values.get("pruned_heads") not in (None, {}, []):
         raise UserError(

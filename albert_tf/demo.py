@@ -3,8 +3,8 @@
     python -m albert_tf.demo [--output demo-output]
 
 Prints each command and runs it. The table at the end compares the labels and probabilities of
-Keras, the SavedModel, and the 8-bit TFLite file; the demo fails if they don't agree. The last lines
-are commands that build and serve a web page with the model.
+Keras, the SavedModel, and the 8-bit TFLite file; the demo fails if they differ. The last lines show
+commands that build and serve a web page with the model.
 """
 
 import argparse
@@ -48,19 +48,12 @@ AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
 
 class ProcessRun(NamedTuple):
-    """The predictions and costs of one process.
+    """The predictions and costs of one process."""
 
-    Attributes:
-        rows: label and probability of each text.
-        megabytes: size of the loaded files in MB.
-        peak: peak memory in MB, including the interpreter and its libraries.
-        seconds: wall time in seconds, including imports.
-    """
-
-    rows: list[tuple[str, float]]
-    megabytes: float
-    peak: float
-    seconds: float
+    rows: list[tuple[str, float]]  # label and probability of each text
+    megabytes: float  # size of the loaded files
+    peak: float  # peak memory in MB, including the interpreter and its libraries
+    seconds: float  # wall time, including imports
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,7 +147,7 @@ def _table(texts: Sequence[str], answers: dict[str, ProcessRun]) -> str:
 
 
 def _verdict(answers: dict[str, ProcessRun]) -> int:
-    """Returns 0 if the labels and probabilities of all processes agree with those of Keras."""
+    """Returns 0 if the labels and probabilities of all processes agree with Keras's."""
     expected = answers["Keras"].rows
     for name, answer in answers.items():
         if name == "Keras":

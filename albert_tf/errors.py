@@ -9,7 +9,7 @@ from typing import Any, Final
 MOST: Final = 20  # names listed in a message
 LINE_LENGTH: Final = 2000  # characters in a line
 SHORT: Final = 80  # characters of a value in a message
-# C0 and C1 codes, which can move the cursor; line ends; bidirectional marks; lone surrogates.
+# C0 and C1 codes, which can move the cursor; line breaks; bidirectional marks; lone surrogates.
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -23,18 +23,18 @@ class UserError(ValueError):
 
 
 class Interrupted(Exception):
-    """Raised when SIGINT or SIGTERM ends a run that can resume; the message says from where.
+    """Raised when SIGINT or SIGTERM ends a run that can resume.
 
     The command line prints the message and exits with status 130.
     """
 
 
-# The packages of an extra that are checked, in the order in which messages list them.
+# The packages that are checked for each extra, in the order in which messages list them.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 
 
 def check_extra(extra: str, purpose: str) -> None:
-    """Raises UserError if a package of an optional extra isn't installed; imports none."""
+    """Raises UserError if a package of an optional extra isn't installed; imports nothing."""
     missing = [name for name in _PACKAGES[extra] if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
@@ -57,7 +57,7 @@ def check_tensorflow_text(
 
 
 def listed(names: Iterable[object]) -> str:
-    """Joins up to `MOST` names or `LINE_LENGTH / 2` characters with commas, and counts the rest."""
+    """Joins names with commas, up to `MOST` names or half of `LINE_LENGTH`, and counts the rest."""
     texts = [str(name) for name in names]
     shown, room = [], LINE_LENGTH // 2
     for name in texts[:MOST]:
@@ -99,12 +99,12 @@ _SHORT: Final = _Short()
 
 
 def escaped(text: object) -> str:
-    """Escapes control characters, so that untrusted text can't move the cursor or end a line."""
+    """Escapes control characters, so that untrusted text can't move the cursor or break lines."""
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), str(text))
 
 
 def one_line(text: str) -> str:
-    """Returns text on one line, with control characters escaped and the middle of long text cut."""
+    """Returns text on one line; escapes control characters, and cuts the middle of long text."""
     line = escaped(re.sub(r"\s*[\r\n]+\s*", " ", text.strip()))
     if len(line) <= LINE_LENGTH:
         return line

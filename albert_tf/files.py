@@ -19,16 +19,12 @@ MAX_BYTES: Final = 2**26
 
 
 def user_path(path: str | os.PathLike[str]) -> Path:
-    """Expands `~` and `~user` at the beginning of a path to a home folder.
-
-    Raises:
-        UserError: if there is no such user.
-    """
+    """Expands `~` and `~user` at the beginning of a path to a home folder."""
     expanded = os.path.expanduser(path)
     if expanded.startswith("~"):
         raise UserError(
-            f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path, or "
-            f"write ./{expanded} if the file name begins with ~."
+            f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path; if "
+            f"the file name begins with ~, write ./{expanded}."
         )
     result = Path(expanded)
     # Path turns "./~name" into "~name", which a second call would expand. An absolute path is safe.
@@ -46,15 +42,13 @@ def written_atomically(
     """Yields a temporary path, which is renamed to `path` at the end.
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
-    Ctrl-C), the temporary path is removed and `path` is unchanged. The next call cleans up after
-    a killed process: it removes what the process left next to `path`, and restores an older folder
-    that it had moved away.
+    Ctrl-C), the temporary path is removed, and `path` is unchanged. If a process was killed, the
+    next call removes its temporary files, and restores an older folder that it had moved away.
 
     Args:
         path: file or folder to write. Missing parent folders are created.
         force: whether to replace an existing `path`.
-        nowait: whether to raise an error while another process is writing `path`, instead of
-            waiting for it.
+        nowait: whether to raise an error if another process is writing `path`, instead of waiting.
         own: for a folder, the patterns of its files in `outputs.py`.
     Raises:
         UserError: if another process is writing `path`, or if `check_free` rejects it.
@@ -94,16 +88,16 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     Args:
         own: for a folder, the patterns of its files in `outputs.py`.
     Raises:
-        UserError: if `path` exists and `force` is False, if a file would replace a folder or a
-            folder a file, or if the folder contains a file that isn't part of this kind of output.
+        UserError: if `path` exists and `force` is False, a file would replace a folder (or the
+            reverse), or the folder contains a file that isn't part of this kind of output.
     """
     is_folder = path.is_dir()
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
         return
     if is_folder and not own:
         raise UserError(f"{path} is a directory; force=True only replaces files.")
-    if own and not is_folder:
-        raise UserError(f"The output must be a folder. Received: {path}, a file.")
+    if own:
+        check_folder(path)
     if not force:
         raise UserError(
             f"{path} already exists. Choose another path, or replace it with force=True."
@@ -112,14 +106,20 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
         check_own(path, own)
 
 
+def check_folder(path: Path, name: Any = None) -> None:
+    """Rejects an output folder if its path (called `name` in the error) is an existing file."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise UserError(f"The output must be a folder. Received: {name or path}, a file.")
+
+
 def check_own(folder: Path, own: Sequence[str]) -> None:
     """Rejects a folder that isn't an earlier output, finished or interrupted.
 
     Args:
         own: the patterns of its files in `outputs.py`.
     Raises:
-        UserError: if a file matches no pattern, if no file matches the first pattern, or if there
-            is a symbolic link; the message names the first such file.
+        UserError: if a file matches no pattern, no file matches the first pattern, or there is a
+            symbolic link.
         OSError: if a folder can't be read.
     """
 
@@ -140,8 +140,8 @@ def check_own(folder: Path, own: Sequence[str]) -> None:
         foreign = foreign or list(found)
     if foreign:
         raise UserError(
-            f"{folder} contains {foreign[0]}, which is not part of an earlier output of the same "
-            "kind, so the folder is not replaced. Move the file, or choose another folder."
+            f"{folder} contains {foreign[0]}, which is not part of an earlier output, so the "
+            "folder is not replaced. Move the file, or choose another folder."
         )
 
 
@@ -164,19 +164,19 @@ def as_json(content: Any, **options: Any) -> str:
 
 
 def is_exported(model: str | os.PathLike[str]) -> bool:
-    """Returns whether a model is an exported file, according to its suffix."""
+    """Returns whether a model is an exported file, judging by its suffix."""
     path = user_path(model)
     return path.suffix in (".tflite", ".onnx") and not path.is_dir()
 
 
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
-    """Returns the content of a file. All files that are read whole are read here.
+    """Returns the content of a file; every file that is read whole is read here.
 
     A model folder may be untrusted, and reading a pipe or a device in it would never end.
 
     Args:
         path: path of the file, or of a link to it.
-        pipes: whether to accept a pipe, for paths that the user typed: `<(…)`, `/dev/stdin`.
+        pipes: whether to accept a pipe (`<(…)` or `/dev/stdin`), for paths that the user typed.
     Raises:
         UserError: if it isn't a regular file, or is larger than `MAX_BYTES`.
         OSError: if the file doesn't exist, is a folder, or can't be read.
@@ -186,9 +186,7 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
-            raise UserError(
-                f"{path} must be a regular file, but it {fault(path)}. Replace it with a file."
-            )
+            raise UserError(f"{path} {fault(path)}, not a regular file. Replace it with a file.")
         content = b""
         while len(content) <= MAX_BYTES and (block := file.read(2**20)):
             content += block
@@ -214,20 +212,12 @@ _FAULTS: Final = {
 
 
 def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
-    """Returns the text of a UTF-8 file; see `read_bytes`.
-
-    Raises:
-        UnicodeDecodeError: if it isn't UTF-8.
-    """
+    """Returns the text of a UTF-8 file; see `read_bytes`."""
     return read_bytes(path, pipes=pipes).decode("utf-8")
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the JSON object in a file; see `read_bytes`.
-
-    Raises:
-        UserError: if the file contains something else, or is nested too deeply.
-    """
+    """Returns the JSON object in a file; see `read_bytes`."""
     text = read_bytes(path)
     try:
         content = json.loads(text.decode("utf-8"))
@@ -244,10 +234,8 @@ def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]])
     """Writes files that belong together; none replaces an older file until all are written.
 
     Args:
-        folder: folder of the files. Its other files are unchanged.
+        folder: folder of the files. Its other files don't change.
         writers: for each file name, a function that writes the file to a path.
-    Raises:
-        OSError: if a file can't be written; the older files are then unchanged.
     """
     with contextlib.ExitStack() as stack:
         for name, write in writers.items():
@@ -286,14 +274,12 @@ def require_same(
     now: Mapping[str, Any],
     way_out: str = "Choose another output, or start again with force=True.",
 ) -> None:
-    """Requires that a job resumes with the settings it was started with.
+    """Raises UserError unless a job resumes with the settings it was started with.
 
     Args:
         output: the job's output.
         then, now: earlier and current settings; nested dicts are compared item by item.
         way_out: what to do instead, for the message.
-    Raises:
-        UserError: if settings differ; up to `_SHOWN` are listed with both values.
     """
     before, after = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
     different = []
@@ -311,7 +297,7 @@ def require_same(
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting; names in nested dicts are prefixed with the names of those dicts."""
+    """Yields each setting, with the names of the dicts that it is nested in as a prefix."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{within}{name} ")
@@ -337,7 +323,7 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         raise
 
 
-# System errors behind TensorFlow's exceptions when a file can't be written.
+# The system error for each exception that TensorFlow raises if it can't write a file.
 _OF_TENSORFLOW: Final = {
     "ResourceExhaustedError": errno.ENOSPC,
     "OutOfRangeError": errno.EFBIG,
@@ -371,9 +357,9 @@ def locked(
 ) -> Iterator[None]:
     """Creates a folder and locks it; the lock ends with the process, even after `kill -9`.
 
-    This is an operating system lock on a file in the folder. The run that follows a killed run
-    takes the file over. Nothing is locked if the file system doesn't support locks. If the folder
-    is empty at the end, it is removed.
+    This is an operating system lock on a file in the folder, which the next run reuses if a run is
+    killed. If the file system doesn't support locks, nothing is locked. If the folder is empty at
+    the end, it is removed.
 
     Args:
         output: path to name in errors. Default: the folder.
@@ -386,8 +372,7 @@ def locked(
 
     folder = Path(folder)
     output = folder if output is None else output
-    if folder.is_file():
-        raise UserError(f"The output must be a folder. Received: {output}, a file.")
+    check_folder(folder, output)
     lock = FileLock(folder / LOCK, blocking=wait, fallback_to_soft=False)
     while not lock.is_locked:
         try:
@@ -411,7 +396,7 @@ def locked(
             # Before the lock is released, because afterwards another run may hold it.
             (folder / LOCK).unlink(missing_ok=True)
             lock.release()
-        except OSError:  # Windows doesn't remove open files, not even those of another process
+        except OSError:  # Windows doesn't remove files that a process has open
             lock.release()
             with contextlib.suppress(OSError):
                 (folder / LOCK).unlink(missing_ok=True)

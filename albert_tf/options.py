@@ -1,4 +1,4 @@
-"""Options, declared once: a dataclass field carries its default, help, range, and flags.
+"""Options, declared once: a dataclass field contains the default, help, range, and flags.
 
 The dataclass converts and checks its values. It also defines the signature of a public function,
 the parser of a command, and the keys of its `--config` file (`albert_tf.cli.parsing`).
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 Class = TypeVar("Class")
 FILE: Final = "options.yaml"
 DecayForm = Literal["original", "usual"]  # see `WarmupPolynomialDecay`
-# Upper bounds for ranges that have none, because values become int32 and float32.
+# Upper bounds for open ranges, because values become int32 and float32.
 LARGEST_VALUES: Final = {int: 2**31 - 1, float: 3e38}
 _TRUTHS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 _NAMES: Final = {
@@ -68,8 +68,8 @@ class Range(NamedTuple):
         if math.isfinite(self.minimum) and math.isfinite(self.maximum):
             return f"between {self.minimum} and {self.maximum}"
         words = ("{} or more", "{} or less", "above {}", "below {}")
-        pairs = zip(words, self, strict=True)
-        return " and ".join(word.format(bound) for word, bound in pairs if math.isfinite(bound))
+        pairs = [pair for pair in zip(words, self, strict=True) if math.isfinite(pair[1])]
+        return " and ".join(word.format(bound) for word, bound in pairs) or "finite"
 
 
 POSITIVE: Final = Range(above=0)
@@ -89,7 +89,7 @@ def cores() -> int:
 
 
 class Option(NamedTuple):
-    """A declared option; `kind` is the type of its value, or of an item if `is_tuple`."""
+    """A declared option. `kind` is the type of the value, or of its items if `is_tuple` is True."""
 
     name: str
     kind: Any
@@ -128,12 +128,7 @@ class Option(NamedTuple):
         )
 
     def converted(self, value: Any) -> Any:
-        """Converts a value that comes from a caller, a flag, or a file.
-
-        Raises:
-            UserError: if the value has the wrong type, is not one of the choices, or is out of
-                range.
-        """
+        """Converts a value that comes from a caller, a flag, or a file."""
         if self.is_optional and (value is None or value == self.none):
             return None
         if self.is_tuple:
@@ -176,7 +171,7 @@ class Option(NamedTuple):
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
     """Declares a field of a dataclass as an option.
 
-    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of one of them.
+    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of such values.
 
     Args:
         default: default value. An option without one is required; None means computed later.
@@ -190,14 +185,15 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             - `positional`: whether the argument has no flag.
             - `repeated`: whether the flag can be repeated, each time with one value.
             - `may_be_empty`: whether empty text is valid.
-            - `none`: the word that stands for None on the command line.
+            - `none`: the word for None on the command line.
             - `decisive`: False if the option may change when a run resumes: paths (whose content
               is compared), intervals, and devices.
-            - `only`: the values of other options that it requires, as in `{"engine": ("spark",)}`.
-            - `needs`: an option that must be set too.
+            - `only`: the required values of other options, as in `{"engine": ("spark",)}`.
+            - `needs`: an option that must also be set.
             - `excludes`: options that must not be set.
-            - `instead_of`: an option, so that exactly one of the two must be set.
-            - `multiple_of` and `below`: an option that a number must be a multiple of, or below.
+            - `instead_of`: an alternative option; exactly one of the two must be set.
+            - `multiple_of` and `below`: an option whose multiple the number must be, or that it
+              must be below.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -217,29 +213,24 @@ def declared(cls: type[Any]) -> dict[str, Option]:
 
 
 class Checked:
-    """Base class of frozen option dataclasses, which converts and checks the values."""
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-
-def check_options(options: Any) -> None:
-    """Converts and checks the fields of a frozen dataclass; `Checked` calls it.
+    """Base class of frozen option dataclasses, which converts and checks the values.
 
     Raises:
         UserError: if a value has the wrong type, is not one of the choices, or is out of range; or
             if the combination of options is invalid.
     """
-    fields = declared(type(options))
-    for name, option in fields.items():
-        object.__setattr__(options, name, option.converted(getattr(options, name)))
-    given = {name for name in fields if getattr(options, name) != fields[name].default}
-    for option in fields.values():
-        _check_relations(option, vars(options), given)
+
+    def __post_init__(self) -> None:
+        fields = declared(type(self))
+        for name, option in fields.items():
+            object.__setattr__(self, name, option.converted(getattr(self, name)))
+        given = {name for name in fields if getattr(self, name) != fields[name].default}
+        for option in fields.values():
+            _check_relations(option, vars(self), given)
 
 
 def _check_relations(option: Option, values: Mapping[str, Any], given: Set[str]) -> None:
-    """Raises UserError for the first relation that the values violate.
+    """Raises UserError if the values violate a constraint between options.
 
     Args:
         given: names of the options whose values differ from their defaults.
@@ -296,7 +287,7 @@ def part(cls: type[Options], options: Any, **changes: Any) -> Options:
 def decisive(options: Any) -> dict[str, Any]:
     """Returns the options that affect what a run computes, as JSON values.
 
-    Options that don't apply, such as those of other tasks, are left out.
+    Omits options that don't apply, such as those for other tasks.
     """
     return {
         name: _plain(getattr(options, name))
@@ -305,25 +296,22 @@ def decisive(options: Any) -> dict[str, Any]:
     }
 
 
-def as_yaml(options: Any) -> str:
-    """Returns the options as YAML for `--config`, without `force`, which is for a single run."""
-    import yaml
-
-    values = {name: getattr(options, name) for name in declared(type(options)) if name != "force"}
-    plain = {name: _plain(value) for name, value in values.items() if value is not None}
-    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
-
-
 def save_options(options: Any, folder: Path) -> None:
     """Writes `options.yaml`, which `--config` reads."""
+    import yaml
+
+    names = (name for name in declared(type(options)) if name != "force")  # is for a single run
+    values = ((name, getattr(options, name)) for name in names)
+    plain = {name: _plain(value) for name, value in values if value is not None}
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     with written_atomically(folder / FILE, force=True) as path:
-        path.write_text(as_yaml(options), encoding="utf-8", newline="\n")
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
 def accepts_keywords(
     cls: type[Any],
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Lets callers of a function pass the fields of its last argument, a `cls`, as keywords."""
+    """Lets callers pass the fields of a function's last argument, a `cls`, as keywords."""
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         *leading, _ = inspect.signature(function).parameters.values()
@@ -382,11 +370,11 @@ def checks_numbers(
     return decorate
 
 
-def check_number(name: str, value: Any, allowed: Range, kind: type = Integral) -> None:
-    """Raises UserError unless the value is a number of this kind within the range."""
+def check_number(name: str, value: Any, allowed: Range, kind: Any = Integral) -> None:
+    """Raises UserError unless the value is a number of this kind (not bool) within the range."""
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if not is_number or not allowed.allows(value):
-        number = "a number" if kind is Real else "a whole number"
+        number = "a whole number" if kind in (int, Integral) else "a number"
         raise UserError(f"{name} must be {number}, {allowed}. Received: {short_repr(value)}.")
 
 
@@ -397,8 +385,8 @@ def without_foreign(
 
     Args:
         arguments: arguments by name. Those that aren't in `foreign` are returned.
-        foreign: for each argument, the only accepted value and what to do instead of passing
-            a different one.
+        foreign: for each argument, the only accepted value, and what to do instead of passing
+            another one.
     """
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
@@ -414,7 +402,7 @@ def without_foreign(
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
     """Adds transformers methods that raise an error with the replacement.
 
-    Existing methods are kept, because a Keras model on torch has `to` and `eval`.
+    Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 
     Args:
         ways_out: what to write instead, by method name.

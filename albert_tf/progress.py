@@ -1,6 +1,6 @@
 """Shows progress: a bar on a terminal, and a line every 30 seconds elsewhere.
 
-`Progress` counts finished work; `heartbeat` is for commands without a bar.
+`Progress` counts finished work. Commands without a bar use `heartbeat`.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import IO, Any, Final
 
 from albert_tf.errors import escaped
@@ -23,7 +23,7 @@ _BAR: Final = _FORMAT.replace("% ", "%|{bar:15}| ")
 
 
 class Progress:
-    """Shows finished work, throughput, and remaining time while its context is open.
+    """Context manager that shows finished work, throughput, and remaining time.
 
     Args:
         stream: stream to write to. Default: standard error.
@@ -43,7 +43,7 @@ class Progress:
             self._bar.close()
 
     def start(self, name: str, total: int, unit: str = "B") -> None:
-        """Ends the current phase and starts a new one of about `total` bytes, or other units."""
+        """Ends the current phase, and starts one of about `total` bytes (or another unit)."""
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
@@ -64,7 +64,7 @@ class Progress:
 
 
 def in_words(values: Mapping[str, float]) -> str:
-    """Formats metrics for a progress line; those without an entry in `_FORMATS` keep their name."""
+    """Formats metrics for a progress line."""
     shown = []
     for name, value in values.items():
         if name in _FORMATS:
@@ -94,9 +94,9 @@ def count(name: str) -> None:
 
 @contextlib.contextmanager
 def heartbeat(command: ModuleType) -> Iterator[None]:
-    """Prints elapsed time and counts to stderr every 30 seconds, unless stderr is a terminal.
+    """Prints elapsed time and counts to stderr every 30 seconds.
 
-    Prints nothing for commands that show a bar.
+    Prints nothing if stderr is a terminal, or if the command shows a bar.
     """
     _counts.clear()
     started, done = time.monotonic(), threading.Event()
@@ -124,18 +124,12 @@ def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
     return tqdm(
         total=total,
         desc=name,
-        file=stream if terminal else _Nowhere(),
+        file=stream if terminal else _NOWHERE,
         bar_format=_BAR if terminal else _FORMAT,
         dynamic_ncols=terminal,
         **settings,
     )
 
 
-class _Nowhere:
-    """A stream that discards all output."""
-
-    def write(self, text: str) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
+# A stream that discards all output.
+_NOWHERE: Final = SimpleNamespace(write=lambda text: None, flush=lambda: None)

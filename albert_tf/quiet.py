@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from albert_tf.errors import check_tensorflow_text
 
-# TensorFlow's variable: it prints log lines of this level (0 to 3) and above.
+# TensorFlow prints log lines of this level (0 to 3) and above.
 LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
 DEBUG: Final = "ALBERT_TF_LOG"  # "debug" shows all lines
 
@@ -19,8 +19,8 @@ def set_level() -> bool:
     """Sets `TF_CPP_MIN_LOG_LEVEL` to hide all log lines, unless the user has chosen a level.
 
     Returns:
-        Whether to hide them: False if `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, or if `ALBERT_TF_LOG` is
-        debug.
+        Whether log lines are hidden: False if `TF_CPP_MIN_LOG_LEVEL` is 0 or 1, or `ALBERT_TF_LOG`
+        is debug.
     """
     if os.environ.get(DEBUG) == "debug":
         return False
@@ -43,9 +43,7 @@ def import_tensorflow_text(*purpose: str) -> Any:
     """Imports tensorflow-text, which registers the operators that tokenize text in a graph.
 
     Args:
-        *purpose: arguments of `check_tensorflow_text`.
-    Raises:
-        UserError: if it isn't installed, as on Windows.
+        *purpose: arguments of `check_tensorflow_text`, which is called first.
     """
     check_tensorflow_text(*purpose)
     import tensorflow_text
@@ -55,7 +53,7 @@ def import_tensorflow_text(*purpose: str) -> Any:
 
 @contextlib.contextmanager
 def hidden_stderr() -> Iterator[None]:
-    """Hides what C++ libraries print to stderr, and prints it if the block raises.
+    """Hides the stderr output of C++ libraries, and prints it if the block raises.
 
     Python's own output to `sys.stderr` is shown. `set_level` isn't enough, because absl prints
     before it knows the level, and LiteRT ignores the level.

@@ -51,7 +51,7 @@ class Placeholder:
 
 
 class AfterKeras:
-    """Finds the `keras` module like Python, and calls `register` once it has been imported."""
+    """Finds the `keras` module as Python does, and calls `register` once it has been imported."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

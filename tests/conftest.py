@@ -287,7 +287,8 @@ def tiny_tokenizer(tiny_vocabulary, tmp_path):
 @pytest.fixture(scope="session")
 def small_config():
     """Returns a configuration whose sizes all differ: V=31, E=6, H=20, L=3, A=5, I=24, …"""
-    from albert_tf.config import AlbertConfig, unnamed_labels
+    from albert_tf.config import AlbertConfig
+    from albert_tf.labels import unnamed_labels
 
     return AlbertConfig(
         vocab_size=31,

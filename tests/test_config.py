@@ -31,33 +31,7 @@ def test_is_frozen_and_hashable():
     assert hash(config) == hash(same) != hash(other)
 
 
-def test_labels():
-    assert AlbertConfig().num_labels == 2
-    assert AlbertConfig().labels == ("LABEL_0", "LABEL_1")
-    config = AlbertConfig(id2label={1: "good", 0: "bad"})
-    assert list(config.id2label.items()) == [(0, "bad"), (1, "good")]
-    assert config.to_dict()["label2id"] == {"bad": 0, "good": 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "labels"),
-    [
-        ({}, ("bad", "good")),
-        ({"num_labels": 2}, ("bad", "good")),
-        ({"num_labels": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
-        ({"id2label": {"1": "b", "0": "a"}}, ("a", "b")),
-        ({"label2id": {"b": 1, "a": 0}}, ("a", "b")),
-        ({"id2label": None}, ("LABEL_0", "LABEL_1")),
-    ],
-)
-def test_labels_are_replaced(changes, labels):
-    config = AlbertConfig(id2label={0: "bad", 1: "good"})
-    assert config.replace(**changes).labels == labels
-
-
-def test_replacements_that_contradict():
-    with pytest.raises(ValueError, match="number of names in id2label. Received: num_labels=3"):
-        AlbertConfig().replace(num_labels=3, id2label={0: "a"})
+def test_unknown_fields():
     with pytest.raises(TypeError, match="Unknown option colour, size: .* a field of AlbertConfig"):
         AlbertConfig().replace(size=3, colour=2)
 
@@ -68,21 +42,21 @@ def test_replacements_that_contradict():
         ({"hidden_size": 21, "num_attention_heads": 5}, "multiple of num_attention_heads.*=21"),
         ({"num_hidden_layers": 3, "num_hidden_groups": 4}, "must not exceed.*=4.*=3"),
         ({"num_hidden_layers": 64, "inner_group_num": 64}, "num_hidden_layers . inner.* 1024"),
-        ({"vocab_size": 0}, "vocab_size must be between 1 and 10000000. Received: vocab_size=0"),
-        ({"embedding_size": 1.5}, "embedding_size must be a whole number.*=1.5"),
-        ({"num_hidden_layers": True}, "num_hidden_layers must be a whole number.*=True"),
+        ({"vocab_size": 0}, "vocab_size must be .* between 1 and 10000000. Received: 0"),
+        ({"embedding_size": 1.5}, "embedding_size must be a whole number.* 1.5"),
+        ({"num_hidden_layers": True}, "num_hidden_layers must be a whole number.* True"),
         ({"hidden_act": "mish"}, "hidden_act must be one of .*gelu_new.*mish"),
-        ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob must be 0 or more and below 1"),
-        ({"layer_norm_eps": 0.0}, "layer_norm_eps must be 1 or less and above 0"),
-        ({"layer_norm_eps": float("nan")}, "layer_norm_eps must be 1 or less and above 0"),
-        ({"num_labels": True}, "num_labels must be a whole number. Received: num_labels=True"),
+        (
+            {"hidden_dropout_prob": 1.0},
+            "hidden_dropout_prob .*0 or more and below 1. Received: 1.0",
+        ),
+        ({"layer_norm_eps": 0.0}, "layer_norm_eps .* 1 or less and above 0. Received: 0.0"),
+        ({"layer_norm_eps": float("nan")}, "layer_norm_eps must be .*Received: nan"),
         ({"thresholds": "0.5"}, "thresholds must be a list of numbers. Received: '0.5'"),
-        ({"thresholds": ["0.5"]}, "thresholds must be a number. Received: thresholds='0.5'"),
-        ({"thresholds": [float("nan")]}, "thresholds must be finite. Received: thresholds=nan"),
+        ({"thresholds": ["0.5"]}, "thresholds must be a number.* Received: '0.5'"),
+        ({"thresholds": [float("nan")]}, "thresholds must be .*finite. Received: nan"),
         ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
         ({"problem_type": "ranking"}, "problem_type must be one of"),
-        ({"id2label": {0: "a", 2: "b"}}, "without gaps"),
-        ({"id2label": {0: "a", 1: "a"}}, "must be unique"),
     ],
 )
 def test_values_out_of_range(values, message):
@@ -96,7 +70,7 @@ NUMBERS = [field.name for field in dataclasses.fields(AlbertConfig) if field.typ
 @pytest.mark.parametrize("field", [*NUMBERS, "num_labels"])
 def test_numbers_have_bounds(field):
     """A file of a few bytes can't claim a model that no machine allocates."""
-    with pytest.raises(UserError, match=f"{field} must be between 1 and .* Received: .*1000000000"):
+    with pytest.raises(UserError, match=f"{field} must be .*between 1 and .* 1000000000"):
         AlbertConfig.from_dict({field: 10**9})
 
 

@@ -215,7 +215,7 @@ def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "device").symlink_to("/dev/zero")
     for name in ("pipe", "device"):
-        with pytest.raises(UserError, match=f"{name} must be a regular file, but it is a {name}"):
+        with pytest.raises(UserError, match=f"{name} is a {name}, not a regular file"):
             read_json(tmp_path / name)
 
 

@@ -18,6 +18,7 @@ UNDRAWN = {
     "config_files": {"errors", "options"},
     "errors": set(),
     "files": {"errors"},
+    "labels": {"errors", "options"},
     "options": {"errors", "files"},
     "outputs": set(),
     "probabilities": set(),

@@ -10,9 +10,10 @@ import pytest
 
 import albert_tf
 from albert_tf import data
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.sources import RecordFiles
 from albert_tf.errors import UserError
+from albert_tf.labels import unnamed_labels
 
 pytestmark = pytest.mark.tensorflow
 

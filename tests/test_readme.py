@@ -54,7 +54,7 @@ def test_commands_parse(page, monkeypatch):
         if "…" in command:
             cli._parser().parse_args([each for each in command if each != "…"])
         else:
-            cli._parsed(command)
+            cli._parse(command)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)

@@ -1,7 +1,4 @@
-"""Reads and writes weights: one table of tensor names, one directory format.
-
-This file declares the options of `convert` and the names of the pooling modes.
-"""
+"""Checkpoints in any format. This file declares `convert`'s options and the pooling modes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +16,7 @@ class ConversionOptions(Checked):
     """The options of `convert`."""
 
     input: str = option(
-        help="checkpoint in any format that from_pretrained reads, or a name on the hub",
+        help="checkpoint in any format that from_pretrained reads, or a Hub model ID",
         metavar="IN",
         positional=True,
         is_path=True,
@@ -27,6 +24,6 @@ class ConversionOptions(Checked):
     output: Path = option(help="folder to write", metavar="OUT", positional=True)
     format: Literal["hf", "tf1"] = option(help="format of the output")
     dtype: Literal["float32", "float16"] | None = option(
-        None, help="dtype of the stored weights; default: float32", only={"format": ("hf",)}
+        None, help="dtype of the weights in the output; default: float32", only={"format": ("hf",)}
     )
     force: bool = option(False, help="replace an existing output of the same format")

@@ -14,7 +14,7 @@ MODEL_TYPE: Final = "bert"
 NEXT_SENTENCE: Final = "seq_relationship"
 _LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
-# Modules of a layer: BERT's name, and ALBERT's.
+# BERT's and ALBERT's names for the modules of a layer.
 _PARTS: Final[Mapping[str, str]] = {
     "attention.self.query": "attention.query",
     "attention.self.key": "attention.key",
@@ -25,7 +25,7 @@ _PARTS: Final[Mapping[str, str]] = {
     "output.dense": "ffn_output",
     "output.LayerNorm": "full_layer_layer_norm",
 }
-# Prefixes of all other modules: BERT's, and ALBERT's.
+# BERT's and ALBERT's prefixes for all other modules.
 _PREFIXES: Final[Mapping[str, str]] = {
     "pooler.dense.": "pooler.",
     "predictions.transform.": "predictions.",

@@ -28,9 +28,9 @@ from albert_tf.checkpoints.finder import (
     CheckpointLocation,
 )
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
-from albert_tf.config import unnamed_labels
 from albert_tf.errors import UserError
 from albert_tf.files import check_apart, written_atomically
+from albert_tf.labels import unnamed_labels
 from albert_tf.options import accepts_keywords
 from albert_tf.tasks import BY_MODEL
 
@@ -45,11 +45,11 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     The written checkpoint is read back and compared with the input before the output appears.
 
     Returns:
-        A dict with `input`, `output`, the number of `tensors` and of `parameters`, `files` (names
-        of the copied files), and `left_out` (settings that the format can't store).
+        A dict with `input`, `output`, the numbers of `tensors` and `parameters`, `files` (names of
+        the copied files), and `left_out` (settings that the format can't store).
     Raises:
-        UserError: if the input can't be read or doesn't fit its configuration, if the format can't
-            express the model, or if the output exists.
+        UserError: if the input can't be read or doesn't fit its configuration, the format can't
+            express the model, or the output exists.
 
     Example:
         >>> import albert_tf
@@ -93,7 +93,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     if options.format != "hf":
         left_out += [sentence_transformers.MODULES] * (embedding is not None)
         unnamed = tuple(unnamed_labels(config.num_labels).values())
-        left_out += ["labels' names"] * (config.labels != unnamed)
+        left_out += ["label names"] * (config.labels != unnamed)
         kept = again.config.to_dict()
         left_out += [
             f"{name}={value}"
@@ -111,11 +111,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
 
 
 def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
-    """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names.
-
-    Raises:
-        UserError: if there are several vocabularies, and none has a known name.
-    """
+    """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names."""
     wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
     }

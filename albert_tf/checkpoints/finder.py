@@ -1,4 +1,4 @@
-"""Locates a checkpoint (a directory, a bundled model, or a hub name) and its format."""
+"""Locates a checkpoint (a directory, a bundled model, or a Hub model ID) and its format."""
 
 import contextlib
 import glob
@@ -16,6 +16,7 @@ from albert_tf.checkpoints import (
     keras_hub,
     sentence_transformers,
     tf_checkpoint,
+    tf_hub,
 )
 from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIGHTS
 from albert_tf.checkpoints.weights import Checkpoint
@@ -25,8 +26,8 @@ from albert_tf.files import fault, read_json, user_path
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # Tokenizer files. For each vocabulary type, the first of these names that exists is used (Hugging
-# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's), else the only file that matches
-# one of the patterns.
+# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's), or else the only file that
+# matches one of the patterns.
 SENTENCEPIECE: Final = (
     "spiece.model",
     "30k-clean.model",
@@ -41,12 +42,14 @@ TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
 
-_POINTER: Final = b"version https://git-lfs.github.com/spec/"  # the first bytes
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"  # how a Git LFS pointer begins
+# A reader takes the folder, `CheckpointLocation.weights`, and a configuration to use instead of the
+# checkpoint's. It raises UserError if a file is missing or damaged, or isn't from an ALBERT model.
 _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
     "keras-hub": keras_hub.read,
     "hf": hugging_face.read,
     "tf1": google.read,
-    "tf-hub": google.read_module,
+    "tf-hub": tf_hub.read,
 }
 
 
@@ -78,7 +81,13 @@ class CheckpointLocation(NamedTuple):
         except Exception as error:  # a damaged file can raise any exception
             if isinstance(error, OSError) and error.filename is not None:
                 raise
-            if pointers := _git_pointers(self.weights):
+            stem = glob.escape(self.weights.name.partition(".")[0])
+            pointers = []
+            for path in sorted(self.weights.parent.glob(f"{stem}*")):  # shards too
+                with contextlib.suppress(OSError), path.open("rb") as file:
+                    if file.read(len(_POINTER)) == _POINTER:
+                        pointers.append(path.name)
+            if pointers:
                 raise UserError(
                     f"{self.folder} contains Git LFS pointers instead of {listed(pointers)}. Run "
                     "git lfs pull there, or download the files."
@@ -95,19 +104,17 @@ class CheckpointLocation(NamedTuple):
     def architectures(self) -> list[str]:
         """Returns the class names in `config.json`, or an empty list if it is missing or damaged.
 
-        Drops the prefixes TF and Flax, and replaces Bert by Albert.
+        The prefixes TF and Flax are dropped, and Bert becomes Albert.
         """
         names = _config_json(self.folder).get("architectures")
         names = names if isinstance(names, list) else []
         return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
-        """Rejects a checkpoint with another task's head, according to its `config.json`.
+        """Raises UserError if `config.json` names only classes of other tasks.
 
         Args:
             wanted: class name of the model.
-        Raises:
-            UserError: if `config.json` names only classes of other tasks.
         """
         tags = {name: task.pipeline_tag for name, task in BY_MODEL.items() if task is not ENCODER}
         named = [name for name in self.architectures() if name in tags]
@@ -125,22 +132,22 @@ def find(
     tokenizer: bool = False,
     **hub_options: Any,
 ) -> CheckpointLocation:
-    """Locates a checkpoint, and downloads the requested files if it is given as a hub name.
+    """Locates a checkpoint, and downloads the requested files from the Hugging Face Hub.
 
     Args:
-        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a hub
-            name such as "albert/albert-base-v2"; or "small", the bundled model.
+        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a Hub
+            model ID such as "albert/albert-base-v2"; or "small", the bundled model.
         weights: whether to locate the weights too. If they exist in several formats, the first one
             in the order of preference is used.
         tokenizer: whether to download the tokenizer files and, with `weights`, the files of
             sentence-transformers.
-        **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download`: as in
-            huggingface_hub; `subfolder` of a directory or a repository.
+        **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, and `force_download`,
+            as in huggingface_hub; `subfolder` of a directory or a repository.
     Raises:
-        UserError: if there is no checkpoint, its format is unknown, or the hub can't be reached.
+        UserError: if there is no checkpoint, its format is unknown, or the Hub can't be reached.
     """
     if not str(name_or_path):
-        raise UserError("The model name is empty. Pass a directory or a hub name.")
+        raise UserError("The model name is empty. Pass a directory or a Hub model ID.")
     path = user_path(name_or_path) / (hub_options.get("subfolder") or "")
     location = CheckpointLocation(sentence_transformers.encoder_folder(path))
     if not path.is_dir():
@@ -155,10 +162,7 @@ def find(
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
-    """Reads a configuration, and weights only if the format requires them to complete it.
-
-    Raises the same errors as `find` and `CheckpointLocation.read`.
-    """
+    """Reads a configuration; reads weights only if the format requires them to complete it."""
     location = find(name_or_path, weights=False, **hub_options)
     path = location.folder / CONFIG
     if location.weights is None and path.is_file() and not _is_preset(location.folder):
@@ -167,11 +171,7 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns a folder's vocabulary file of one type, or None.
-
-    Raises:
-        UserError: if there are several, and none has a name that takes precedence.
-    """
+    """Returns a folder's vocabulary file of one type, or None."""
     known = [folder / name for name in names if (folder / name).is_file()]
     vocabularies = known[:1] or sorted(
         {path for ending in endings for path in folder.glob(ending) if path.is_file()}
@@ -199,41 +199,42 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
     file = next((file for file in files if file.is_file()), None)
     if file:
         return location._replace(format="hf", weights=file)
-    if (folder / google.GRAPH).is_file():
-        return location._replace(format="tf-hub", weights=folder / google.VARIABLES)
+    if (folder / tf_hub.GRAPH).is_file():
+        return location._replace(format="tf-hub", weights=folder / tf_hub.VARIABLES)
     if prefix := tf_checkpoint.find_prefix(folder):
         return location._replace(format="tf1", weights=prefix)
-    if (folder / keras_hub.WEIGHTS).is_file():  # The reader says what is missing.
+    if (folder / keras_hub.WEIGHTS).is_file():  # The reader's error names the missing file.
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
-    has_config = (folder / CONFIG).is_file()
+    found = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    listing = ", ".join(found[:8]) + ", …" * (len(found) > 8)
     raise UserError(
-        f"A model directory must contain {WEIGHTS if has_config else CONFIG}. Received: {folder}, "
-        f"which contains {_listing(folder)}. Weights are also read from "
+        f"A model directory must contain {WEIGHTS if CONFIG in found else CONFIG}. Received: "
+        f"{folder}, which contains {listing or 'no files'}. Weights are also read from "
         f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 "
-        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({google.GRAPH})."
+        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({tf_hub.GRAPH})."
     )
 
 
 def _repository_name(name: str, path: Path) -> str:
     if path.exists() and not path.is_file():
-        raise UserError(f"A model is a directory. Received: {path}, which {fault(path)}.")
+        raise UserError(f"A model must be a directory. Received: {path}, which {fault(path)}.")
     if path.exists():
         raise UserError(
             f"{path} is a file, not a model directory. Pass a directory that contains {CONFIG} and "
-            f"the weights as {', '.join(WEIGHT_FILES[:2])}, {WEIGHT_FILES[2]} (of Keras 2), or "
+            f"one of the weight files {', '.join(WEIGHT_FILES[:3])} (Keras 2), or "
             f"{WEIGHT_FILES[3]}."
         )
     repository = hub.repository(name)
     if repository is None:
         raise UserError(
-            "A model is a directory or a hub name of the form owner/name. "
+            "A model must be a directory or a Hub model ID of the form owner/name. "
             f"Received: {path}, which is neither."
         )
     return repository
 
 
 def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Path:
-    """Returns the folder of the downloaded files."""
+    """Downloads the requested files, and returns their folder."""
     config = repository.file(CONFIG)
     preset = config is not None and _is_preset(config.parent)
     if config is None and (weights or not tokenizer):
@@ -245,10 +246,15 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
             raise repository.failure(repository.unreachable, "its weights")
         for name in keras_hub.TASK_FILES if preset else ():
             repository.file(name)
-        for name in hugging_face.shard_names(file) if file.name.endswith(INDEX) else ():
+        for name in hugging_face.read_index(file) if file.name.endswith(INDEX) else ():
             if repository.file(name) is None:
                 raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
-    vocabulary = _download_tokenizer(repository, preset) if tokenizer else None
+    vocabulary = None
+    if tokenizer:
+        vocabularies = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
+        vocabulary = repository.first((keras_hub.VOCABULARY,) if preset else vocabularies)
+        for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS):
+            repository.file(name)
     is_whole = weights and tokenizer and not preset
     if is_whole and (modules := repository.file(sentence_transformers.MODULES)):
         for name in sentence_transformers.module_files(modules.parent):
@@ -256,14 +262,6 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
     if config is None and vocabulary is None:
         raise repository.failure(repository.unreachable)
     return (config or vocabulary).parent  # type: ignore[union-attr]
-
-
-def _download_tokenizer(repository: hub.Repository, preset: bool) -> Path | None:
-    names = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
-    vocabulary = repository.first((keras_hub.VOCABULARY,) if preset else names)
-    for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS):
-        repository.file(name)
-    return vocabulary
 
 
 def _is_preset(folder: Path) -> bool:
@@ -276,18 +274,3 @@ def _config_json(folder: Path) -> dict[str, Any]:
         return read_json(folder / CONFIG)
     except (OSError, UserError):
         return {}
-
-
-def _git_pointers(weights: Path) -> list[str]:
-    """Returns the names of the weight files, shards included, that are Git LFS pointers."""
-    found = []
-    for path in sorted(weights.parent.glob(f"{glob.escape(weights.name.partition('.')[0])}*")):
-        with contextlib.suppress(OSError), path.open("rb") as file:
-            if file.read(len(_POINTER)) == _POINTER:
-                found.append(path.name)
-    return found
-
-
-def _listing(folder: Path) -> str:
-    names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "no files"

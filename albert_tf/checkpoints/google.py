@@ -1,25 +1,24 @@
-"""Reads and writes Google's TensorFlow 1 checkpoints, and reads TF-Hub modules.
+"""Reads TensorFlow 1 checkpoints from google-research/albert, Model Garden, and albert_zh.
 
-They come from google-research/albert, Model Garden, and brightmart/albert_zh. A module's graph is
-parsed for hyperparameters that the weights don't reveal, but it never runs.
+Also writes checkpoints that google-research/albert can load.
 """
 
 import dataclasses
 import logging
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.checkpoints import names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
-from albert_tf.files import read_bytes, read_json, write_json
+from albert_tf.files import read_json, write_json
+from albert_tf.labels import unnamed_labels
 
 logger = logging.getLogger(__name__)
 
@@ -33,22 +32,22 @@ _SCOPE: Final = "module/"  # scope of a TF-Hub module's variables in a graph
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 _LAYER_NORM_EPSILON: Final = 1e-12  # fixed in tf.contrib.layers.layer_norm
 _ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
-_BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0/"
+BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0/"
 _GARDEN: Final = {
     "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
     "position_embedding/embeddings": "bert/embeddings/position_embeddings",
     "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
     "embeddings/layer_norm": "bert/embeddings/LayerNorm",
     "embedding_projection": "bert/encoder/embedding_hidden_mapping_in",
-    "transformer/self_attention/query": f"{_BLOCK}attention_1/self/query",
-    "transformer/self_attention/key": f"{_BLOCK}attention_1/self/key",
-    "transformer/self_attention/value": f"{_BLOCK}attention_1/self/value",
-    "transformer/self_attention/attention_output": f"{_BLOCK}attention_1/output/dense",
-    "transformer/self_attention_output": f"{_BLOCK}attention_1/output/dense",  # until 2020
-    "transformer/self_attention_layer_norm": f"{_BLOCK}LayerNorm",
-    "transformer/intermediate": f"{_BLOCK}ffn_1/intermediate/dense",
-    "transformer/output": f"{_BLOCK}ffn_1/intermediate/output/dense",
-    "transformer/output_layer_norm": f"{_BLOCK}LayerNorm_1",
+    "transformer/self_attention/query": f"{BLOCK}attention_1/self/query",
+    "transformer/self_attention/key": f"{BLOCK}attention_1/self/key",
+    "transformer/self_attention/value": f"{BLOCK}attention_1/self/value",
+    "transformer/self_attention/attention_output": f"{BLOCK}attention_1/output/dense",
+    "transformer/self_attention_output": f"{BLOCK}attention_1/output/dense",  # until 2020
+    "transformer/self_attention_layer_norm": f"{BLOCK}LayerNorm",
+    "transformer/intermediate": f"{BLOCK}ffn_1/intermediate/dense",
+    "transformer/output": f"{BLOCK}ffn_1/intermediate/output/dense",
+    "transformer/output_layer_norm": f"{BLOCK}LayerNorm_1",
     "pooler_transform": "bert/pooler/dense",
     "cls/predictions/output_bias/bias": "cls/predictions/output_bias",
     "cls/predictions/transform/dense": "cls/predictions/transform/dense",
@@ -71,79 +70,33 @@ _ZH_PARTS: Final = {
 _ZH_PART: Final = re.compile(
     rf"bert/encoder/layer_shared/({'|'.join(map(re.escape, _ZH_PARTS))})(?=/)"
 )
-GRAPH: Final = "saved_model.pb"
-VARIABLES: Final = "variables/variables"
-_ASSETS: Final = "assets"
-_PUBLISHED: Final = ("base", "large", "xlarge", "xxlarge")
-_TABLES: Final = "bert/embeddings/{}_embeddings"
-_BLOCK_SCOPE: Final = re.compile(r"bert/encoder/transformer/group_(\d+)/inner_group_(\d+)/")
-# The constant [H, A, H/A], the shape to which google-research/albert reshapes the query kernel.
-_QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 
 
 def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a checkpoint from the original code, brightmart/albert_zh, or Model Garden.
 
-    Args:
-        folder: folder with `albert_config.json`, or a subfolder of one.
-        prefix: path of the checkpoint files without their suffixes.
-        config: configuration to use instead of the file.
-    Returns:
-        All weights, without optimizer slots and counters. Variables that aren't part of an ALBERT
-        model keep their names. The number of labels is that of the classifier's rows, and the
-        head for SQuAD 2.0 sets `answerability`.
-    Raises:
-        UserError: if a file is missing or damaged, or there are several configurations.
+    Looks for `albert_config.json` in the folder, then in its parent. Omits optimizer slots and
+    counters; variables that aren't part of an ALBERT model keep their names. The classifier's rows
+    determine the number of labels, and the head for SQuAD 2.0 sets `answerability`.
     """
     if config is None:
         path = find_config((folder, folder.parent))
         if path is None:
             raise UserError(
-                f"{folder} has no configuration. Copy the checkpoint's {CONFIG} there, or into "
-                "its parent folder."
+                f"{folder} contains no configuration. Copy the checkpoint's {CONFIG} there, or "
+                "into its parent folder."
             )
         config = read_config(path)
-    variables = _with_google_names(tf_checkpoint.read_variables(prefix))
-    if is_albert_zh(variables):
+    variables = with_google_names(tf_checkpoint.read_variables(prefix))
+    if _ZH_PROJECTION in variables:
         config, variables = from_albert_zh(config, variables)
     if layers_in_other_groups(config):
         logger.warning("%s: the original code assigns some layers to different groups.", prefix)
     return as_checkpoint(config, variables, f"{prefix} (Google's TensorFlow 1 checkpoint)")
 
 
-def read_module(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads the variables of a TF-Hub module.
-
-    The configuration is the JSON file in the module's assets folder, or in the module's folder. If
-    there is none, the sizes are inferred from the shapes of the variables, and the number of layers
-    and heads and the activation from the graph, or else from the published model of that size.
-    Dropout can't be inferred, and is then 0.
-
-    Args:
-        folder: folder with `saved_model.pb`, `variables/`, and `assets/`.
-        prefix: path of the variables' files without their suffixes.
-        config: configuration to use instead.
-    Raises:
-        UserError: if a file is missing or damaged, the module isn't an ALBERT model, or its number
-            of layers or heads can't be inferred.
-    """
-    stored = tf_checkpoint.read_variables(prefix)
-    variables = _with_google_names(stored)
-    if config is None and (path := find_config((folder / _ASSETS, folder))):
-        config = read_config(path)
-    if config is None:
-        hints = read_hints(folder)
-        heads = model_garden_heads(stored) or hints.heads
-        config = inferred_config(variables, hints._replace(heads=heads), folder)
-    return as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
-
-
 def find_config(folders: tuple[Path, ...]) -> Path | None:
-    """Returns the configuration file from the first of these folders that has one.
-
-    Raises:
-        UserError: if a folder has several, and none is called `albert_config.json`.
-    """
+    """Returns the configuration file from the first of these folders that has one."""
     for folder in folders:
         known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
         paths = known[:1] or sorted(
@@ -160,21 +113,17 @@ def find_config(folders: tuple[Path, ...]) -> Path | None:
 
 
 def read_config(path: Path) -> AlbertConfig:
-    """Reads `albert_config.json`.
-
-    Raises:
-        UserError: if the file isn't an ALBERT configuration.
-    """
+    """Reads `albert_config.json`."""
     config = AlbertConfig.from_json_file(path)
     if "embedding_size" not in read_json(path):
         raise UserError(
-            f"{path} has no embedding_size, so it isn't an ALBERT configuration (BERT's have "
-            "none). Pass an ALBERT checkpoint."
+            f"{path} has no embedding_size, so it may be a BERT configuration. Pass an ALBERT "
+            "checkpoint."
         )
     return config
 
 
-def _with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Renames the variables of a TF-Hub module or of Model Garden to the original's names."""
     if model_garden_heads(variables):
         return from_model_garden(variables)
@@ -193,23 +142,16 @@ def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
     Kernels `[H, A, H/A]` and `[A, H/A, H]` become `[H, H]`, and biases `[A, H/A]` become `[H]`.
     Source: tensorflow/models 2.20, official/nlp/modeling/networks/albert_encoder.py.
     """
-    return dict(_from_model_garden(name, tensor) for name, tensor in variables.items())
-
-
-def _from_model_garden(name: str, tensor: np.ndarray) -> tuple[str, np.ndarray]:
-    match = _GARDEN_NAME.fullmatch(name)
-    if not match:
-        return name, tensor
-    part = match.group(2) or ""
-    if "self_attention" in match.group(1) and part in ("/kernel", "/bias"):
-        width = tensor.shape[-1] if match.group(1).endswith("output") else tensor.shape[0]
-        tensor = tensor.reshape((width, width) if part == "/kernel" else -1)
-    return _GARDEN[match.group(1)] + part, tensor
-
-
-def is_albert_zh(variables: Mapping[str, np.ndarray]) -> bool:
-    """Returns whether a checkpoint comes from brightmart/albert_zh."""
-    return _ZH_PROJECTION in variables
+    renamed = {}
+    for name, tensor in variables.items():
+        if match := _GARDEN_NAME.fullmatch(name):
+            layer, part = match.group(1), match.group(2) or ""
+            if "self_attention" in layer and part in ("/kernel", "/bias"):
+                width = tensor.shape[-1] if layer.endswith("output") else tensor.shape[0]
+                tensor = tensor.reshape((width, width) if part == "/kernel" else -1)
+            name = _GARDEN[layer] + part
+        renamed[name] = tensor
+    return renamed
 
 
 def from_albert_zh(
@@ -233,13 +175,13 @@ def from_albert_zh(
     widths = {tensor.shape for tensor in variables.values()}
     if projection.shape != (*table.shape[1:], width) or (width, width) not in widths:
         raise UserError(
-            f"An albert_zh checkpoint needs {_ZH_TABLE} [V, E], {_ZH_PROJECTION} [E, H], and "
-            "weights [H, H], where H is hidden_size. Received: "
+            f"An albert_zh checkpoint must contain {_ZH_TABLE} [V, E], {_ZH_PROJECTION} [E, H], "
+            "and weights [H, H], where H is hidden_size. Received: "
             f"{table.shape}, {projection.shape}, and hidden_size={width}. Use the configuration "
             "that these weights were saved with."
         )
     renamed = {
-        _ZH_PART.sub(lambda match: _BLOCK + _ZH_PARTS[match.group(1)], name): tensor
+        _ZH_PART.sub(lambda match: BLOCK + _ZH_PARTS[match.group(1)], name): tensor
         for name, tensor in variables.items()
         if name != _ZH_PROJECTION
     }
@@ -272,164 +214,10 @@ def as_checkpoint(
     return Checkpoint(config, tensors, origin)
 
 
-class GraphHints(NamedTuple):
-    """Hyperparameters inferred from the graph; None if it doesn't reveal them.
-
-    Attributes:
-        blocks: number of times that a block is applied; each has one softmax.
-        heads: A.
-        hidden_act: activation, under Hugging Face's name.
-    """
-
-    blocks: int | None
-    heads: int | None
-    hidden_act: str | None
-
-
-def inferred_config(
-    variables: Mapping[str, np.ndarray], hints: GraphHints, origin: Path
-) -> AlbertConfig:
-    """Infers an ALBERT configuration from the weights (under Google's names) and the graph.
-
-    Raises:
-        UserError: if these aren't the weights of an ALBERT model, or a field can't be inferred.
-    """
-    fields = _sizes(variables, origin)
-    known = _published_config(fields)
-    numbers = [
-        tuple(map(int, match.groups())) for match in map(_BLOCK_SCOPE.match, variables) if match
-    ]
-    groups, inner = (max(axis) + 1 for axis in zip(*numbers, strict=True))
-    fields |= {"num_hidden_groups": groups, "inner_group_num": inner}
-    for field, value in (
-        ("num_hidden_layers", hints.blocks and hints.blocks // inner),
-        ("num_attention_heads", hints.heads),
-        ("hidden_act", hints.hidden_act),
-    ):
-        fields[field] = value or (known and getattr(known, field))
-    if unknown := [field for field, value in fields.items() if value is None]:
-        raise UserError(
-            f"{origin} has no {CONFIG}, and its graph doesn't reveal {', '.join(unknown)}. "
-            f"Copy the module's {CONFIG} into the folder."
-        )
-    try:
-        return AlbertConfig(**fields)
-    except ValueError as error:
-        raise UserError(
-            f"The sizes inferred from {origin} don't fit an ALBERT model: {error} "
-            f"Copy the module's {CONFIG} into the folder."
-        ) from error
-
-
-def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
-    try:
-        (words, width), (positions, _), (types, _) = (
-            variables[_TABLES.format(name)].shape for name in ("word", "position", "token_type")
-        )
-        hidden, _ = variables[f"{_BLOCK}attention_1/self/query/kernel"].shape
-        _, inside = variables[f"{_BLOCK}ffn_1/intermediate/dense/kernel"].shape
-    except (KeyError, ValueError) as error:
-        raise UserError(
-            f"{origin} isn't an ALBERT module: it has no {error}, but "
-            f"{', '.join(sorted(variables)[:3]) or 'nothing'}, … Pass another module or, for a "
-            "SavedModel for serving, the model that was exported."
-        ) from error
-    return {
-        "vocab_size": words,
-        "embedding_size": width,
-        "hidden_size": hidden,
-        "intermediate_size": inside,
-        "max_position_embeddings": positions,
-        "type_vocab_size": types,
-    }
-
-
-def _published_config(sizes: Mapping[str, int]) -> AlbertConfig | None:
-    """Returns the configuration of the published model with exactly these sizes."""
-    for name in _PUBLISHED:
-        config = AlbertConfig.from_size(name)
-        if all(getattr(config, field) == size for field, size in sizes.items()):
-            return config
-    return None
-
-
-def read_hints(folder: Path) -> GraphHints:
-    """Infers hyperparameters from the operations of a TensorFlow 1 or 2 SavedModel."""
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    model = saved_model_pb2.SavedModel.FromString(read_bytes(folder / GRAPH))
-    if not model.meta_graphs:
-        return GraphHints(None, None, None)
-    # A TensorFlow 1 module also has a graph for training, tagged "train".
-    meta = min(model.meta_graphs, key=lambda meta: "train" in meta.meta_info_def.tags)
-    operations, heads = _operations(meta.graph_def), _heads(meta.graph_def.node)
-    blocks = operations["Softmax"]
-    return GraphHints(blocks or None, heads, _activation(operations, blocks))
-
-
-def _operations(graph: Any) -> Counter[str]:
-    """Counts the operations of the graph, or of the function in it that has the most softmaxes.
-
-    TensorFlow 2 writes functions for each signature, for saving, and for restoring, and these call
-    other functions.
-
-    Raises:
-        ValueError: if a function calls itself, directly or through other functions.
-        RecursionError: if the calls are nested too deeply.
-    """
-    functions = {function.signature.name: function.node_def for function in graph.library.function}
-    counted: dict[str, Counter[str] | None] = {}  # None: being counted
-
-    def of_function(name: str) -> Counter[str]:
-        if name not in counted:
-            counted[name] = None
-            counted[name] = of_nodes(functions[name])
-        total = counted[name]
-        if total is None:
-            raise ValueError(f"the function {name} calls itself")
-        return total
-
-    def of_nodes(nodes: Iterable[Any]) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for node in nodes:
-            name = node.attr["f"].func.name if "f" in node.attr else ""
-            total.update(of_function(name) if name in functions else {node.op: 1})
-        return total
-
-    calls = [[node] for node in graph.node if "f" in node.attr]
-    others = [node for node in graph.node if "f" not in node.attr]
-    return max((of_nodes(nodes) for nodes in (others, *calls)), key=lambda total: total["Softmax"])
-
-
-def _activation(operations: Counter[str], blocks: int) -> str | None:
-    """Infers the feed-forward network's activation from the operations; the pooler has a tanh."""
-    if not blocks:
-        return None
-    if operations["Erf"] + operations["Erfc"] >= blocks:
-        return "gelu"
-    if operations["Relu"] >= blocks:
-        return "relu"
-    if operations["Tanh"] > blocks:
-        return "gelu_new" if operations["Pow"] >= blocks else "tanh"
-    return None
-
-
-def _heads(nodes: Iterable[Any]) -> int | None:
-    from tensorflow import make_ndarray
-
-    for node in nodes:
-        if node.op == "Const" and _QUERY_SHAPE.search(node.name):
-            tensor = node.attr["value"].tensor
-            if [axis.size for axis in tensor.tensor_shape.dim] == [3]:
-                return int(make_ndarray(tensor)[1])
-    return None
-
-
 def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes the files that the original code loads.
+    """Writes a checkpoint, `albert_config.json`, and `checkpoint`, which the original code loads.
 
-    These are a checkpoint, `albert_config.json`, and `checkpoint`. The format can't store label
-    names, token ids, and `classifier_dropout_prob`.
+    The format can't store label names, token ids, or `classifier_dropout_prob`.
 
     Args:
         folder: folder to write; created if missing.
@@ -499,8 +287,14 @@ def layers_in_other_groups(config: AlbertConfig) -> list[int]:
 def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns Google's variables in float32, and the step counter that its code restores."""
     given = dict(tensors)
-    if config.embedding_size == config.hidden_size:
-        _drop_identity(given)
+    if config.embedding_size == config.hidden_size:  # The original code then has no projection.
+        weight, bias = given.pop(f"{_PROJECTION}.weight"), given.pop(f"{_PROJECTION}.bias")
+        if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):
+            raise UserError(
+                "Google's format has no projection if embedding_size equals hidden_size, here "
+                f"{len(weight)}, but this model's projection isn't the identity. "
+                "Save this model in another format."
+            )
     table = {tensor: (name, turned) for name, (tensor, turned) in names.google(config).items()}
     if unknown := sorted(given.keys() - table.keys()):
         raise UserError(
@@ -513,15 +307,3 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
         array = np.asarray(values).astype("float32")
         variables[name] = np.ascontiguousarray(array.T) if transposed else array
     return variables
-
-
-def _drop_identity(tensors: dict[str, np.ndarray]) -> None:
-    """Removes the identity projection, because the original code has none if E = H."""
-    weight = tensors.pop(f"{_PROJECTION}.weight")
-    bias = tensors.pop(f"{_PROJECTION}.bias")
-    if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):
-        raise UserError(
-            "Google's format has no projection if embedding_size equals hidden_size, here "
-            f"{len(weight)}, but this model's projection isn't the identity. "
-            "Save this model in another format."
-        )

@@ -1,7 +1,7 @@
-"""Downloads and uploads model files on the Hugging Face hub, and writes model cards.
+"""Downloads models from the Hugging Face Hub, uploads them, and writes model cards.
 
-Downloads use the cache of the hub's client. A card contains metadata for the hub, the model's
-sizes, and code that loads it.
+Downloads use the client's cache. A card contains metadata for the Hub, the model's sizes, and code
+that loads the model.
 """
 
 import re
@@ -26,9 +26,9 @@ _WITHOUT_OWNER: Final = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 
 
 def repository(name: str) -> str | None:
-    """Returns the name of a model's repository, or None if it can't be a name on the hub.
+    """Returns the name of a model's repository, or None if `name` can't be a Hub model ID.
 
-    Adds the owner to old names of the published models, such as "albert-base-v2".
+    Adds the owner to the old names of published models, such as "albert-base-v2".
     """
     if _WITHOUT_OWNER.fullmatch(name):
         return f"albert/{name}"
@@ -49,13 +49,13 @@ def upload(
     revision: str | None = None,
     create_pr: bool = False,
 ) -> str:
-    """Writes files and uploads them to a repository on the hub; creates it if necessary.
+    """Writes files and uploads them to a Hub repository, which is created if necessary.
 
     Args:
         write: function that writes the files into a folder.
-        repo_id: owner/name, or only the name for your own account.
-        card: function that returns the content of `README.md`, given the repository's name. An
-            existing `README.md` is kept.
+        repo_id: owner/name, or only a name in your own account.
+        card: function from the repository's name to the content of `README.md`. An existing
+            `README.md` is kept.
         token, private, commit_message, commit_description, revision, create_pr: as in
             huggingface_hub.
     Returns:
@@ -87,13 +87,13 @@ def upload(
             reason = str(error).strip().split("\n")[0]
             raise UserError(
                 f"Uploading to {repo_id} failed with {type(error).__name__}: "
-                f"{reason.rstrip('.')}. Log in with `hf auth login`, or pass a token= with write "
-                "permission; without a network, upload a saved directory later with `hf upload`."
+                f"{reason.rstrip('.')}. Log in with `hf auth login`, pass a token= with write "
+                "permission, or upload a saved directory later with `hf upload`."
             ) from error
 
 
 class Repository:
-    """A model's repository on the hub at one revision.
+    """A model's Hub repository at one revision.
 
     Args:
         name: owner/name.
@@ -106,12 +106,9 @@ class Repository:
         self.unreachable: Exception | None = None
 
     def file(self, filename: str) -> Path | None:
-        """Returns the local path of a file, downloaded if necessary, or None if there is none.
+        """Downloads a file unless it is cached, and returns its path; None if there is none.
 
         If the network fails, this call and all later ones search only the cache.
-
-        Raises:
-            UserError: if the repository or revision doesn't exist, or this user has no access.
         """
         import huggingface_hub
         import huggingface_hub.errors as errors
@@ -127,9 +124,10 @@ class Repository:
             return None
         except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
             raise self.failure(error) from error
-        folder = self._snapshot(path)
-        if folder.parent.name == "snapshots":  # All other files must come from the same commit.
-            self.options["revision"] = folder.name
+        for folder in path.parents:  # All other files must come from the same commit.
+            if folder.parent.name == "snapshots":
+                self.options["revision"] = folder.name
+                break
         return path
 
     def first(self, filenames: Iterable[str]) -> Path | None:
@@ -142,7 +140,7 @@ class Repository:
         import huggingface_hub.errors as errors
 
         cache = self.options.get("cache_dir") or constants.HF_HUB_CACHE
-        reason = "which has none" if error is None else type(error).__name__
+        reason = "not found there" if error is None else type(error).__name__
         if constants.HF_HUB_OFFLINE:
             reason += ", HF_HUB_OFFLINE is set"
         way_out = "Download it on a machine with a network, or pass a directory."
@@ -151,14 +149,8 @@ class Repository:
         if isinstance(error, errors.RevisionNotFoundError):
             way_out = "Check revision=."
         return UserError(
-            f"{self.name} isn't a local directory, and {what} couldn't be downloaded from the hub "
-            f"({reason}) or found in its cache {cache}. {way_out}"
-        )
-
-    @staticmethod
-    def _snapshot(path: Path) -> Path:
-        return next(
-            (folder for folder in path.parents if folder.parent.name == "snapshots"), path.parent
+            f"{self.name} isn't a local directory, and {what} couldn't be downloaded from the Hub "
+            f"({reason}) or found in the cache {cache}. {way_out}"
         )
 
 
@@ -177,9 +169,9 @@ def model_card(
     """Returns the content of `README.md`, with control characters escaped.
 
     Args:
-        name: directory or name on the hub, to pass to `from_pretrained`.
+        name: directory or Hub model ID to pass to `from_pretrained`.
         about: the card's last sections.
-        **metadata: more fields for the hub, passed to `huggingface_hub.ModelCardData`.
+        **metadata: additional arguments of `huggingface_hub.ModelCardData`.
     """
     from huggingface_hub import ModelCardData
 

@@ -55,18 +55,10 @@ def weight_names() -> Iterator[str]:
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads a directory.
-
-    Args:
-        folder: contains `config.json`.
-        weights: the weights file, or its shard index.
-        config: configuration to use instead of `config.json`.
-    Raises:
-        UserError: if `config.json` is missing or of a different model, or a file is damaged.
-    """
+    """Reads a directory with `config.json` and a weights file or its shard index."""
     if config is None and not (folder / CONFIG).exists():
         raise UserError(
-            f"{folder} contains {weights.name} but no {CONFIG}. Copy it there, or pass "
+            f"{folder} contains {weights.name} but no {CONFIG}. Copy {CONFIG} there, or pass "
             "config=AlbertConfig(…)."
         )
     config = config or AlbertConfig.from_json_file(folder / CONFIG)
@@ -84,7 +76,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             f"{weights} has BERT's weight names, which models such as RoBERTa also use. The folder "
             f"must contain the checkpoint's {CONFIG}, with model_type {bert.MODEL_TYPE!r}."
         )
-    return Checkpoint(config, collected(tensors), f"{folder} ({weights.name})")
+    return Checkpoint(config, collect_tensors(tensors), f"{folder} ({weights.name})")
 
 
 def write(
@@ -99,10 +91,13 @@ def write(
         folder: created if missing; its other files are kept.
         config: the model's configuration.
         tensors: tensors keyed by name, without "albert.".
-        class_name: class name in transformers. Default: the class whose heads are in `tensors`.
+        class_name: class name in transformers. By default, the class whose heads are in `tensors`.
     """
-    stored = stored_names(tensors)
-    content = {stored[name]: np.ascontiguousarray(tensors[name]) for name in tensors}
+    has_head = bool({names.part(name) for name in tensors} - {None, names.POOLER})
+    content = {
+        names.stored_name(name) if has_head else name: np.ascontiguousarray(tensor)
+        for name, tensor in tensors.items()
+    }
     text = config_json(config, class_name or architecture(config, tensors))
     replace_files(
         folder,
@@ -117,12 +112,6 @@ def config_json(config: AlbertConfig, class_name: str) -> str:
     """Returns the content of `config.json` for a model of this class."""
     values = {**config.to_dict(), "architectures": [class_name]}
     return as_json(values, sort_keys=True, ensure_ascii=False)
-
-
-def stored_names(tensors: Iterable[str]) -> dict[str, str]:
-    """Maps the tensors' names to their names in the file."""
-    heads = {names.part(name) for name in tensors} - {None, names.POOLER}
-    return {name: names.stored_name(name) if heads else name for name in tensors}
 
 
 def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
@@ -140,17 +129,8 @@ def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str
     return max(possible, key=lambda task: len(task.heads)).model
 
 
-def shard_names(index: Path) -> list[str]:
-    """Returns the file names in a shard index.
-
-    Raises:
-        UserError: if the index is damaged, or names files in a different folder.
-    """
-    return list(_listed_tensors(index))
-
-
-def _listed_tensors(index: Path) -> dict[str, list[str]]:
-    """Returns the tensor names that an index lists, by shard."""
+def read_index(index: Path) -> dict[str, list[str]]:
+    """Returns the tensor names in a shard index, keyed by file."""
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
@@ -172,10 +152,10 @@ def _listed_tensors(index: Path) -> dict[str, list[str]]:
 
 
 def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Rename]:
-    """Returns a file's tensors under the names they have there, and the function to rename them.
+    """Returns a file's tensors under their names in the file, and the function that renames them.
 
     Args:
-        shard: whether the file is a shard. HDF5 shards have no group per layer.
+        shard: whether the file is a shard, because HDF5 shards have no group per layer.
     """
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
@@ -194,12 +174,12 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
 
 def _read_shards(index: Path) -> list[Renamed]:
     """Reads all shards as if they were one file; each must contain what the index lists for it."""
-    weight_map = _listed_tensors(index)
+    weight_map = read_index(index)
     missing = [name for name in weight_map if not (index.parent / name).is_file()]
     if missing:
         raise UserError(
-            f"{index} refers to files that must be in the same folder. Missing: "
-            f"{', '.join(missing)}. Copy them there."
+            f"{index} refers to files that aren't in its folder: {', '.join(missing)}. Copy them "
+            "there."
         )
     whole: list[Renamed] = []
     faults = []
@@ -233,8 +213,7 @@ def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Itera
     """Renames tensors from TensorFlow, such as `tf_albert_model/albert/pooler/kernel:0`.
 
     Args:
-        tensors: tensors keyed by name.
-        groups: whether each name begins with its layer's group, as in HDF5 files.
+        groups: whether names begin with the layer's group, as in HDF5 files.
     """
     for source, tensor in tensors.items():
         steps = source.removesuffix(":0").replace("_._", "/").split("/")
@@ -259,13 +238,10 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
     return ".".join((*steps[:-1], _LAST.get(steps[-1], steps[-1]))), tensor
 
 
-def collected(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
-    """Returns the tensors keyed by name, without duplicates and redundant ones.
+def collect_tensors(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
+    """Returns the tensors keyed by name, without duplicates and redundant copies.
 
-    If the masked-LM head has two biases, keeps the decoder's, which is the one models compute with.
-
-    Raises:
-        UserError: if duplicates or tied weights have different values.
+    If the masked-LM head has two biases, the decoder's is kept, because models compute with it.
     """
     tensors: dict[str, Any] = {}
     for name, tensor in renamed:

@@ -9,9 +9,10 @@ import numpy as np
 
 from albert_tf.checkpoints import weight_files
 from albert_tf.checkpoints.weights import Checkpoint
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import read_json
+from albert_tf.labels import unnamed_labels
 
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.weights.h5"
@@ -19,7 +20,7 @@ VOCABULARY: Final = "assets/tokenizer/vocabulary.spm"
 TASK_FILES: Final = ("task.json", "task.weights.h5")  # in presets with a head
 _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
-# The group that contains a model's layers, in current files and in those from early Keras 3.
+# The group with a model's layers, in current files and in files from early Keras 3 versions.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 # Arguments of KerasHub's backbone, and the corresponding fields of `AlbertConfig`.
 _FIELDS: Final = {
@@ -47,21 +48,13 @@ _CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
 
 
 class KerasHubWeight(NamedTuple):
-    """The location of a weight in a file, and its layout.
-
-    Attributes:
-        layer: name of the layer.
-        below: path below the layer.
-        variable: index of the variable.
-        transposed: whether KerasHub's array is the transpose of Hugging Face's.
-        axes: KerasHub's axes if it splits H into heads (A, and D = H/A), or "".
-    """
+    """The location of a weight in a file, and its layout."""
 
     layer: str
-    below: tuple[str, ...]
+    below: tuple[str, ...]  # path below the layer
     variable: int
-    transposed: bool
-    axes: str
+    transposed: bool  # whether KerasHub's array is the transpose of Hugging Face's
+    axes: str  # KerasHub's axes if it splits H into heads (A, and D = H/A), or ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Converts an array to Hugging Face's shape; returns arrays of other shapes unchanged."""
@@ -74,8 +67,8 @@ class KerasHubWeight(NamedTuple):
         return np.ascontiguousarray(array.T) if self.transposed else array
 
 
-# The weights of a layer: Hugging Face's suffix, whether it is transposed, and KerasHub's axes if it
-# splits H.
+# The weights of a layer: Hugging Face's suffix, whether KerasHub's array is the transpose, and
+# KerasHub's axes if it splits H.
 _Kind = tuple[tuple[str, bool, str], ...]
 _DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
 _NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
@@ -124,7 +117,7 @@ def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
 
 
 def layer_path(layer: str, config: AlbertConfig) -> str:
-    """Returns a layer's path, which is its class name, numbered in the order of the graph."""
+    """Returns a layer's path: its class name, numbered in the order of the graph."""
     if not layer.startswith("group_"):
         return _PATHS[layer]
     _, group, *_, inner = layer.split("_")
@@ -162,18 +155,11 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 
     The logits of masked-LM models differ slightly from KerasHub's, whose head uses a layer-norm
     epsilon of 1e-5, where the original and this project use 1e-12.
-
-    Args:
-        folder: the preset.
-        weights: path of `model.weights.h5`.
-        config: configuration to use instead of the preset's.
-    Raises:
-        UserError: if a file is missing or damaged, or the preset isn't an ALBERT model.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():
             hint = " Sharded presets aren't supported." if (folder / _SHARDED).is_file() else ""
-            raise UserError(f"The KerasHub preset {folder} has no {path.name}.{hint}")
+            raise UserError(f"The KerasHub preset {folder} contains no {path.name}.{hint}")
     task = read_json(folder / _TASK) if (folder / _TASK).is_file() else None
     config = config or to_config(folder / CONFIG, task)
     tensors = dict(_read_weights(weights, config, backbone_weights(config)))
@@ -185,7 +171,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and values of each tensor; unknown tensors are named by their path."""
+    """Yields the name and values of each tensor. An unknown tensor's name is its path."""
 
     def steps(*path: str) -> tuple[str, ...]:
         # Some Keras versions prefix names with "_".
@@ -218,11 +204,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
-    """Reads the configuration from a preset's `config.json` and its task.
-
-    Raises:
-        UserError: if it isn't an ALBERT configuration in KerasHub's format.
-    """
+    """Reads the configuration from a preset's `config.json` and its task."""
     content = read_json(path)
     if _class_name(content) != _CLASS:
         raise UserError(f"{path} must describe an {_CLASS}. Received: {_class_name(content)}.")
@@ -237,8 +219,11 @@ def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
         )
     fields = {ours: values[theirs] for theirs, ours in _FIELDS.items()}
     fields["attention_probs_dropout_prob"] = values["dropout"]
-    config = AlbertConfig(hidden_act="gelu_new", **fields)
-    return _with_task(config, task) if task else config
+    try:
+        config = AlbertConfig(hidden_act="gelu_new", **fields)
+        return _with_task(config, task) if task else config
+    except ValueError as error:
+        raise UserError(f"The KerasHub preset {path.parent} is invalid: {error}") from error
 
 
 def _with_task(config: AlbertConfig, task: Mapping[str, Any]) -> AlbertConfig:

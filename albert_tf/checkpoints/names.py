@@ -39,7 +39,7 @@ _LAYER: Final = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
 _SCOPE: Final = "bert/encoder/transformer/group_{group}/inner_group_{inner}"
 # Kind, our attribute, Hugging Face's tensor, Google's variable, and the axes in Hugging Face's
 # orientation: V vocabulary, P positions, T types, E embedding, H hidden, I intermediate, C classes.
-# A bias and a norm have only the first axis.
+# Biases and layer norms have only the first axis.
 _BACKBONE: Final = (
     *(
         (
@@ -121,8 +121,7 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Returns the variables of a model, keyed by Hugging Face's tensor names without "albert.".
 
-    If the format can't express how layers share a variable, it is listed once per layer
-    (`config.stored_groups`).
+    If the format can't express how layers share a variable, it is listed for each of these layers.
     """
     backbone = getattr(model, BACKBONE, model)
     table = dict(_model_weights(backbone, model.config, _BACKBONE))
@@ -132,7 +131,7 @@ def weights(model: Any) -> dict[str, Weight]:
 
 
 def added(model: Any) -> list[Any]:
-    """Returns the layers and variables that a subclass adds, which aren't in the table."""
+    """Returns the layers and variables that a subclass adds to those in the table."""
     backbone = getattr(model, BACKBONE, model)
     tables = {backbone: _BACKBONE} if backbone is model else {backbone: _BACKBONE, model: _HEADS}
     named = {id(backbone)} | {
@@ -191,7 +190,7 @@ def _model_weights(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tup
 
 
 def _present_rows(owner: Any, table: Any) -> list[Any]:
-    """Returns the rows whose layers the model has."""
+    """Returns the rows whose layers exist in the model."""
 
     def has(path: str) -> bool:
         try:

@@ -1,14 +1,15 @@
-"""Reads and writes sentence-transformers folders, which define how token states become a vector.
+"""Reads and writes sentence-transformers folders, which define how to pool token states.
 
 `modules.json` lists the modules: a Transformer (a Hugging Face directory, either the folder itself
 or `0_Transformer`) and a Pooling, optionally followed by Normalize and Dropout. Each module has a
-folder with its settings in `config.json`. Format: sentence-transformers, versions 2 to 6.
+folder with its settings in `config.json`. Supports versions 2 to 6 of the format.
 """
 
 import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -19,13 +20,13 @@ from albert_tf.files import as_json, read_bytes, read_json, replace_files
 
 MODULES: Final = "modules.json"
 PROMPTS: Final = "config_sentence_transformers.json"
-# The Transformer's settings; early versions named the file after the type of model.
+# The Transformer's settings. In early versions, the file name contains the type of model.
 SETTINGS: Final = ("sentence_bert_config.json", "sentence_albert_config.json")
 _CONFIG: Final = "config.json"
 # Names of the files that `SentenceEmbedding.files` returns.
 FILE_NAMES: Final = re.compile(rf"{MODULES}|{PROMPTS}|{SETTINGS[0]}|1_Pooling/{_CONFIG}")
 COSINE: Final = "cosine"
-# Every name that sentence-transformers has used for a similarity function, and the current name.
+# Names that sentence-transformers has used for similarity functions, and their current names.
 _SIMILARITIES: Final = {
     COSINE: COSINE,
     None: COSINE,
@@ -35,7 +36,7 @@ _SIMILARITIES: Final = {
     "manhattan": "manhattan",
 }
 _TYPES: Final = "sentence_transformers."  # prefix of a module's class
-FOLDER: Final = "folder"  # use the pooling from the model's folder, if it has one
+FOLDER: Final = "folder"  # use the pooling from the model's folder, if there is one
 _EPSILON: Final = 1e-12  # torch.nn.functional.normalize
 _LOWEST: Final = -1e9
 
@@ -49,7 +50,7 @@ POOLINGS: Final[dict[str, Pooled]] = {
     "cls": lambda states, mask, ops: states[:, 0],
     "max": lambda states, mask, ops: ops.max(ops.where(mask > 0, states, _LOWEST), axis=1),
 }
-# The keys that select a pooling mode in settings from before version 6.
+# The keys that select a pooling mode in settings written before version 6.
 _FLAGS: Final = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -65,8 +66,8 @@ class SentenceEmbedding:
         pooling: a key of `POOLINGS`.
         normalize: whether to scale vectors to unit length.
         max_length: maximum number of tokens per text; None for the tokenizer's limit.
-        similarity: function with which sentence-transformers compares the vectors: "cosine",
-            "dot", "euclidean", or "manhattan". It doesn't change the vectors.
+        similarity: how sentence-transformers compares the vectors: "cosine", "dot", "euclidean", or
+            "manhattan".
     """
 
     pooling: str
@@ -89,24 +90,16 @@ class SentenceEmbedding:
         return vectors
 
     def require_cosine(self, origin: Any) -> None:
-        """Checks that the vectors are meant to be compared by cosine similarity.
-
-        Raises:
-            UserError: if the folder specifies a different similarity function.
-        """
+        """Raises UserError if the folder specifies a different similarity function than cosine."""
         if self.similarity != COSINE and not (self.similarity == "dot" and self.normalize):
             raise UserError(
                 f"Only cosine similarity is supported. Received: similarity_fn_name "
-                f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors from the "
-                "feature-extraction pipeline yourself, or change it to 'cosine' and fine-tune."
+                f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors of the "
+                "feature-extraction pipeline yourself, or set it to 'cosine' and fine-tune."
             )
 
     def files(self, hidden_size: int) -> dict[str, bytes]:
-        """Returns the content of the folder's files, except the model's, keyed by path.
-
-        Args:
-            hidden_size: H.
-        """
+        """Returns the content of the folder's files, except the model's, keyed by path."""
         pooling = {flag: name == self.pooling for flag, name in _FLAGS.items()}
         modules = [("Transformer", ""), ("Pooling", "1_Pooling")]
         modules += [("Normalize", "2_Normalize")] * self.normalize
@@ -139,7 +132,7 @@ def chosen(
             states of all tokens.
         normalize: whether to scale vectors to unit length; None for the folder's setting, or False.
     Raises:
-        UserError: if `read_folder` raises it, or `normalize` is set without pooling.
+        UserError: if `normalize` is set without pooling, or `read_folder` raises it.
     """
     embedding = None
     if pooling == FOLDER:
@@ -156,19 +149,13 @@ def chosen(
 def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
     """Writes the files of `SentenceEmbedding.files` to a model's folder."""
     contents = embedding.files(hidden_size).items()
-    replace_files(folder, {name: _writer(content) for name, content in contents})
-
-
-def _writer(content: bytes) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(content)
+    replace_files(
+        folder, {name: partial(Path.write_bytes, data=content) for name, content in contents}
+    )
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder, or else `folder`.
-
-    Raises:
-        UserError: if `modules.json` is damaged, or refers to a path outside the folder.
-    """
+    """Returns the Transformer's folder in a sentence-transformers folder, or otherwise `folder`."""
     if not (folder / MODULES).is_file():
         return folder
     try:
@@ -183,11 +170,7 @@ def encoder_folder(folder: Path) -> Path:
 def read(folder: Path) -> SentenceEmbedding | None:
     """Reads the modules in a model's folder or its parent; returns None if there are none.
 
-    Args:
-        folder: folder with the model's `config.json`.
-    Raises:
-        UserError: if a file is missing or damaged, or a module, pooling mode, or prompt isn't
-            supported; the message names it.
+    Raises UserError if a module, pooling mode, or prompt isn't supported, or a file is damaged.
     """
     root = folder
     if not (root / MODULES).is_file():
@@ -212,23 +195,14 @@ def read(folder: Path) -> SentenceEmbedding | None:
 
 
 class Module(NamedTuple):
-    """An entry of `modules.json`.
+    """An entry of `modules.json`."""
 
-    Attributes:
-        name: class name; for classes from other packages, the fully qualified name.
-        path: folder; "" for the root.
-    """
-
-    name: str
-    path: str
+    name: str  # of the class; fully qualified for classes from other packages
+    path: str  # of the folder, or "" for the root
 
 
 def module_files(folder: Path) -> list[str]:
-    """Returns the paths of the settings files that a folder may contain.
-
-    Args:
-        folder: folder with `modules.json`.
-    """
+    """Returns the paths of the settings files that a folder with `modules.json` may contain."""
     first, *others = _modules(folder)
     files = [PROMPTS, *(str(PurePosixPath(first.path, name)) for name in SETTINGS)]
     return files + [f"{module.path}/{_CONFIG}" for module in others]
@@ -277,11 +251,7 @@ def _settings(folder: Path) -> Mapping[str, Any]:
 
 
 def _similarity(path: Path) -> str:
-    """Returns the similarity function, and rejects prompts and truncated vectors.
-
-    Raises:
-        UserError: if the file contains a setting that isn't supported; the message names it.
-    """
+    """Returns the similarity function, and rejects prompts and truncated vectors."""
     about = read_json(path) if path.is_file() else {}
     kind = about.get("model_type", "SentenceTransformer")
     if kind != "SentenceTransformer":
@@ -316,6 +286,6 @@ def _pooling(path: Path) -> str:
 
 def _unsupported(path: Path, rule: str, received: str) -> UserError:
     return UserError(
-        f"{path} must contain {rule}. Received: {received}. Choose a pooling mode "
-        "yourself (pooling='mean', --pooling mean), or another model."
+        f"{path} must contain {rule}. Received: {received}. Choose a pooling mode yourself "
+        "(pooling='mean', --pooling mean), or use another model."
     )

@@ -35,28 +35,32 @@ def find_prefix(path: Path) -> Path | None:
     """Returns the path of a checkpoint's files without their suffixes, or None if there is none.
 
     Args:
-        path: that path, one of the files, or a folder. In a folder, selects the checkpoint that its
-            file `checkpoint` names, or the only one.
+        path: that path, one of the files, or a folder. In a folder, the file `checkpoint` names
+            the checkpoint to use, unless there is only one.
     Raises:
-        UserError: if the folder contains several checkpoints, and no file names the latest.
+        UserError: if a folder contains several checkpoints, and `checkpoint` names none of them.
     """
     if not path.is_dir():
         prefix = path.with_name(_ENDING.sub("", path.name))
         return prefix if prefix.name in _prefixes(path.parent) else None
     prefixes = _prefixes(path)
-    latest = _latest(path)
-    if latest in prefixes:
-        return path / latest
+    if (path / STATE).is_file():
+        text = read_bytes(path / STATE).decode("utf-8", "replace")
+        match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
+        # Without its folder, which may have moved.
+        latest = re.split(r"[/\\]", match.group(1))[-1] if match else ""
+        if latest in prefixes:
+            return path / latest
     if len(prefixes) > 1:
         raise UserError(
-            f"{path} contains several checkpoints ({', '.join(prefixes)}) but no file {STATE!r} "
+            f"{path} contains several checkpoints ({', '.join(prefixes)}), and no file {STATE!r} "
             "that names one of them. Pass the path of one, without a suffix."
         )
     return path / prefixes[0] if prefixes else None
 
 
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
-    """Returns the weights of a TensorFlow 1 or 2 checkpoint by variable name.
+    """Returns the weights of a TensorFlow 1 or 2 checkpoint, keyed by variable name.
 
     Skips optimizer slots, moving averages, counters, and all variables that aren't floating-point.
     Doesn't use TensorFlow's reader, which aborts the process on an invalid shape or dtype.
@@ -64,8 +68,8 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     Args:
         prefix: the path of the files without the suffixes ".index" and ".data-00000-of-00001".
     Raises:
-        UserError: if a file is missing or too short, or a variable's dtype isn't supported. Other
-            damage may raise any exception.
+        UserError: if a file is missing or too short, or a variable's dtype isn't supported. If a
+            file is damaged otherwise, any exception may be raised.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -90,7 +94,7 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     for name, key in sorted(keys.items()):
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
         if dtype != dtype.base_dtype:  # such as 101, on which TensorFlow's reader aborts
-            raise ValueError(f"{key} has dtype {dtype.name}, which isn't valid in a file")
+            raise ValueError(f"{key} has dtype {dtype.name}, which can't be stored in a checkpoint")
         if dtype.is_floating and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
                 raise no_number(prefix, key, dtype.name)
@@ -118,11 +122,7 @@ def _read(entry: Any, shards: Sequence[Path]) -> bytes:
 
 
 def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
-    """Writes `prefix.index` and `prefix.data-00000-of-00001` in the format of TensorFlow 1's Saver.
-
-    Raises:
-        OSError: if the files can't be written.
-    """
+    """Writes `prefix.index` and `prefix.data-00000-of-00001`, as TensorFlow 1's Saver does."""
     import tensorflow as tf
 
     names = sorted(variables)
@@ -140,10 +140,7 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
-    """Yields the name and key of each variable of a TensorFlow 2 checkpoint.
-
-    The keys of TensorFlow 2 are paths in an object graph.
-    """
+    """Yields each variable's name and its key, a path in the object graph of TensorFlow 2."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     for node in trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes:
@@ -154,14 +151,10 @@ def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _shards(prefix: Path) -> list[Path]:
-    """Returns the data files of a checkpoint.
-
-    Raises:
-        UserError: if files are missing; the message lists them.
-    """
+    """Returns the data files of a checkpoint, or raises UserError with the missing ones."""
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
-            f"The checkpoint {prefix} has no {prefix.name}.index. Copy it into the same folder."
+            f"The checkpoint {prefix} has no {prefix.name}.index. Copy it to the same folder."
         )
     shards = {
         match.group(2, 3)
@@ -175,8 +168,8 @@ def _shards(prefix: Path) -> list[Path]:
     }
     if missing := [name for number, name in names.items() if (number, total) not in shards]:
         raise UserError(
-            f"The checkpoint {prefix} isn't complete. Copy the missing files into the same "
-            f"folder: {', '.join(missing)}."
+            f"The checkpoint {prefix} is incomplete. Copy the missing files to the same folder: "
+            f"{', '.join(missing)}."
         )
     return [prefix.with_name(name) for name in names.values()]
 
@@ -188,16 +181,6 @@ def _prefixes(folder: Path) -> list[str]:
     return sorted(
         {file.name[: match.start()] for file, match in matches if match and match[1] != "meta"}
     )
-
-
-def _latest(folder: Path) -> str | None:
-    """Returns the name in the file `checkpoint`, without its folder, which may have moved."""
-    path = folder / STATE
-    if not path.is_file():
-        return None
-    text = read_bytes(path).decode("utf-8", "replace")
-    match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
-    return re.split(r"[/\\]", match.group(1))[-1] if match else None
 
 
 def _entries(content: bytes) -> Iterator[tuple[bytes, bytes]]:

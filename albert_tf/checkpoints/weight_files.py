@@ -1,7 +1,7 @@
 """Reads safetensors, PyTorch, Flax, and HDF5 files, without running any code that they contain.
 
-A format's package is imported when the first file is read. A damaged file may raise any exception,
-which `CheckpointLocation.read` turns into a one-sentence message.
+The package for a format is imported when the first file is read. A damaged file may raise any
+exception, which `CheckpointLocation.read` turns into a one-sentence message.
 """
 
 import contextlib
@@ -25,6 +25,9 @@ _FLAX_CHUNKED: Final = "__msgpack_chunked_array__"  # an array over 1 GiB, in ch
 _SAFETENSORS: Final = frozenset(
     {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
 )
+_PYTORCH_DTYPES: Final = (
+    "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()  # noqa: SIM905
+)
 _STORAGE: Final = re.compile(r"/data/\d+$")  # an entry in torch's zip files
 _HDF5_OPTIMIZERS: Final = ("optimizer", "optimizer_weights")  # groups without model weights
 _FLAX_DTYPES: Final = frozenset({"float16", "bfloat16", "float32", "float64", "int32", "int64"})
@@ -43,11 +46,7 @@ def as_float32(array: np.ndarray) -> np.ndarray:
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes a safetensors file, but not atomically.
-
-    Raises:
-        OSError: if the file can't be written.
-    """
+    """Writes a safetensors file, but not atomically; raises OSError if it can't be written."""
     import safetensors.numpy
 
     try:
@@ -59,11 +58,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Returns the tensors of a safetensors file, keyed by name, and its metadata.
-
-    Raises:
-        UserError: if the file is damaged, or contains a tensor of an unsupported dtype.
-    """
+    """Returns the tensors of a safetensors file, keyed by name, and its metadata."""
     import ml_dtypes  # noqa: F401 (registers the NumPy dtype "bfloat16", which safetensors needs)
     import safetensors
 
@@ -85,7 +80,7 @@ def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     """Returns the tensors of a state dict, keyed by name; floating-point tensors become float32.
 
-    Zip files are mapped into memory. The format of torch before 1.6 is read as a whole.
+    Zip files are mapped into memory. Files from torch before 1.6 are read as a whole.
 
     Raises:
         UserError: if torch isn't installed, the file contains code, or it isn't a state dict of
@@ -105,9 +100,10 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
             f"{path} must contain a model's state dict, which maps names to tensors. Received: "
             f"{received}. Save model.state_dict(), or use save_pretrained."
         )
+    dtypes = {getattr(torch, name) for name in _PYTORCH_DTYPES}
     for name, tensor in content.items():
         is_dense = tensor.layout == torch.strided and not tensor.is_nested
-        if not is_dense or tensor.device.type != "cpu" or tensor.dtype not in _dtypes(torch):
+        if not is_dense or tensor.device.type != "cpu" or tensor.dtype not in dtypes:
             received = f"{tensor.dtype}, {tensor.layout}{', nested' * tensor.is_nested}"
             raise no_number(path, name, f"{received}, on {tensor.device}")
     # A tensor with a stride of 0 could claim any size. Tied matrices are listed under two names, so
@@ -126,11 +122,6 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def _dtypes(torch: Any) -> tuple[Any, ...]:
-    floats = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-    return (*floats, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
-
-
 def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
@@ -146,14 +137,10 @@ def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
 
 
 def _stored_sizes(path: Path) -> list[int]:
-    """Returns the size of each storage in a zip file in bytes, in the order of the file.
+    """Returns the size of each storage in a zip file in bytes, in file order.
 
     torch maps a storage at its offset, with the size that the pickle claims. It doesn't check CRCs,
     sizes, or whether entries are compressed, so this function does.
-
-    Raises:
-        UserError: if the entries claim more bytes than the file has.
-        zipfile.BadZipFile: if an entry is damaged or compressed.
     """
     with zipfile.ZipFile(path) as archive:
         entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
@@ -168,11 +155,7 @@ def _stored_sizes(path: Path) -> list[int]:
 
 
 def read_flax(path: Path) -> dict[str, np.ndarray]:
-    """Returns the arrays of a Flax file, keyed by path; floating-point arrays become float32.
-
-    Raises:
-        UserError: if msgpack isn't installed.
-    """
+    """Returns the arrays of a Flax file, keyed by path; floating-point arrays become float32."""
     import ml_dtypes
 
     msgpack = _require_package("msgpack", "Flax", path, "msgpack, or save them as safetensors")
@@ -216,15 +199,11 @@ def is_keras_2(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[None]:
-    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file.
-
-    Raises:
-        OSError: if the file is missing or can't be opened.
-    """
+    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file."""
     try:
         yield
     except (OSError, RuntimeError, KeyError, SystemError, zipfile.BadZipFile) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # HDF5's own message is long.
+        if isinstance(error, OSError) and error.errno is not None:  # HDF5's message would be long.
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise UserError(
             f"{path} is damaged, or in a different format ({str(error)[:160]}). Copy it again "
@@ -234,12 +213,7 @@ def whole_file(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
-    """Opens an HDF5 file for reading, and checks that it contains all of its data.
-
-    Raises:
-        UserError: if h5py isn't installed, or the file is damaged or refers to other files.
-        OSError: if the file is missing or can't be opened.
-    """
+    """Opens an HDF5 file for reading, and checks that it contains all of its data."""
     h5py = _require_package("h5py", "HDF5", path, "h5py")
     with whole_file(path), h5py.File(path, "r") as file:
         _check_hdf5(h5py, path, file)
@@ -247,11 +221,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
 
 
 def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
-    """Rejects links and datasets that would read other files, before any of them is read.
-
-    Raises:
-        UserError: if there is one, or the datasets claim more bytes than the file has.
-    """
+    """Raises UserError if links or datasets refer to other files, or claim missing bytes."""
     sizes: list[int] = []
     short: list[str] = []
 
@@ -282,21 +252,13 @@ def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
 
 
 def read_hdf5(path: Path) -> dict[str, np.ndarray]:
-    """Returns every weight of an HDF5 file in float32, keyed by path.
-
-    Raises:
-        UserError: if h5py isn't installed, or the weights are quantized.
-    """
+    """Returns every weight of an HDF5 file in float32, keyed by path."""
     with open_hdf5(path) as file:
         return hdf5_datasets(file)
 
 
 def hdf5_datasets(file: Any) -> dict[str, np.ndarray]:
-    """Returns every dataset of an open file in float32, except the optimizer's, keyed by path.
-
-    Raises:
-        UserError: if weights are quantized, or aren't numeric.
-    """
+    """Returns every dataset of an open file in float32, except the optimizer's, keyed by path."""
     tensors: dict[str, np.ndarray] = {}
 
     def visit(name: str, item: Any) -> None:
@@ -331,16 +293,15 @@ def _require_package(package: str, kind: str, path: Path, way_out: str) -> Any:
 
 
 def require_stored(path: Path, declared: int, stored: int | None = None) -> None:
-    """Rejects tensors that claim more bytes than their file has, which could be terabytes.
+    """Rejects tensors that claim more bytes than are stored, which could be terabytes.
 
     Args:
-        declared: number of bytes that the tensors claim.
-        stored: number of bytes that are stored; None for the file's size.
+        stored: number of stored bytes; by default, the file's size.
     """
     stored = path.stat().st_size if stored is None else stored
     if declared > stored:
         raise UserError(
-            f"{path} is truncated or compressed: {stored:,} bytes claim to be {declared:,}. "
+            f"{path} is truncated or compressed: it has {stored:,} bytes, but claims {declared:,}. "
             "Copy it again from its source, or save it uncompressed."
         )
 

@@ -35,17 +35,13 @@ class Checkpoint(NamedTuple):
 
 
 def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights, keyed by Hugging Face's names without "albert.".
-
-    Raises:
-        UserError: if a subclass has added weights, or the weights are quantized.
-    """
+    """Returns a model's weights, keyed by Hugging Face's names without "albert."."""
     from keras import ops
 
     if others := model.build_added():
         raise UserError(
-            "A checkpoint can contain only the weights of ALBERT and its heads. This subclass adds "
-            f"{', '.join(others)}; save it with model.save('model.keras')."
+            "A checkpoint can contain only the weights of ALBERT and its heads, but this subclass "
+            f"adds {', '.join(others)}. Save it with model.save('model.keras')."
         )
     tensors = {}
     for name, (variable, transposed) in names.weights(model).items():
@@ -66,24 +62,25 @@ def assign(
     source: str,
     ignore_mismatched_sizes: bool = False,
 ) -> list[str]:
-    """Loads a checkpoint's weights into a model, or raises before any of them changes.
+    """Loads a checkpoint's weights into a model, or raises an error before any weight changes.
 
-    The pooler and the heads may be missing on either side. If they are missing in the checkpoint,
-    they are newly initialized; if they are missing in the model, they are ignored. Both are logged.
+    A pooler or head that is missing from the checkpoint is newly initialized. One that is missing
+    from the model is ignored. Both are logged.
 
     Args:
-        model: model whose weights are replaced.
         tensors: arrays, keyed by Hugging Face's names without "albert.".
         source: origin of the tensors, for messages.
         ignore_mismatched_sizes: whether to treat a head with a different shape as missing.
     Returns:
         The newly initialized parts, for example `["classifier"]`.
     Raises:
-        UserError: if weights are missing, unknown, not finite, or have the wrong shape; the message
-            lists them.
+        UserError: if weights are missing, unknown, not finite, or have the wrong shape.
     """
     variables = names.weights(model)
-    wanted = {name: _stored_shape(weight) for name, weight in variables.items()}
+    wanted = {
+        name: tuple(variable.shape)[:: -1 if transposed else 1]
+        for name, (variable, transposed) in variables.items()
+    }
     given = tensors
     parts = {part for name in _wrong_shapes(wanted, given) if (part := names.part(name))}
     way_out = ""
@@ -114,9 +111,7 @@ def assign(
 def check_backbone(checkpoint: Checkpoint) -> None:
     """Compares the shapes of encoder and pooler with the configuration, before a model is built.
 
-    Raises:
-        UserError: if weights are missing, unknown, or have the wrong shape; the message lists them,
-            including those of the heads.
+    If they don't fit, the error also lists the faults of the heads.
     """
 
     def is_backbone(name: str) -> bool:
@@ -136,9 +131,9 @@ def misfits(
     """Describes every tensor that is missing, unknown, or has the wrong shape.
 
     Args:
-        config: configuration that determines the shapes; messages name its fields.
+        config: configuration that determines the shapes.
         wanted: shape of each weight, keyed by name.
-        given: anything with a `shape`, keyed by name. Optional parts may be absent on either side.
+        given: objects with a `shape`, keyed by name. Optional parts may be absent on either side.
     """
     new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     for name, shape in wanted.items():
@@ -169,7 +164,9 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
         if not is_floating(tensor):
             faults.append(f"not floating-point: {name}, {tensor.dtype}")
             continue
-        largest = _largest(tensor)
+        with np.errstate(over="ignore"):
+            extremes = (tensor.max(initial=0), -tensor.min(initial=0))
+            largest = np.maximum(*np.asarray(extremes, "float32"))  # NaN if there is a NaN
         if not np.isfinite(largest):
             faults.append(f"not finite: {name}")
         elif largest > _LARGE:
@@ -184,13 +181,6 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
     return faults
 
 
-def _largest(tensor: np.ndarray) -> np.ndarray:
-    """Returns the largest magnitude as float32, or NaN if there is a NaN."""
-    with np.errstate(over="ignore"):
-        extremes = (tensor.max(initial=0), -tensor.min(initial=0))
-        return np.maximum(*np.asarray(extremes, "float32"))
-
-
 def _listed(items: Sequence[str], separator: str) -> str:
     more = [f"and {len(items) - _SHOWN} more"] * (len(items) > _SHOWN)
     return separator.join([*items[:_SHOWN], *more])
@@ -200,8 +190,8 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
     """Raises one error that lists all faults.
 
     Args:
-        done: what didn't happen: "loaded" or "written".
-        way_out: last sentence of the message; by default, asks whether the configuration is right.
+        done: "loaded" or "written".
+        way_out: last sentence of the message; by default, a question about the configuration.
     """
     if faults:
         listing = _listed(faults, "\n  ")
@@ -242,11 +232,6 @@ def _wrong_shapes(wanted: Mapping[str, Shape], given: Mapping[str, Any]) -> list
         for name, shape in wanted.items()
         if name in given and not fits(given[name].shape, shape)
     ]
-
-
-def _stored_shape(weight: names.Weight) -> tuple[int, ...]:
-    shape = tuple(weight.variable.shape)
-    return shape[::-1] if weight.transposed else shape
 
 
 def _shape_text(shape: Shape) -> str:

@@ -54,8 +54,8 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
-# These don't import TensorFlow up front: `sizes` only counts, and the other two leave memory to
-# their worker processes and import it only for a vocab.txt.
+# These don't import TensorFlow up front. `sizes` doesn't need it; the other two leave the memory to
+# their worker processes, and only need it for a vocab.txt.
 LIGHT: Final = (sizes, build_vocab, build_data)
 RUNS: Final = (finetune, pretrain, build_data)  # save their options, which --config reads
 
@@ -69,15 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop(sys.stdout, sys.stderr)
         return 0
     except OSError as error:
-        if not can_flush(sys.stdout):
+        try:
+            sys.stdout.flush()
+        except OSError:
             drop(sys.stdout)
-        return _fail(_explain_os_error(error))
+        if error.strerror is None:  # raised by a package, for example for a failed download
+            return _fail(f"{type(error).__name__}: {error}")
+        name = "" if error.filename is None else f"{error.filename}: "
+        return _fail(f"{name}{error.strerror}. {_WAYS_OUT.get(error.errno or 0, '')}")
 
 
 def _run(arguments: Sequence[str] | None) -> int:
     options: Any = None
     try:
-        command, options = _parsed(arguments)
+        command, options = _parse(arguments)
         set_level()  # also for child processes
         found = None
         if command not in LIGHT:
@@ -103,11 +108,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 130
 
 
-def _parsed(arguments: Sequence[str] | None) -> tuple[Any, Any]:
+def _parse(arguments: Sequence[str] | None) -> tuple[Any, Any]:
     """Returns the module of a command and its options."""
     given = _parser().parse_args(arguments)
-    command = COMMANDS[given.command]
-    return command, parsed_options(given.parser, given.options, given)
+    return COMMANDS[given.command], parsed_options(given.parser, given.options, given)
 
 
 def _fail(message: str) -> int:
@@ -124,13 +128,6 @@ def _with_flags(message: str, options: Any) -> str:
         return flag(match[1]) if match[1] in names else match[0]
 
     return re.sub(r"\b(\w+)=True\b", spelling, message)
-
-
-def _explain_os_error(error: OSError) -> str:
-    if error.strerror is None:  # raised by a package, for example for a failed download
-        return f"{type(error).__name__}: {error}"
-    name = "" if error.filename is None else f"{error.filename}: "
-    return f"{name}{error.strerror}. {_WAYS_OUT.get(error.errno or 0, '')}"
 
 
 _CHECK: Final = "Check the path."
@@ -154,11 +151,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
+    groups = []
+    for title, group in GROUPS.items():
+        lines = [f"  {name:<14}{command.SUMMARY}" for name, command in group.items()]
+        groups.append("\n".join([f"{title}:", *lines]))
+    groups.append("Run albert-tf COMMAND --help for the options of a command.")
     parser = _Parser(
         prog="albert-tf",
         usage="albert-tf COMMAND [options]",
         description=albert_tf.__doc__.split("\n")[0],
-        epilog=_overview(),
+        epilog="\n\n".join(groups),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=albert_tf.__version__)
@@ -195,22 +197,13 @@ def _declare(parser: argparse.ArgumentParser, options: type[Any], config: bool =
     parser.set_defaults(parser=parser, options=options)
 
 
-def _overview() -> str:
-    """Returns the commands by group, one per line."""
-    parts = []
-    for title, group in GROUPS.items():
-        lines = [f"  {name:<14}{command.SUMMARY}" for name, command in group.items()]
-        parts.append("\n".join([f"{title}:", *lines]))
-    return "\n\n".join([*parts, "Run albert-tf COMMAND --help for the options of a command."])
-
-
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
     """Lets a command print any text to any stream, and flushes standard output at the end.
 
-    Characters that a stream can't encode are escaped, and text for a stream that the caller closed
-    (`>&-`) is dropped. Warnings and log messages, which may quote an untrusted file, are printed
-    on one line each.
+    Escapes characters that a stream can't encode, and drops text for a stream that the caller
+    closed (`>&-`). Prints each warning and log message, which may quote an untrusted file, on one
+    line.
 
     Raises:
         BrokenPipeError: if the program that reads standard output or standard error has exited.
@@ -236,17 +229,8 @@ def streams() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def can_flush(stream: IO[str]) -> bool:
-    """Returns whether a stream's buffered text can be written."""
-    try:
-        stream.flush()
-    except OSError:
-        return False
-    return True
-
-
 def drop(*outputs: IO[str]) -> None:
-    """Discards the buffered text of streams, which Python would try to write again at exit."""
+    """Discards the buffered text of streams, which Python would otherwise write at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in outputs:
         with contextlib.suppress(io.UnsupportedOperation):  # an in-memory stream

@@ -25,8 +25,8 @@ EXAMPLES = """examples:
   albert-tf answer --model my-model --input questions.jsonl --unanswerable --json
 
 Prints a line for each answer: its probability, its start and end in the text (in characters), and
-its words, which are empty for "no answer". An empty line separates questions. Long texts are read
-in windows. Each line of a file is a JSON object with question, context, and optionally id.
+the answer itself, which is empty for "no answer". An empty line separates questions. Long texts are
+read in windows. Each line of a file is a JSON object with question, context, and optionally id.
 """
 
 
@@ -35,7 +35,7 @@ class OPTIONS(AnswerOptions):
     """The options of `albert-tf answer`."""
 
     input: str | None = option(
-        None, help="JSONL file with questions; - for standard input", metavar="FILE", is_path=True
+        None, help="JSONL file of questions; - for standard input", metavar="FILE", is_path=True
     )
     question: tuple[str, ...] = option(
         (),
@@ -51,7 +51,7 @@ class OPTIONS(AnswerOptions):
     top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
         None,
-        help="allow 'no answer' as a result; default: if fine-tuning chose a threshold",
+        help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold for it",
     )
 
 
@@ -67,7 +67,10 @@ def check(options: OPTIONS) -> None:
 
 def run(options: OPTIONS) -> int:
     """Prints the answers to each question."""
-    given = _questions(options)
+    if options.input is not None:
+        given = _rows(options.input)
+    else:
+        given = iter({"question": each, "context": options.context} for each in options.question)
     ask = load(
         "question-answering",
         options,
@@ -90,14 +93,6 @@ def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[
     return {**known, "answers": answers}, [block]
 
 
-def _questions(options: OPTIONS) -> Iterator[dict[str, Any]]:
-    if options.input is not None:
-        return _rows(options.input)
-    return iter(
-        [{"question": question, "context": options.context} for question in options.question]
-    )
-
-
 def _rows(path: str) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines(path), start=1):
         if not line.strip():
@@ -109,7 +104,7 @@ def _rows(path: str) -> Iterator[dict[str, Any]]:
         names = ("question", "context")
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
             raise UserError(
-                f"{path}, line {number}, must be a JSON object whose question and context are "
-                f"strings. Received: {line[:60]}."
+                f"{path}, line {number}, must be a JSON object with the strings question and "
+                f"context. Received: {line[:60]}."
             )
         yield row

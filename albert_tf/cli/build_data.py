@@ -17,10 +17,9 @@ EXAMPLES = """examples:
       --max-seq-length 128 --workers 8
 
 Writes a folder of TFRecord files with manifest.json and the vocabulary. The files depend on the
-text, the vocabulary, the options, and the seed, but not on the number of workers or on the engine.
-To resume after Ctrl-C or a crash, run the same command again. On a finished folder, the command
-checks every file and rebuilds damaged ones. --input and --output may be URLs: gs://, s3://,
-hdfs://.
+text, the vocabulary, the options, and the seed, but not on the number of workers or the engine. To
+resume after Ctrl-C or a crash, run the same command again. On a finished folder, the command checks
+every file and rebuilds damaged ones. --input and --output may be URLs (gs://, s3://, hdfs://).
 """
 OPTIONS = BuildDataOptions
 

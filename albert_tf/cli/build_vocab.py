@@ -18,10 +18,10 @@ EXAMPLES = """examples:
   albert-tf build-vocab --input haber.txt --language tr --accents keep --output turkish.model
 
 Writes a SentencePiece model with ALBERT's settings: a unigram model whose first five pieces are
-<pad> <unk> [CLS] [SEP] [MASK], followed by ( ) " - . – £ €. The file itself lower-cases text and
+<pad> <unk> [CLS] [SEP] [MASK], followed by ( ) " - . – £ €. The model itself lower-cases text and
 strips accents, so every SentencePiece runtime can tokenize raw text with it.
 
-Dropping accents also drops the virama of Hindi, the tone marks of Thai, and the difference between
+Dropping accents also drops the virama in Hindi, the tone marks in Thai, and the difference between
 カ and ガ, and between и and й. By default, accents are kept if at least one in 400 words of the
 sample has one. The command prints how many words change without accents, and which words would
 become the same.
@@ -42,13 +42,13 @@ class OPTIONS(CorpusInput):
     output: Path = option(help="vocabulary file to write", metavar="FILE")
     vocab_size: int = option(
         30_000,
-        help="number of pieces; smaller if the text doesn't support as many",
+        help="maximum number of pieces; a small text supports fewer",
         range=VOCABULARY,
     )
-    cased: bool = option(False, help="keep the difference between upper and lower case")
+    cased: bool = option(False, help="distinguish upper and lower case")
     accents: Literal["auto", "keep", "drop"] = option(
         "auto",
-        help="treatment of accents: keep, drop (é becomes e), or auto, which keeps them if at "
+        help="what to do with accents: keep, drop (é becomes e), or auto, which keeps them if at "
         "least one in 400 words has one",
     )
     character_coverage: float = option(
@@ -58,7 +58,7 @@ class OPTIONS(CorpusInput):
     )
     sample_bytes: int = option(
         40_000_000,  # SentencePiece's peak stays below 1 GB.
-        help="bytes of text to train on; training needs 21 times as much memory",
+        help="size of the training sample in bytes; training needs 21 times as much memory",
         range=Range(minimum=1, maximum=2**50),
     )
     force: bool = option(False, help="replace an existing file")

@@ -9,10 +9,10 @@ EXAMPLES = """examples:
   albert-tf convert my-model my-half --format hf --dtype float16
   albert-tf convert my-model for-the-original-code --format tf1
 
-Reads Hugging Face directories (safetensors, PyTorch, TensorFlow, Flax) and names on the Hugging
-Face hub, TensorFlow 1 checkpoints (a directory, or a path without its suffix), TF-Hub modules, and
-KerasHub presets. Writes hf (Hugging Face) or tf1 (the original code) and copies the tokenizer
-files. Reads the output back and compares it with the input.
+Reads Hugging Face directories (safetensors, PyTorch, TensorFlow, Flax), Hub model IDs, TensorFlow 1
+checkpoints (a directory, or a path without its suffix), TF-Hub modules, and KerasHub presets.
+Writes the format hf (Hugging Face) or tf1 (the original code), and copies the tokenizer files. Then
+reads the output and compares it with the input.
 """
 OPTIONS = ConversionOptions
 
@@ -36,5 +36,5 @@ def run(options: ConversionOptions) -> int:
     for name in report["files"]:
         print(f"copied    {name}")
     for name in report["left_out"]:
-        print(f"left out  {name}: not supported by the format")
+        print(f"left out  {name}: the format can't store it")
     return 0

@@ -28,8 +28,8 @@ EXAMPLES = """examples:
   albert-tf embed --model my-model --input texts.txt --output vectors.npy
   albert-tf embed --model my-model --input texts.txt --pooling cls --output vectors.jsonl
 
-Prints one JSON object per text with its vector, or writes a file: one float32 array [texts, H]
-(.npy), or one JSON object per text (.jsonl). Long texts are read in windows. With a folder from
+Prints a JSON object with the vector of each text, or writes a file: one float32 array [texts, H]
+(.npy), or one JSON object per text (.jsonl). Long texts are read in windows. For a folder from
 sentence-transformers, long texts are truncated, and the vectors are the same as in that library.
 """
 
@@ -40,8 +40,8 @@ class OPTIONS(TextInputOptions):
 
     pooling: Pooling | None = option(
         None,
-        help="pooling of the hidden states: mean (of all tokens), cls (the state of [CLS]), or "
-        "max; default: all settings of a sentence-transformers folder, or else mean",
+        help="how to pool the hidden states: mean (of all tokens), cls (the state of [CLS]), or "
+        "max; default: as defined in a sentence-transformers folder, or else mean",
         metavar="POOLING",
     )
     normalize: bool | None = option(
@@ -49,9 +49,9 @@ class OPTIONS(TextInputOptions):
         help="scale vectors to unit length; default: as defined in a sentence-transformers folder",
     )
     output: Path | None = option(
-        None, help="file to write instead of printing, .npy or .jsonl", metavar="FILE"
+        None, help=".npy or .jsonl file to write instead of printing", metavar="FILE"
     )
-    force: bool = option(False, help="replace an existing output", needs="output")
+    force: bool = option(False, help="replace an existing file", needs="output")
 
 
 def check(options: OPTIONS) -> None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from albert_tf.cli.text_options import aligned, check_folder, check_model
+from albert_tf.cli.text_options import aligned, check_model
 from albert_tf.data.options import EvaluationOptions
+from albert_tf.files import check_folder
 from albert_tf.options import option
 
 SUMMARY = "score a model on labeled data"
@@ -16,7 +17,7 @@ EXAMPLES = """examples:
   albert-tf evaluate --model my-model --task classify --data mails.tsv --report mistakes
   albert-tf evaluate --model my-model --task mnli --data MNLI --submission glue
 
-Scores the dev file of a folder, or a single file. With --submission, it predicts the test files
+Scores the dev file of a folder, or a single file. With --submission, predicts the test files
 instead, which need no labels, and writes files for the task's official scorer or website.
 """
 
@@ -27,7 +28,7 @@ class OPTIONS(EvaluationOptions):
 
     submission: Path | None = option(
         None,
-        help="folder for predictions of the test files; other files in the folder are kept",
+        help="folder for predictions of the test files; keeps its other files",
         excludes=("predictions", "report", "json"),
     )
     json: bool = option(False, help="print the scores as one JSON object")
@@ -37,13 +38,13 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
     """Reads the examples, and checks their labels against the model's configuration.
 
     Returns:
-        the examples; None if the configuration is only known once the model is loaded.
+        The examples, or None if the configuration is only known once the model is loaded.
     """
     from albert_tf.data.tasks.registry import task_of
     from albert_tf.data.tasks.split import read_split
 
     is_test = options.submission is not None
-    for folder in (options.predictions, options.report, options.submission):
+    for folder in filter(None, (options.predictions, options.report, options.submission)):
         check_folder(folder)
     config = check_model(options.model, task_of(options).model)
     task = task_of(options, config)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from albert_tf_export.options import (
     OnnxOptions,
@@ -35,14 +35,14 @@ EXAMPLES = """examples:
   albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 
-The model's config.json determines the task. The export takes strings, or ids with --ids-only and
-in ONNX. Before the export appears at --output, a fresh process loads it and compares it with Keras.
+The model's config.json determines the task. The export takes strings; with --ids-only, and in ONNX,
+it takes ids. Before it appears at --output, a fresh process loads it and compares it with Keras.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Checked):
-    """The options that all formats share, in addition to those of the format's function."""
+    """The options that each format adds to its function's options."""
 
     model: str = option(
         help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True
@@ -50,7 +50,7 @@ class Options(Checked):
     output: Path = option(help="folder or file to write")
     task: str | None = option(
         None,
-        help=f"task of the model ({', '.join(TASKS)}); default: the one in its config.json",
+        help=f"task of the model ({', '.join(TASKS)}); default: the task in its config.json",
         choices=tuple(TASKS),
         metavar="TASK",
     )
@@ -60,31 +60,23 @@ class Options(Checked):
 class SavedModel(SavedModelOptions, Options):
     """Writes a SavedModel for TensorFlow Serving."""
 
-    format: Literal["saved-model"] = option("saved-model", help="format of the export")
-
 
 @dataclass(frozen=True, kw_only=True)
 class TFLite(TFLiteOptions, Options):
     """Writes a .tflite file for LiteRT (TensorFlow Lite)."""
-
-    format: Literal["tflite"] = option("tflite", help="format of the export")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Onnx(OnnxOptions, Options):
     """Writes an .onnx file for ONNX Runtime."""
 
-    format: Literal["onnx"] = option("onnx", help="format of the export")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Web(WebOptions, Options):
     """Writes a folder with a web page that runs the model in the browser."""
 
-    format: Literal["web"] = option("web", help="format of the export")
 
-
-FOLDERS: Final = {"saved-model": SAVED_MODEL, "web": WEB_PAGE}  # other formats write a file
+FOLDERS: Final = {SavedModel: SAVED_MODEL, Web: WEB_PAGE}  # other formats write a file
 OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web}
 
 
@@ -96,12 +88,12 @@ def check(options: Any) -> None:
     warmup = getattr(options, "warmup", None)
     if warmup is not None and not warmup.is_file():
         raise UserError(
-            f"--warmup must be a file of requests. Received: {warmup}, which {fault(warmup)}."
+            f"--warmup must be a file with requests. Received: {warmup}, which {fault(warmup)}."
         )
     source = Path(options.model)
     if source.exists() or tf_checkpoint.find_prefix(source):  # not a Hub model ID
         check_apart(source, options.output)
-    check_free(options.output, options.force, FOLDERS.get(options.format, ()))
+    check_free(options.output, options.force, FOLDERS.get(type(options), ()))
     config = check_model(options.model)
     lengths = (*getattr(options, "lengths", ()), getattr(options, "max_length", None))
     for length in filter(None, lengths):
@@ -119,13 +111,13 @@ def run(options: Any) -> int:
     from albert_tf.models import load_pretrained
     from albert_tf.text.tokenizer import AlbertTokenizer
 
-    exporters: dict[str, Any] = {
-        "saved-model": (export_saved_model, SavedModelOptions),
-        "tflite": (export_tflite, TFLiteOptions),
-        "onnx": (export_onnx, OnnxOptions),
-        "web": (export_web, WebOptions),
+    exporters: dict[Any, Any] = {
+        SavedModel: (export_saved_model, SavedModelOptions),
+        TFLite: (export_tflite, TFLiteOptions),
+        Onnx: (export_onnx, OnnxOptions),
+        Web: (export_web, WebOptions),
     }
-    export, options_class = exporters[options.format]
+    export, options_class = exporters[type(options)]
     bfloat16.suggest(bfloat16.SAVED_MODEL, getattr(options, "precision", None))
     model = load_pretrained(options.model, options.task)
     if model.newly_initialized:
@@ -134,6 +126,6 @@ def run(options: Any) -> int:
             f"{type(model).__name__}. Fine-tune the model first, or choose another --task."
         )
     tokenizer = AlbertTokenizer.from_pretrained(options.model)
-    title = {"name": Path(options.model).resolve().name} if options.format == "web" else {}
+    title = {"name": Path(options.model).resolve().name} if isinstance(options, Web) else {}
     print(export(model, tokenizer, options.output, part(options_class, options, **title)))
     return 0

@@ -19,7 +19,7 @@ EXAMPLES = """examples:
   albert-tf fill-mask --model my-model "The [MASK] is open."
   albert-tf fill-mask --model my-model --input texts.txt --top-k 3 --json
 
-Prints a line for each of the most likely tokens of a mask: its probability, the token, and the text
+Prints a line for each of the most likely tokens of a mask: the probability, the token, and the text
 with the token filled in. An empty line separates masks and texts.
 """
 

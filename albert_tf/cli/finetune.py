@@ -15,11 +15,10 @@ EXAMPLES = """examples:
   albert-tf finetune --task classify --data mails.csv --text-column body --label-column folder \\
       --model mini --output my-model
 
-The output is a model directory in the Hugging Face layout, with a model card (README.md),
-report.json, learning curves, a confusion matrix, the worst mistakes (mistakes.md), and TensorBoard
-logs. After Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint.
+Writes a model directory in the Hugging Face layout, with a model card (README.md), report.json,
+learning curves, a confusion matrix, the worst mistakes (mistakes.md), and TensorBoard logs. After
+Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint.
 """
-
 
 OPTIONS = FinetuningOptions
 

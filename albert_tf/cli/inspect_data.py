@@ -24,9 +24,9 @@ EXAMPLES = """examples:
   albert-tf inspect-data examples
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10
 
-A token to predict is shown as {token → input}, where the input is [MASK], a different token, or the
-token itself. Training masks the examples of build-data anew in each epoch; here they are masked as
-in evaluation. Files from the original create_pretraining_data.py can be shown too, with --vocab.
+Shows a token to predict as {token → input}, where the input is [MASK], a different token, or the
+token itself. Examples are masked as in evaluation; training masks them anew in each epoch. With
+--vocab, also shows files from the original create_pretraining_data.py.
 """
 COUNTED: Final = 10_000  # maximum number of examples whose tokens and masks are counted
 BATCH: Final = 100
@@ -69,7 +69,8 @@ def run(options: OPTIONS) -> int:
     files = find_records(options.input)
     if files.dynamic is None and options.vocab is None:
         raise UserError(
-            "These records have no manifest. Pass the vocabulary they were written with as --vocab."
+            "These records have no manifest. Pass the vocabulary that they were written with "
+            "(--vocab)."
         )
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.input)
     size = min(files.vocab_size, tokenizer.vocab_size)
@@ -101,7 +102,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _description(example: dict[str, Any], tokenizer: Any) -> str:
-    """Returns the label and tokens of an example as text, with the tokens to predict marked."""
+    """Returns the label and tokens of an example as text that marks the tokens to predict."""
     length = int(example[ATTENTION_MASK.name].sum())
     second = length - int(example[TOKEN_TYPE_IDS.name].sum())
     shown = tokenizer.convert_ids_to_tokens(example[INPUT_IDS.name][:length].tolist())
@@ -116,7 +117,7 @@ def _description(example: dict[str, Any], tokenizer: Any) -> str:
 
 
 def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
-    """Counts the label, and how the tokens to predict are masked."""
+    """Counts the label, and the ways in which tokens to predict are masked."""
     counts = Counter([_LABELS[int(example[SENTENCE_ORDER_LABEL.name])]])
     ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
     positions = example[MASKED_LM_POSITIONS.name]

@@ -39,10 +39,9 @@ EXAMPLES = """examples:
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
 
 Prints a line for each text: its label and probability, or its score. For a multi-label model, the
-line contains every label that reaches its threshold. A tagging model prints one line per word with
-the word and its tag, and an empty line between texts; white space separates the words of a text. A
-sentence embedding model prints the cosine similarity of each pair. Files of any size are read as
-needed.
+line contains every label that reaches its threshold. For a tagging model, prints each word and its
+tag on a line, and an empty line between texts; white space separates words. For a sentence
+embedding model, prints the cosine similarity of each pair. Files of any size are read as needed.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -54,7 +53,7 @@ class OPTIONS(TextInputOptions):
     """The options of `albert-tf predict`."""
 
     text_pair_column: str | None = option(
-        None, help="name of the column with the second texts of pairs"
+        None, help="name of the table column with the second text of each pair"
     )
     encoding: str | None = option(None, help=ENCODING, metavar="NAME")
     pairs: bool = option(False, help="read each text as a pair, separated by a tab")
@@ -72,12 +71,12 @@ class OPTIONS(TextInputOptions):
 
     @property
     def has_table(self) -> bool:
-        """Whether the file is a table. With `pairs`, it is one only if it has a pair column."""
+        """Whether the file is a table. With `pairs`, this requires `text_pair_column`."""
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
-def check(options: OPTIONS) -> None:
-    """Checks the texts and the model, and the first pairs unless they come from a pipe."""
+def check(options: OPTIONS) -> str:
+    """Checks the texts, the model, and the first pairs of a file; returns the model's class."""
     wanted = _model_class(options.model)
     if options.labels is not None and wanted != _CLASSIFIER:
         raise UserError(
@@ -86,8 +85,8 @@ def check(options: OPTIONS) -> None:
         )
     if wanted == _ENCODER and not options.has_pairs:
         raise UserError(
-            f"{options.model} compares pairs of texts. Pass --pairs, or print vectors with "
-            "albert-tf embed."
+            f"{options.model} compares text pairs. Pass --pairs, or print vectors with albert-tf "
+            "embed."
         )
     if wanted == _TAGGER and options.has_pairs:
         raise UserError(
@@ -96,13 +95,14 @@ def check(options: OPTIONS) -> None:
     check_texts(options, wanted)
     if options.has_pairs and can_be_read_again(options.source):
         deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
+    return wanted
 
 
-def run(options: OPTIONS) -> int:
+def run(options: OPTIONS, model_class: str) -> int:
     """Prints a line for each text."""
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
-    given, model_class = texts(options), _model_class(options.model)
+    given = texts(options)
     if model_class == _TAGGER:
         return print_results(_tags(options, given), options.json)
     if model_class == _ENCODER:
@@ -143,7 +143,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _model_class(model: str) -> str:
-    """Returns the model class to predict with: the encoder class for sentence embedding models."""
+    """Returns the class to predict with, which is the encoder for sentence embedding models."""
     if is_exported(model):
         from albert_tf.runtimes.exported import read_facts
 

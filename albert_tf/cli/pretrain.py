@@ -15,12 +15,11 @@ EXAMPLES = """examples:
   albert-tf pretrain --data mails --init-checkpoint albert/albert-base-v2 --output my-model \\
       --batch-size 256 --learning-rate 1e-4 --steps 10000 --warmup-steps 500
 
-The output is a model directory in the Hugging Face layout, with report.json, curves.png, and
-TensorBoard logs. After Ctrl-C or a crash, the same command resumes exactly from the newest
-checkpoint. The command also accepts the flags of the original run_pretraining.py, such as
---train_batch_size, --num_train_steps, and --poly_power.
+Writes a model directory in the Hugging Face layout, with report.json, curves.png, and TensorBoard
+logs. After Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint. Also
+accepts the flags of the original run_pretraining.py, such as --train_batch_size, --num_train_steps,
+and --poly_power.
 """
-
 
 OPTIONS = PretrainingOptions
 
@@ -52,7 +51,9 @@ def run(options: PretrainingOptions) -> int:
     try:
         report = pretrain(options)
     except Exception as error:
-        if not _is_out_of_memory(error):
+        # Errors of TensorFlow, JAX, and torch, which aren't imported to recognize them.
+        is_known = type(error).__name__ in ("ResourceExhaustedError", "OutOfMemoryError")
+        if not is_known and "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise UserError(
             f"The device ran out of memory with --batch-size {options.batch_size} and "
@@ -61,14 +62,6 @@ def run(options: PretrainingOptions) -> int:
         ) from error
     _print_summary(report, options.output)
     return 0
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Recognizes the errors of TensorFlow, JAX, and torch by name, without importing them."""
-    name = type(error).__name__
-    return name in ("ResourceExhaustedError", "OutOfMemoryError") or "RESOURCE_EXHAUSTED" in str(
-        error
-    )
 
 
 def _print_summary(report: dict[str, Any], output: Path) -> None:

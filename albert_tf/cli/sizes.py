@@ -13,8 +13,8 @@ EXAMPLES = """examples:
   albert-tf sizes
   albert-tf sizes --model my-model
 
-Without --model, the command shows all named sizes. v1 and v2 models have the same size; they differ
-in training and dropout.
+Without --model, shows all named sizes. v1 and v2 models have the same size, but differ in training
+and dropout.
 """
 NAMES: Final = ("base", "large", "xlarge", "xxlarge", "mini", "tiny")
 # Configuration fields, keyed by the paper's symbols.
@@ -58,7 +58,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _config(name: str) -> AlbertConfig:
-    """Reads the configuration of a size, a JSON file, a directory, or a hub name."""
+    """Returns the configuration of a size, a JSON file, a directory, or a Hub model ID."""
     from albert_tf.checkpoints import finder
 
     path = Path(name)

@@ -16,11 +16,11 @@ from albert_tf.data.tables import Columns
 from albert_tf.data.text_files import check_compression
 from albert_tf.errors import UserError, escaped
 from albert_tf.files import is_exported
-from albert_tf.options import COUNT, Checked, option
+from albert_tf.options import COUNT, Checked, flag, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
-# Options that are only for tables.
+# Options that only apply to tables.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -57,16 +57,20 @@ class TextInputOptions(AnswerOptions):
     )
     text_column: str | None = option(
         None,
-        help="name of the text column of a table (.csv, .tsv, .json, .parquet); default: text",
+        help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text",
     )
 
     @property
     def source(self) -> str | None:
-        """The file of texts, or "-" for standard input, which is also used if it is a pipe and
-        there are no other texts."""
-        if self.text == ("-",) or (not self.text and self.input is None and _is_piped()):
-            return "-"
-        return self.input
+        """The file of texts, or "-" for standard input, which is also read if there are no other
+        texts and it is a pipe or a file."""
+        if self.text or self.input is not None:
+            return "-" if self.text == ("-",) else self.input
+        try:
+            mode = os.fstat(sys.stdin.fileno()).st_mode
+        except (AttributeError, OSError, ValueError):  # closed, or an in-memory stream
+            return None
+        return "-" if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else None
 
     @property
     def has_table(self) -> bool:
@@ -75,26 +79,8 @@ class TextInputOptions(AnswerOptions):
         return self.source is not None and self.source.lower().endswith(endings)
 
 
-def _is_piped() -> bool:
-    """Returns whether standard input is a pipe or is redirected from a file."""
-    try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # closed, or an in-memory stream
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
-
-
-def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
-    """Checks the texts and the model without loading TensorFlow.
-
-    Args:
-        model: model class that the command requires.
-    Returns:
-        The model's configuration, as returned by `check_model`.
-    Raises:
-        UserError: if there are no texts, or both arguments and a file; or if a file or model
-            doesn't exist, or the model is for a different task.
-    """
+def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> None:
+    """Checks the texts, and the model as `check_model` does, without loading TensorFlow."""
     sources = bool(options.text) + (options.input is not None)
     if sources > 1 or (not sources and options.source is None):
         raise UserError("Pass texts either as arguments or with --input.")
@@ -103,15 +89,15 @@ def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> Any:
     if options.has_table:
         next(texts(options), None)
     elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        flags = ", ".join(map(flag, given))
         raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
     else:
         check_input(options.source)
-    return check_model(options.model, model)
+    check_model(options.model, model)
 
 
 def texts(options: TextInputOptions) -> Iterator[str]:
-    """Returns the texts from the arguments, or from the file, which is read as needed."""
+    """Returns the texts from the arguments, or from a file, which is read as needed."""
     if options.source is None:
         return iter(options.text)
     return _column(options) if options.has_table else lines(options.source)
@@ -135,7 +121,7 @@ def _column(options: TextInputOptions) -> Iterator[str]:
 
 
 def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
-    """Returns the pipeline of a task with its model; input from a pipe is processed by batch."""
+    """Returns a task's pipeline; only input that isn't from a pipe is sorted across batches."""
     from albert_tf.pipelines import pipeline
     from albert_tf.pipelines.base import SORTED
 
@@ -173,8 +159,8 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
     Args:
         results: for each input, a JSON object and blocks of lines. A line is a list of columns.
-        as_json: whether to print the objects, one per line, or the blocks, separated by empty
-            lines.
+        as_json: whether to print the objects, one per line, instead of the blocks, which are
+            separated by empty lines.
     """
     is_first = True
     for row, blocks in results:
@@ -243,22 +229,12 @@ def check_input(path: str | None) -> None:
 
 
 def can_be_read_again(path: str | None) -> bool:
-    """Returns whether texts don't come from a pipe."""
+    """Returns whether texts come from arguments or a file, not from a pipe."""
     return path is None or (path != "-" and not Path(path).is_fifo())
 
 
-def check_folder(path: Path | None) -> None:
-    """Rejects an output folder if the path is an existing file."""
-    if path is not None and path.exists() and not path.is_dir():
-        raise UserError(f"The output must be a folder. Received: {path}, a file.")
-
-
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Finds a model's files, and returns its configuration if there is a `config.json`.
-
-    Raises:
-        UserError: if there is no such model, or if it isn't of the required class.
-    """
+    """Rejects a missing or unsuitable model, and returns its configuration, or None without one."""
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig

@@ -1,1 +1,1 @@
-"""Running exported files, without TensorFlow where the format allows it."""
+"""Runs exported files, without TensorFlow if the format allows it."""

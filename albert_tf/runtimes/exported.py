@@ -1,4 +1,4 @@
-"""A model in a .tflite or .onnx file, which runs without Keras and TensorFlow.
+"""Models in .tflite and .onnx files, which run without Keras and TensorFlow.
 
 An exported file ends with a ZIP archive of the model directory's other files: `config.json` and
 the tokenizer files. For example, `unzip -p my-model.tflite config.json` prints the configuration.
@@ -14,7 +14,7 @@ import re
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,12 +56,12 @@ class ExportedModel:
         path: path of a .tflite or .onnx file that this package exported.
     Attributes:
         task: the properties of the model's task.
-        config: configuration of the model; `max_position_embeddings` doesn't exceed the maximum
-            number of tokens that the file accepts.
+        config: configuration of the model, in which `max_position_embeddings` is at most the number
+            of tokens that the file accepts.
         tokenizer: tokenizer of the model.
     Raises:
-        UserError: if the file doesn't exist, if it contains no model files, or if its runtime
-            isn't installed.
+        UserError: if the file doesn't exist, contains no model files, or needs a runtime that isn't
+            installed.
     """
 
     jit_compile = False
@@ -79,7 +79,7 @@ class ExportedModel:
         self.config = self.config.replace(max_position_embeddings=int(positions))
 
     def untrained_parts(self) -> list[str]:
-        """Returns an empty list, because a file doesn't record which parts were trained."""
+        """Returns an empty list, because a file doesn't record untrained parts."""
         return []
 
     def sentence_embedding(self) -> SentenceEmbedding | None:
@@ -93,8 +93,8 @@ class ExportedModel:
             features: int32 `[B, T]`, or `[B, C, T]` for multiple choice. With
                 `masked_lm_positions` `[B, P]`, the logits are `[B, P, V]`.
         Raises:
-            UserError: if the batch has more tokens, positions, or choices than the file accepts,
-                or if the file can't compute it.
+            UserError: if the batch has more tokens, positions, or choices than the file accepts, or
+                the file can't compute it.
         """
         length = features["input_ids"].shape[-1]
         fitting = (each for each in self._signatures if _longest(each) >= length)
@@ -124,7 +124,7 @@ class ExportedModel:
                 most = " × ".join("any" if size < 0 else str(size) for size in shape[1:])
                 raise UserError(
                     f"{self.path} was exported for at most {most} {unit} per example. "
-                    f"Received: {' × '.join(map(str, sizes))}. Export the model for more."
+                    f"Received: {' × '.join(map(str, sizes))}. Export it with a higher limit."
                 )
 
     def _check_outputs(
@@ -135,11 +135,18 @@ class ExportedModel:
         least = features[POSITIONS if has_positions else "input_ids"].shape[1]
         for name, sizes in self._shapes.items():
             found = outputs[name].shape[1:] if name in outputs else None
-            if found is None or not _fits(found, sizes, least):
+            if (
+                found is None
+                or len(found) != len(sizes)
+                or any(
+                    size < least if expected is None else size != expected
+                    for size, expected in zip(found, sizes, strict=True)
+                )
+            ):
                 wanted = ", ".join(["B", *("any" if each is None else str(each) for each in sizes)])
                 raise UserError(
-                    f"According to its {CONFIG}, {self.path} must return {name} [{wanted}] of an "
-                    f"{self.task.model}, but it returns "
+                    f"According to its {CONFIG}, {self.path} contains an {self.task.model}, which "
+                    f"returns {name} [{wanted}], but it returned "
                     f"{'none' if found is None else ['B', *found]}. Export the model again."
                 )
 
@@ -172,13 +179,13 @@ def model_files(
     tokenizer: BaseTokenizer,
     embedding: SentenceEmbedding | None = None,
 ) -> dict[str, bytes]:
-    """Returns the files that an export contains, by name."""
+    """Returns the files that an export contains, keyed by name."""
     files = {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
     return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Adds a checksum that detects changes of the files or of the graph."""
+    """Adds a checksum that detects changes to the files or the graph."""
     digest = hashlib.sha256(graph)
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -186,11 +193,7 @@ def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
-    """Returns the task and the configuration of a file's model without loading its runtime.
-
-    Raises:
-        UserError: if the file doesn't exist, or if it contains no model files.
-    """
+    """Returns the task and the configuration of a file's model without loading its runtime."""
     path = user_path(path)
     with _directory(path) as folder:
         return _facts(path, folder)
@@ -201,8 +204,8 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
     by_model = {task.model: task for task in TASKS.values()}
     if len(names) != 1 or names[0] not in by_model:
         raise UserError(
-            f"{CONFIG} in {path} must name one of {', '.join(by_model)}, but it names "
-            f"{', '.join(names) or 'none'}. Export the model again."
+            f"{CONFIG} in {path} must contain one of the classes {', '.join(by_model)}, but "
+            f"contains {', '.join(names) or 'none'}. Export the model again."
         )
     return by_model[names[0]], AlbertConfig.from_json_file(folder / CONFIG)
 
@@ -210,7 +213,7 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
 def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the outputs that callers read, without the batch axis.
 
-    None stands for the number of tokens, masks, or choices.
+    A size of None is the number of tokens, masks, or choices.
     """
     if task == QUESTION_ANSWERING and config.answerability:
         beam = dict.fromkeys(("start_top_log_probs", "start_top_index"), (BEAM,))
@@ -227,14 +230,6 @@ def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int
         "AlbertForMultipleChoice": {"logits": (None,)},
     }
     return shapes[task.model]
-
-
-def _fits(found: Sequence[int], sizes: Sequence[int | None], least: int) -> bool:
-    """Returns whether a shape matches sizes, where None means any size from `least` on."""
-    return len(found) == len(sizes) and all(
-        size >= least if wanted is None else size == wanted
-        for size, wanted in zip(found, sizes, strict=True)
-    )
 
 
 @contextlib.contextmanager
@@ -258,12 +253,12 @@ def _verified_files(path: Path) -> dict[str, bytes]:
             raise
         raise UserError(
             f"{path} is damaged: its archive of {CONFIG} and the tokenizer can't be read "
-            f"({str(error)[:160]}). Copy the file again, or export the model again."
+            f"({str(error)[:160]}). Copy the file or export the model again."
         ) from error
     if CONFIG not in files:
         raise UserError(
-            f"{path} contains no {CONFIG} and tokenizer: it is from another program, an older "
-            "version, or an export for MediaPipe. Export the model again, without a host."
+            f"{path} contains no {CONFIG} and tokenizer, because it was exported for MediaPipe, or "
+            "by another program or an older version. Export the model again, without --for."
         )
     checksum = files.pop(CHECKSUM, None)
     with path.open("rb") as file:
@@ -271,8 +266,8 @@ def _verified_files(path: Path) -> dict[str, bytes]:
     if checksum != with_checksum(graph, files)[CHECKSUM]:
         raise UserError(
             f"{path} has {'no' if checksum is None else 'the wrong'} checksum (SHA-256) of its "
-            f"graph, {CONFIG}, and tokenizer: it is damaged, was changed, or is from an older "
-            "version. Export the model again."
+            f"graph, {CONFIG}, and tokenizer, because it is damaged, was changed, or was exported "
+            "by an older version. Export the model again."
         )
     return files
 
@@ -286,11 +281,10 @@ def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             name = member.filename
-            is_known = name in (*FILES, CHECKSUM) or sentence_transformers.FILE_NAMES.fullmatch(
-                name
-            )
-            # Only uncompressed files, because a compressed one may be a decompression bomb.
-            if is_known and member.compress_type == zipfile.ZIP_STORED:
+            is_extra = sentence_transformers.FILE_NAMES.fullmatch(name)
+            # Compressed files are skipped, because they may be decompression bombs.
+            is_stored = member.compress_type == zipfile.ZIP_STORED
+            if is_stored and (is_extra or name in (*FILES, CHECKSUM)):
                 files[name] = archive.read(member)
         return files, min((member.header_offset for member in archive.infolist()), default=0)
 
@@ -304,7 +298,7 @@ def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
         )
     try:
         with hidden_stderr():
-            signatures = runtimes.OPENED[path.suffix[1:]](path, cores())
+            signatures = runtimes.OPENERS[path.suffix[1:]](path, cores())
     except Exception as error:  # ONNX Runtime's exceptions have no other common base class
         raise UserError(
             f"{path} is not a valid {path.suffix} file: {runtimes.reason(error)}."
@@ -316,8 +310,8 @@ def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
     ]
     if not taking_ids:
         raise UserError(
-            f"According to its {CONFIG}, {path} must take input_ids of rank {rank}, but it has the "
-            f"signatures {listed(signatures)}. Export the model again."
+            f"According to its {CONFIG}, {path} must take input_ids of rank {rank}, but none of "
+            f"its signatures does: {listed(signatures)}. Export the model again."
         )
     return sorted(taking_ids, key=_longest)
 

@@ -35,7 +35,7 @@ class RuntimeSignature(NamedTuple):
     """A signature of an exported model.
 
     Attributes:
-        inputs: shape of each input; -1 stands for any size.
+        inputs: shape of each input, in which -1 means any size.
         outputs: names of the outputs.
         run: function that takes one array per input and returns the outputs keyed by name.
     """
@@ -49,7 +49,7 @@ class RuntimeSignature(NamedTuple):
 
         Args:
             features: arrays keyed by name, none larger than the signature's inputs. Arrays that the
-                signature doesn't take are ignored, and missing ones are filled with 0.
+                signature doesn't take are ignored, and missing ones are replaced by zeros.
         """
         count = max(len(values) for name, values in features.items() if name in self.inputs)
         size = next(iter(self.inputs.values()))[0]
@@ -77,7 +77,7 @@ def _pad(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
 
 
 def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
-    """Returns a file's signatures; `text` only runs if tensorflow_text has been imported."""
+    """Returns a file's signatures. `text` only runs if tensorflow_text has been imported."""
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
     if sys.modules.get("tensorflow_text"):
@@ -147,7 +147,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
 
 
 _LOADED: list[Any] = []
-OPENED: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
+OPENERS: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
     "tflite": open_tflite,
     "onnx": open_onnx,
     "saved-model": open_saved_model,
@@ -155,12 +155,12 @@ OPENED: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
 
 
 @functools.cache
-def _opened(form: str, path: str) -> tuple[dict[str, RuntimeSignature], float]:
+def _open(form: str, path: str) -> tuple[dict[str, RuntimeSignature], float]:
     """Returns the signatures of an export and the memory used before loading it, in MB."""
     if form == "saved-model":
         import tensorflow  # noqa: F401 (so that its memory isn't counted as the export's)
     empty = _memory("VmRSS")
-    return OPENED[form](path), empty
+    return OPENERS[form](path), empty
 
 
 def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int = BATCH) -> None:
@@ -172,13 +172,13 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
         name: name of the signature.
         inputs: file with one JSON object per line: `{"text": …}`, with "text_pair" for pairs; or
             `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" if the signature
-            takes them. For multiple choice, the values are lists of length C.
+            takes them. For multiple choice, values are lists of length C.
         outputs: output path without a suffix. The `.npz` file contains arrays named "ROW/NAME".
-            The `.json` file contains the peak memory in addition to the runtime's, in MB (Linux
-            only), and the median time per row in milliseconds.
+            The `.json` file contains the peak memory above the runtime's, in MB (Linux only), and
+            the median time per row in milliseconds.
         batch: batch size if the signature takes any number of rows.
     """
-    signatures, empty = _opened(form, path)
+    signatures, empty = _open(form, path)  # one export, loaded once for all its signatures
     signature = signatures[name]
     fixed = next(iter(signature.inputs.values()))[0]
     size = fixed if fixed > 0 else batch
@@ -193,7 +193,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
         times.append((time.perf_counter() - start) / len(some))
         for key, values in found.items():
             for row, value in enumerate(values, at):
-                arrays[f"{row}/{key}"] = _savable(value)
+                arrays[f"{row}/{key}"] = without_objects(np.asarray(value))
     np.savez(f"{outputs}.npz", **arrays)
     # The first batch isn't timed, because it also traces, compiles, or allocates.
     report = {
@@ -205,7 +205,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
 
 
 def _features(rows: Sequence[Row], names: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns the arrays of a batch: texts, or ids padded to the longest row with their mask."""
+    """Returns the arrays of a batch: texts, or padded ids with their mask."""
     if TEXTS[0] in names:
         return {name: np.array([_encode(row[name]) for row in rows], object) for name in names}
     ids = [row["input_ids"] for row in rows]
@@ -217,7 +217,7 @@ def _features(rows: Sequence[Row], names: Mapping[str, Any]) -> dict[str, np.nda
 
 
 def _rectangle(lists: Sequence[Any], change: Callable[[list[int]], list[int]] = list) -> np.ndarray:
-    """Returns lists, or lists of lists, as an int32 array whose last axis is padded with 0."""
+    """Returns lists (or lists of lists) as an int32 array whose last axis is padded with 0."""
     nested = [each if isinstance(each[0], list) else [each] for each in lists]
     width = max(len(each) for row in nested for each in row)
     filled = [[change(each) + [0] * (width - len(each)) for each in row] for row in nested]
@@ -225,14 +225,13 @@ def _rectangle(lists: Sequence[Any], change: Callable[[list[int]], list[int]] = 
     return array if nested[0] is lists[0] else array[:, 0]
 
 
+def without_objects(array: np.ndarray) -> np.ndarray:
+    """Converts byte strings to NumPy's own dtype, which can be saved; trailing NULs are lost."""
+    return np.array(array.tolist(), "S").reshape(array.shape) if array.dtype == object else array
+
+
 def _encode(text: Any) -> Any:
     return list(map(_encode, text)) if isinstance(text, list) else text.encode("utf-8")
-
-
-def _savable(value: Any) -> np.ndarray:
-    """Returns an array that NumPy can save: byte strings get NumPy's own dtype."""
-    value = np.asarray(value)
-    return np.array(value.tolist(), "S").reshape(value.shape) if value.dtype == object else value
 
 
 def _memory(field: str) -> float:

@@ -1,6 +1,6 @@
 """Exports models to files that run without this package: SavedModel, TFLite, ONNX, and a web page.
 
-The names below are imported on first use, so that reading the options doesn't load TensorFlow.
+The names below are imported on first use, so reading the options doesn't load TensorFlow.
 """
 
 import importlib

@@ -16,22 +16,22 @@ from albert_tf_export.report import Difference, ParityError
 Row = Mapping[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# The tolerance of an output, relative to its largest magnitude (or to 1, if that is larger), by
+# The tolerance of an output, relative to its largest magnitude (or to 1 if that is larger), by
 # precision; `EXACT` in float32. Differences measured in float32, float16, bfloat16, and 8 bits:
-# - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over all tasks, where the pooled output
-#   is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
+# - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over all tasks, of which the pooled
+#   output is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
 # - size "mini", a trained classifier: 2e-7 in float32, 2e-4 in float16, and 0.006 in 8 bits.
 # - a fine-tuned `small`, which separates classes so sharply that texts between them move far. Over
-#   15 seeds of the README's example, with 5 epochs instead of 3, it reaches 0.15 in 8 bits with
+#   15 seeds of the README's example, with 5 epochs instead of 3, 8-bit exports reach 0.15 with
 #   LiteRT and 0.12 with ONNX; the median is 0.04 in both.
-# A wrong export is off by about 1.
+# The outputs of a wrong export are off by about 1.
 EXACT: Final = 1e-4
 TOLERANCES: Final[Mapping[str, float]] = {
     "float16": 0.01,
     "bfloat16": 0.1,
     "dynamic": 0.3,
 }
-# Outputs of the question-answering beam: log probabilities, and their positions.
+# Outputs of the question-answering beam: log probabilities and their positions.
 BEAMS: Final = {"start_top_log_probs": "start_top_index", "end_top_log_probs": "end_top_index"}
 # Lower log probabilities (-1e30, or -65504 in float16) mark positions where no answer is allowed.
 POSSIBLE: Final = -1e4
@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A signature's outputs per example, without the batch axis, and the time and memory used."""
+    """A signature's outputs per example, without the batch axis, and its time and memory."""
 
     outputs: Sequence[Outputs]
     milliseconds: float = 0.0
@@ -73,13 +73,13 @@ def compare(
     """Returns the largest difference for each signature.
 
     Args:
-        form: format of the export, a key of `runtimes.OPENED`.
+        form: format of the export, a key of `runtimes.OPENERS`.
         path: path of the export.
         samples: inputs and expected outputs of each signature.
         precision: a key of `TOLERANCES`; any other value means float32.
         batch: number of rows per batch, for signatures that take any number.
-        processes: processes, keyed by the signatures that they run. Every other signature gets its
-            own process, and all processes run at the same time.
+        processes: processes, keyed by the signatures that they run. Every other signature gets a
+            new process. All processes run at the same time.
     Raises:
         ParityError: if the export doesn't run, or a difference exceeds the tolerance.
     """
@@ -128,7 +128,7 @@ def run(
 
 
 def _difference(made: Run, case: Case, precision: str) -> Difference:
-    """Returns the largest of the outputs' differences, relative to their tolerances."""
+    """Returns the difference of the output that is the largest relative to its tolerance."""
     share = TOLERANCES.get(precision, EXACT)
     skipped = case.ties if share > EXACT else ()
     compared = (
@@ -200,11 +200,11 @@ def magnitude(rows: Sequence[Outputs], name: str) -> float:
 
 
 def _beam_differences(actual: Outputs, expected: Outputs) -> dict[str, float]:
-    """Returns the differences of the starts, and of the ends whose start is in both beams."""
+    """Returns the differences between the starts, and between the ends of starts in both beams."""
     (starts, start_positions), (ends, end_positions) = BEAMS.items()
 
     def ends_of(beam: Outputs) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Returns the log probabilities and positions of ends, keyed by the start position."""
+        """Returns the log probabilities and positions of ends, keyed by start position."""
         rows = (beam[name].reshape(len(beam[starts]), -1) for name in (ends, end_positions))
         return dict(zip(beam[start_positions].tolist(), zip(*rows, strict=True), strict=True))
 
@@ -220,9 +220,9 @@ def _beam_differences(actual: Outputs, expected: Outputs) -> dict[str, float]:
 def _rank_difference(
     actual: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.ndarray]
 ) -> float:
-    """Returns the largest difference of the log probabilities, by rank and by position.
+    """Returns the largest difference between log probabilities, by rank and by position.
 
-    A position that isn't in the beam counts as the beam's lowest log probability, its upper bound.
+    The log probability of a position outside the beam is at most the beam's lowest, which is used.
     """
     (values, positions), (wanted, wanted_positions) = actual, expected
     score_of = dict(zip(positions.tolist(), values.tolist(), strict=True))

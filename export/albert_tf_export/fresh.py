@@ -6,14 +6,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from typing import Any, Final
 
 from albert_tf.runtimes import run as runtimes
 from albert_tf_export.report import ParityError
 
-# Imports the packages and the file, and calls the file's `main` with each line of arguments, until
-# an empty line.
+# Imports the packages and the file, then calls the file's `main` with each line of arguments until
+# a line is empty.
 _PROGRAM: Final = """
 import importlib.util, json, os, queue, sys, threading
 
@@ -39,8 +38,8 @@ while arguments := lines.get():
 class FreshProcess:
     """Calls the `main` function of a file in a new process, which ends when this process ends.
 
-    The process starts to import its packages immediately, which takes seconds for TensorFlow, and
-    then waits for `run`. The export can be written in the meantime.
+    The process imports its packages immediately, which takes seconds for TensorFlow, and then waits
+    for `run`. The export can be written in the meantime.
     """
 
     def __init__(self, *packages: str, file: str = runtimes.__file__):
@@ -59,11 +58,12 @@ class FreshProcess:
 
     def __exit__(self, *_: object) -> None:
         with self.errors, contextlib.suppress(OSError), self.process:
-            self.process.kill()  # Don't wait for it, for example after Ctrl-C.
+            self.process.kill()  # instead of waiting for it, for example after Ctrl-C
 
     def run(self, *arguments: Any) -> None:
-        """Makes the process call `main` with these arguments."""
-        self._send(arguments)
+        """Calls `main` with these arguments in the process, or ends it if there are none."""
+        with contextlib.suppress(OSError):  # If the process has ended already, `wait` reports it.
+            print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
 
     def wait(self) -> None:
         """Waits until all calls have returned.
@@ -71,12 +71,8 @@ class FreshProcess:
         Raises:
             ParityError: if a call failed.
         """
-        self._send(())
+        self.run()
         if status := self.process.wait():
             self.errors.seek(0)
             reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
             raise ParityError(f"The export failed to run in a fresh process: {reason}")
-
-    def _send(self, arguments: Sequence[Any]) -> None:
-        with contextlib.suppress(OSError):  # If the process has ended already, `wait` reports it.
-            print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)

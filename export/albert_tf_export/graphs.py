@@ -26,11 +26,8 @@ from albert_tf_export.signatures import Signature
 def write(signatures: Sequence[Signature], folder: Path) -> None:
     """Writes a SavedModel, in which the first signature is also `serving_default`.
 
-    In a fresh process, the same model results in the same bytes. `keras.export.ExportArchive`
-    doesn't guarantee that, because it orders the variables by their memory addresses.
-
-    Raises:
-        OSError: if the SavedModel can't be written.
+    In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` doesn't
+    guarantee that, because it orders the variables by their memory addresses.
     """
     graphs = {
         signature.name: tf.function(
@@ -44,11 +41,17 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     served |= graphs
     with tensorflow_errors(folder):
         tf.saved_model.save(root, str(folder), signatures=served)
-        _make_fingerprint_stable(folder)
+        # TensorFlow's random id of the export is replaced by a hash of its content.
+        file = folder / "fingerprint.pb"
+        fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
+        fingerprint.uuid = ""
+        content = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
+        fingerprint.uuid = str(uuid.UUID(bytes=content[:16]))
+        file.write_bytes(fingerprint.SerializeToString(deterministic=True))
 
 
 def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
-    """Returns the variables of the graphs, without duplicates."""
+    """Returns the graphs' variables without duplicates, in the order in which they are used."""
     variables: dict[int, tf.Variable] = {}
     for graph in graphs:
         by_handle = {id(variable.handle): variable for variable in graph.variables}
@@ -58,20 +61,10 @@ def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
     return list(variables.values())
 
 
-def _make_fingerprint_stable(folder: Path) -> None:
-    """Replaces the random id that TensorFlow assigns to an export by a hash of its content."""
-    file = folder / "fingerprint.pb"
-    fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
-    fingerprint.uuid = ""
-    content = hashlib.sha256(fingerprint.SerializeToString(deterministic=True)).digest()
-    fingerprint.uuid = str(uuid.UUID(bytes=content[:16]))
-    file.write_bytes(fingerprint.SerializeToString(deterministic=True))
-
-
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     """Returns the bytes of a .tflite file with these signatures.
 
-    Goes through a SavedModel, because the converter loses variables of concrete functions.
+    Converts a SavedModel, because the converter loses variables of concrete functions.
     """
     with tempfile.TemporaryDirectory() as folder:
         with words_stored(quantize):
@@ -95,8 +88,8 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
 def words_stored(quantize: Quantize) -> Iterator[None]:
     """Within this context, traced graphs store word embedding matrices in the given precision.
 
-    In 8 bits, each row has its own scale. Converters use one scale per matrix, so its largest entry
-    would determine the resolution of all rows.
+    In 8 bits, each row has its own scale. With the converters' one scale per matrix, the largest
+    entry would determine the resolution of all rows.
     """
     token = word_lookup.set(_lookup_in_8_bits if quantize == "dynamic" else lookup)
     try:
@@ -106,12 +99,12 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up rows, as `lookup` does. Scales are integers because converters round floats."""
+    """Looks up rows like `lookup`. Scales are integers, because converters round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
     largest[largest == 0] = 1
-    # The converter rounds the matrix of the masked-LM head the same way, so both are stored once.
+    # The converter rounds the masked-LM head's matrix the same way, so the matrix is stored once.
     scaled = values / (largest / 127)
     rows = rows_at(tf.constant(np.trunc(scaled + np.copysign(0.5, scaled)), tf.int8), ids)
     unit = float(largest.max()) / 2**24
@@ -122,9 +115,9 @@ def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
 def share_graphs(model: schema.ModelT) -> None:
     """Merges equal graphs, such as the loops of several signatures, and equal constants.
 
-    The converter writes the layers once per signature that uses them. Their weights are stored
-    once, but the runtime packs them in memory for every loop body, even if it is never called. With
-    two loop bodies, the 8-bit base model takes 35 MB of memory; with one, 28 MB.
+    The converter writes the layers once per signature that uses them. The file contains their
+    weights once, but the runtime packs them in memory for every loop body, even if it never runs.
+    The 8-bit base model takes 35 MB of memory with two loop bodies, and 28 MB with one.
     """
     buffers = _first_of_each(
         [
@@ -166,7 +159,7 @@ def _drop_unused(model: schema.ModelT) -> None:
 
 
 def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
-    """Returns the operators' options, with the name of each field that is a graph's index."""
+    """Returns the operators' options, with the name of each field that contains a graph's index."""
     return [
         (operator.builtinOptions, name)
         for operator in graph.operators or ()
@@ -177,7 +170,7 @@ def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
 
 
 def _first_of_each(values: list[Any]) -> list[int]:
-    """Returns the index of the first equal value for each value."""
+    """Returns, for each value, the index of the first value that equals it."""
     firsts: dict[Any, int] = {}
     return [firsts.setdefault(value, index) for index, value in enumerate(values)]
 

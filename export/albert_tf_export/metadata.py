@@ -47,7 +47,7 @@ def with_metadata(
         name: name of the model.
         labels: label names; empty for models without classes.
         vocabulary: SentencePiece model, for hosts that read the tokenizer from the file.
-        names: names to use for inputs, for the same hosts.
+        names: input names for the same hosts, keyed by the signature's names.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())
@@ -81,16 +81,12 @@ def pack(model: schema.ModelT) -> bytes:
 
 
 def label_lines(labels: Sequence[str]) -> str:
-    """Returns the content of `labels.txt`, with one label per line.
-
-    Raises:
-        UserError: if a label contains a line break.
-    """
+    """Returns the content of `labels.txt`, with one label per line."""
     for label in labels:
         if {"\n", "\r"} & set(label):
             raise UserError(
-                f"Labels of an exported model can't contain line breaks. Received: {label!r}. "
-                "Rename it in the model's config.json."
+                f"Label names of an exported model can't contain line breaks. Received: {label!r}. "
+                "Rename the label in the model's config.json."
             )
     return "".join(f"{label}\n" for label in labels)
 
@@ -149,7 +145,7 @@ def _tensor(builder: flatbuffers.Builder, name: str, has_labels: bool) -> int:
 
 
 def _tokenizer(builder: flatbuffers.Builder) -> int:
-    """Returns the input process units, which are one SentencePiece tokenizer."""
+    """Returns the input process units: one SentencePiece tokenizer."""
     file = _file(builder, VOCABULARY, "SentencePiece model.", VOCABULARY_FILE)
     options = _table(builder, {TOKENIZER_FILES: file})
     unit = _table(builder, {UNIT_OPTIONS: options}, {UNIT_TYPE: SENTENCEPIECE})

@@ -35,7 +35,7 @@ from albert_tf_export.signatures import (
 )
 from albert_tf_export.tflite import written_with_companions
 
-OPSET: Final = 18  # the newest that tf2onnx 1.17 writes
+OPSET: Final = 18  # the newest opset that tf2onnx 1.17 writes
 ARCHIVE: Final = 2000  # a field number that ONNX's ModelProto doesn't use
 STEPS: Final = 254  # steps of a row in 8 bits: rounding both ends could turn 255 steps into 256
 BYTES: Final = 2  # protocol buffers' wire type for bytes
@@ -57,8 +57,8 @@ def export_onnx(
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load
-    it, and the label names as `labels` in its metadata, one per line. The label names are also
-    written to `my-model.onnx.labels.txt` next to `my-model.onnx`, and the report to
+    it, and `labels` in its metadata, one label name per line. The label names are also written to
+    `my-model.onnx.labels.txt`, next to `my-model.onnx`, and the report to
     `my-model.onnx.export.json`.
 
     Args:
@@ -68,7 +68,7 @@ def export_onnx(
     Returns:
         A `Report` with the size, the SHA-256, differences from Keras, time, and memory.
     Raises:
-        UserError: if options can't be combined, a package is missing, or `path` exists.
+        UserError: if options conflict, a package is missing, or `path` exists.
         ParityError: if the outputs differ from Keras's; the file is removed.
         OSError: if the file can't be written.
     """
@@ -112,15 +112,21 @@ def convert(
 
     Args:
         signature: function to convert.
-        axes: names for the leading axes of inputs and outputs, where their size isn't fixed.
-        metadata: names and values to store in the file's metadata.
+        axes: names for the leading axes of inputs and outputs whose size isn't fixed.
+        metadata: the file's metadata.
         path: file to write.
     """
     import onnx
     import tf2onnx
 
     inputs = list(signature.inputs)
-    function = tf.function(_reject_negative(signature), input_signature=inputs, autograph=False)
+
+    def reject_negative(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        # ONNX Runtime indexes from the end for a negative id, but fails past the end.
+        largest = [tf.where(value < 0, value.dtype.max, value) for value in values]
+        return signature.function(*largest)
+
+    function = tf.function(reject_negative, input_signature=inputs, autograph=False)
     with words_stored(quantize):
         model, _ = tf2onnx.convert.from_function(function, input_signature=inputs, opset=OPSET)
     _keep_weights_outside(model.graph)
@@ -138,10 +144,7 @@ def convert(
 
 
 def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
-    """Returns an ONNX file that is also a ZIP archive, because its last field contains the archive.
-
-    ONNX doesn't use the number of that field, and protocol buffer readers skip unknown fields.
-    """
+    """Appends a ZIP archive to an ONNX file, as a field that protocol buffer readers skip."""
     size = len(with_files(b"", with_checksum(content, files)))
     graph = content + _varint(ARCHIVE << 3 | BYTES) + _varint(size)
     return with_files(graph, with_checksum(graph, files))
@@ -153,24 +156,11 @@ def _varint(number: int) -> bytes:
     return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
-def _reject_negative(signature: Signature) -> Any:
-    """Maps negative ids past the end of every embedding matrix, so that ONNX Runtime fails.
-
-    Otherwise it would index the matrix from the end.
-    """
-
-    def function(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        largest = [tf.where(value < 0, value.dtype.max, value) for value in values]
-        return signature.function(*largest)
-
-    return function
-
-
 def _keep_weights_outside(graph: Any) -> None:
     """Moves loop-invariant weights out of loops, so that the body reads them from the outer graph.
 
-    tf2onnx passes a loop's weights from step to step. ONNX Runtime would copy them in every step,
-    and would neither fold nor quantize their matmuls.
+    tf2onnx passes a loop's weights from step to step. ONNX Runtime would copy them in each step,
+    and neither fold nor quantize their matmuls.
     """
     for loop in (node for node in graph.node if node.op_type == "Loop"):
         (body,) = (each.g for each in loop.attribute if each.name == "body")
@@ -192,8 +182,8 @@ def _keep_weights_outside(graph: Any) -> None:
 def _share_embedding(graph: Any) -> None:
     """Stores the word embedding matrix once, although the masked-LM head uses its transpose.
 
-    tf2onnx stores the transpose as a second constant. A Transpose node does the same when ONNX
-    Runtime loads the file. ONNX Runtime quantizes only constants, so 8-bit files contain both.
+    tf2onnx stores the transpose as a second constant. Instead, ONNX Runtime can run a Transpose
+    node when it loads the file. It only quantizes constants, so 8-bit files contain both.
     """
     import onnx
 
@@ -213,11 +203,11 @@ def _share_embedding(graph: Any) -> None:
 def _multiply_in_8_bits(graph: Any) -> None:
     """Replaces matmuls with constant matrices by 8-bit matmuls.
 
-    Each column of a matrix has its own scale, and so does each row of the values it multiplies, so
-    that an output doesn't depend on the other rows of a batch. (`DynamicQuantizeLinear` uses one
-    scale for all rows.) 0 stays exactly 0, because most outputs of gelu are close to 0 and would
+    Each column of a matrix has a scale, and so does each row of values that it multiplies. An
+    output therefore doesn't depend on the other rows of a batch. (`DynamicQuantizeLinear` uses one
+    scale for all rows.) 0 stays exactly 0, because most gelu outputs are close to 0 and would
     otherwise all be off in the same direction. CPUs without VNNI add two adjacent products in
-    16 bits, so weights use only as many steps as that sum allows without overflow.
+    16 bits, so weights only use as many steps as this sum allows without overflow.
     """
     import onnx
 
@@ -245,7 +235,7 @@ def _multiply_in_8_bits(graph: Any) -> None:
             return output
 
         def in_8_bits(values: str) -> tuple[str, str, str]:
-            """Adds `values = (whole + lowest) * step`; `lowest` and `step` are per row."""
+            """Decomposes `values` into `(whole + lowest) * step`, with two scalars per row."""
             axis, none = "8_bits/axis", "8_bits/none"
             low = add("Min", add("ReduceMin", values, axis, keepdims=1), none)
             high = add("Max", add("ReduceMax", values, axis, keepdims=1), none)
@@ -286,8 +276,7 @@ def _multiply_in_8_bits(graph: Any) -> None:
 def eight_bits(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns a matrix in int8 `[K, N]`, and the scale of each column, float32 `[N]`.
 
-    The sum of two adjacent weights with the same sign, each times at most `STEPS`, fits into
-    16 bits.
+    The sum of two adjacent weights with the same sign, each times `STEPS`, fits into 16 bits.
     """
     pairs = np.pad(matrix, [(0, len(matrix) % 2), (0, 0)]).reshape(-1, 2, matrix.shape[1])
     sums = [np.maximum(sign * pairs, 0).sum(axis=1).max(axis=0) for sign in (1, -1)]
@@ -312,9 +301,9 @@ def _sort(
     """Sorts and renames nodes and constants by use, because tf2onnx's order changes between runs.
 
     Args:
-        names: maps old names to new ones; the graph's names are added.
+        names: old names to new ones, to which the graph's names are added.
         lasting: names that don't change.
-        visit_outside: function that names a value from outside this graph.
+        visit_outside: function that renames a value from outside this graph.
     """
     makers = {name: node for node in graph.node for name in node.output}
     constants = {each.name: each for each in graph.initializer}

@@ -1,6 +1,6 @@
-"""Declares each format's options for both its function and its command, and checks the model.
+"""Declares each format's options, for its function and its command, and checks the model.
 
-Doesn't import TensorFlow, so that the command line starts quickly.
+Doesn't import TensorFlow, so the command line starts quickly.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class TextExportOptions(ExportOptions):
 
     max_length: int | None = option(
         None,
-        help="number of tokens that texts are truncated to; default: the maximum of the tokenizer "
-        "and the model",
+        help="number of tokens to truncate texts to; default: the maximum of the tokenizer and the "
+        "model",
         range=COUNT,
         excludes=("ids_only",),
     )
@@ -48,7 +48,7 @@ class TextExportOptions(ExportOptions):
         excludes=("ids_only",),
     )
     ids_only: bool = option(
-        False, help="omit the `text` signature, which requires tensorflow-text's operators"
+        False, help="omit the `text` signature, which needs tensorflow-text's operators"
     )
 
 
@@ -58,8 +58,8 @@ class FileOptions(ExportOptions):
 
     predictions: int | None = option(
         None,
-        help="number of positions to score per example, for masked-LM models; the positions become "
-        "an input",
+        help="number of positions to score per example, which become an input; only for masked-LM "
+        "models",
         range=COUNT,
     )
 
@@ -70,8 +70,8 @@ class SavedModelOptions(TextExportOptions):
 
     max_bytes: int | None = option(
         None,
-        help="maximum number of bytes that `text` reads of a text, to limit memory; at least 16 "
-        "per token of max_length; default: all",
+        help="maximum number of bytes that `text` reads per text, to limit memory; at least 16 "
+        "times max_length; default: all",
         range=Range(minimum=1024),
         excludes=("ids_only",),
     )
@@ -80,8 +80,8 @@ class SavedModelOptions(TextExportOptions):
     )
     warmup: Path | None = option(
         None,
-        help="file with sample requests, one per line, which TensorFlow Serving runs before it "
-        "serves the model; requires albert_tf[serving]",
+        help="file with one request per line, which TensorFlow Serving runs before it serves the "
+        "model; requires albert_tf[serving]",
         excludes=("ids_only",),
     )
     pooling: Pooling | None = option(
@@ -118,20 +118,20 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     lengths: tuple[int, ...] = option(
         (),
-        help="fixed lengths, each with its own signature (16,64: ids_16 and ids_64) and the same "
-        "weights, for hosts that can't resize their inputs",
+        help="fixed input lengths in tokens, for hosts that can't resize inputs; 16,64 writes the "
+        "signatures ids_16 and ids_64, which share the weights",
         range=COUNT,
         excludes=("max_length",),
     )
     batch: int | None = option(
         1,
-        help="number of examples per call, or dynamic (None in Python) for any number",
+        help="number of examples per call; dynamic (None in Python) allows any number",
         range=COUNT,
         none="dynamic",
     )
     quantize: Quantize = option(
         "none",
-        help="storage of the weights: float32 (none), float16, or 8 bits with 8-bit matmuls "
+        help="how to store the weights: float32 (none), float16, or 8-bit with 8-bit matmuls "
         "(dynamic)",
     )
     host: Literal["mediapipe"] | None = option(
@@ -142,8 +142,8 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="how an encoder pools one vector per text for MediaPipe; default: as defined in a "
-        "sentence-transformers folder",
+        help="how to pool an encoder's states into one vector per text for MediaPipe; default: as "
+        "defined in a sentence-transformers folder",
         needs="host",
     )
     normalize: bool | None = option(
@@ -153,7 +153,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
         needs="host",
     )
     choices: int | None = option(
-        None, help="number of choices, for multiple choice; default: 4", range=COUNT
+        None, help="number of choices per multiple-choice example; default: 4", range=COUNT
     )
 
     def __post_init__(self) -> None:
@@ -170,7 +170,7 @@ class OnnxOptions(FileOptions):
 
     quantize: Literal["none", "dynamic"] = option(
         "none",
-        help="storage of the weights: float32 (none), or 8 bits with 8-bit matmuls (dynamic)",
+        help="how to store the weights: float32 (none), or 8-bit with 8-bit matmuls (dynamic)",
     )
 
     def __post_init__(self) -> None:
@@ -184,12 +184,12 @@ class WebOptions(ExportOptions):
 
     lengths: tuple[int, ...] = option(
         (),
-        help="lengths in tokens to pad to; default: 16, 64, 128, and 384, or the model's limit",
+        help="input lengths in tokens; default: 16, 64, 128, and 384 or the model's maximum",
         range=COUNT,
     )
-    pairs: bool = option(False, help="take text pairs, for classifiers")
+    pairs: bool = option(False, help="take text pairs; only for classifiers")
     quantize: Quantize = option(
-        "dynamic", help="storage of the weights: float32 (none), float16, or 8 bits (dynamic)"
+        "dynamic", help="how to store the weights: float32 (none), float16, or 8-bit (dynamic)"
     )
     node_modules: Path | None = option(
         None, help="folder with the page's npm packages; default: install them with npm"
@@ -198,7 +198,7 @@ class WebOptions(ExportOptions):
 
 
 def refuse_left(tokenizer: "BaseTokenizer", what: str) -> None:
-    """Rejects tokenizers that truncate on the left, because the export truncates on the right."""
+    """Rejects tokenizers that truncate on the left, because exports truncate on the right."""
     if tokenizer.truncation_side == "left":
         raise UserError(
             f"{what} doesn't support truncation_side='left'. Set tokenizer.truncation_side = "
@@ -212,10 +212,10 @@ def check_model(
     max_length: int,
     pairs: bool | None,
 ) -> bool:
-    """Rejects vocabularies and lengths that don't fit, and every backend except TensorFlow.
+    """Rejects vocabularies and lengths that don't fit, and all backends except TensorFlow.
 
     Returns:
-        Whether the model takes text pairs: if its task requires them, or else if `pairs` is true.
+        Whether the export takes text pairs, because the task requires them or `pairs` is True.
     """
     import keras
 
@@ -244,13 +244,13 @@ def check_model(
 def sentence_embedding(
     model: "PreTrainedModel", pooling: Pooling | None, normalize: bool | None
 ) -> "SentenceEmbedding | None":
-    """Returns the pooling that the options select; by default, the one in the model's folder.
+    """Returns the pooling that the options select, by default as defined in the model's folder.
 
     Returns None for an encoder without pooling, and for models with a task head.
 
     Raises:
-        UserError: if an option is set but the model isn't an encoder, if `normalize` is set without
-            pooling, or if the folder's modules aren't supported.
+        UserError: if an option is set but the model isn't an encoder, `normalize` is set without
+            pooling, or the folder's modules aren't supported.
     """
     from albert_tf.checkpoints.sentence_transformers import FOLDER, chosen
     from albert_tf.models import AlbertModel
@@ -280,7 +280,7 @@ def check_counts(model: "PreTrainedModel", choices: int | None, predictions: int
 
 
 def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedModel":
-    """Returns the model, or a copy of it that stores and computes in the precision."""
+    """Returns the model, or a copy that stores and computes values in this precision."""
     import keras
 
     policy = model.dtype_policy
@@ -291,8 +291,8 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     if len(copy.weights) < len(model.weights):
         raise UserError(
             f"A model with adapters (LoRA) or quantized weights can't be converted to {precision}. "
-            "Merge adapters with save_pretrained and export from that folder, or export before "
-            "you call quantize()."
+            "To merge adapters, call save_pretrained and export from that folder; to quantize, "
+            "export first."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._module_folder = model._module_folder

@@ -21,15 +21,15 @@ class ParityError(UserError):
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one output of a signature is from Keras's in float32.
+    """The difference between one output of a signature and Keras's in float32.
 
     Attributes:
         output: name of the output.
         value: largest absolute difference over the sample texts.
-        tolerance: largest difference that is allowed at the export's precision.
+        tolerance: largest difference allowed at the export's precision.
         milliseconds: median time per sample text.
-        megabytes: peak memory above that of an empty interpreter, measured only on Linux. The
-            signatures of a SavedModel run in one process, so a peak includes earlier signatures.
+        megabytes: peak memory above an empty interpreter's, measured only on Linux. A SavedModel's
+            signatures run in one process, so a peak includes the earlier signatures.
     """
 
     output: str
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def share(self) -> float:
-        """The difference divided by the tolerance; above 1, the difference is too large."""
+        """The difference divided by the tolerance, which must not exceed 1."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
     def __str__(self) -> str:
@@ -61,8 +61,8 @@ class Report:
         size: size in bytes.
         sha256: hexadecimal hash of the names and contents of its files. The same model, options,
             and packages result in the same hash.
-        differences: for each signature, the largest of its outputs' differences, relative to
-            their tolerances; empty if the check was skipped.
+        differences: for each signature, the output whose difference is the largest relative to its
+            tolerance; empty if the check was skipped.
     """
 
     path: Path

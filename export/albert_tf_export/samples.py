@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.layers.heads import BEAM
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.runtimes.run import without_objects
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto
@@ -41,7 +42,7 @@ TEXTS: Final = (
 # Characters of one to four bytes in UTF-8, most of which no vocabulary contains.
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
-CLOSE: Final = 1e-3  # float32 score sums that differ by less count as tied
+CLOSE: Final = 1e-3  # Float32 sums of scores that differ by less count as equal.
 NAMES: Final = ("input_ids", "token_type_ids")
 
 
@@ -60,7 +61,7 @@ def sample(
         model: model in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
-        in_words: function of the strings, if the `text` signature returns text (see `words.py`).
+        in_words: function of the strings if the `text` signature returns text (see `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """
@@ -107,26 +108,19 @@ def sample(
 
 
 def _text_case(texts: Sequence[Row], answer: Callable[..., Mapping[str, tf.Tensor]]) -> Case:
-    """Runs `answer` on each row; for token classification, words are compared instead of tokens."""
+    """Runs `answer` on each row. For token classification, words are compared instead of tokens."""
     rows = []
     for row in texts:
         answers = answer(*(tf.constant([row[name]]) for name in (TEXT, TEXT_PAIR) if name in row))
         values = {name: np.asarray(np.asarray(value)[0]) for name, value in answers.items()}
-        rows.append(
-            {  # NumPy strips trailing NULs from strings when it saves them.
-                name: np.array(value.tolist(), "S").reshape(value.shape)
-                if value.dtype == object
-                else value
-                for name, value in values.items()
-            }
-        )
+        rows.append({name: without_objects(value) for name, value in values.items()})
     ties = [name for name, value in rows[0].items() if value.dtype.kind != "f"]
     pieces = [len(row["words"]) if "words" in row else -1 for row in rows]
     return Case(texts, rows, pieces, ties=ties)
 
 
 def numeric(case: Case, names: Sequence[str] = ()) -> Case:
-    """Keeps only the outputs with these names, or all numeric outputs if there are no names."""
+    """Keeps only the outputs with these names, or all numeric outputs if `names` is empty."""
     return case._replace(
         expected=[
             {
@@ -140,12 +134,11 @@ def numeric(case: Case, names: Sequence[str] = ()) -> Case:
 
 
 def check_tokens(tokenizer: BaseTokenizer) -> None:
-    """Compares the ids from Python with those from the operator in the graph.
+    """Compares the ids from Python with the ids from the operator in the graph.
 
     The texts are every token of the vocabulary (unchanged, in capitals, with decomposed accents,
     and followed by the next token), the probes of `vocabulary_texts`, and `RARE` characters. Two
-    segmentations with the same score count as equal, because the order of additions in float32
-    decides between them.
+    segmentations with the same score count as equal, because float32 rounding decides between them.
 
     Raises:
         ParityError: if a text has different ids in the graph.
@@ -175,8 +168,7 @@ def check_tokens(tokenizer: BaseTokenizer) -> None:
             continue
         raise ParityError(
             f"{text!r} has different tokens in Python ({' '.join(python)!r}) and in the graph "
-            f"({' '.join(graph)!r}). Report this vocabulary as a bug, or export with "
-            "ids_only=True."
+            f"({' '.join(graph)!r}). Report this as a bug, or export with ids_only=True."
         )
 
 
@@ -213,7 +205,7 @@ def _probes(tokenizer: BaseTokenizer) -> list[str]:
 
 
 def _kind(token: str) -> tuple[object, ...]:
-    """Returns properties by which runtimes may treat tokens differently.
+    """Returns properties of a token on which a runtime's behavior may depend.
 
     These are the position in a word, and the script and category of the first character.
     """

@@ -62,10 +62,10 @@ def export_saved_model(
         `ids`: takes ids; `serving_default` if there is no `text`.
         `masked`: takes ids and the positions to score; only for masked-LM models.
 
-    Set `max_bytes` and `max_batch` for untrusted clients. Memory grows with the text whatever
-    `max_length` is (10 MB of English take 317 MB). Larger batches fail before they take memory.
+    For untrusted clients, set `max_bytes` and `max_batch`. Memory grows with the text regardless of
+    `max_length` (10 MB of English text takes 317 MB). Larger batches fail before they take memory.
     `precision="bfloat16"` halves the size of the weights, and the inference time on processors that
-    support bfloat16 matmuls. Outputs stay float32. A warm-up request is plain text, or JSON with
+    support bfloat16 matmuls. Outputs remain float32. A warm-up request is plain text, or JSON with
     the inputs of `text`.
 
     Args:
@@ -123,19 +123,12 @@ def export_saved_model(
 
 
 class _SavedModelPlan(NamedTuple):
-    """The inputs that a SavedModel takes.
+    """The inputs that a SavedModel takes."""
 
-    Attributes:
-        max_length: number of tokens that texts are truncated to.
-        pairs: whether `text` takes text pairs.
-        preprocessor: layer that turns texts into rows; None if there is no `text` signature.
-        requests: warm-up requests.
-    """
-
-    max_length: int
-    pairs: bool
-    preprocessor: AlbertPreprocessor | None
-    requests: Sequence[dict[str, Any]]
+    max_length: int  # number of tokens to truncate texts to
+    pairs: bool  # whether `text` takes text pairs
+    preprocessor: AlbertPreprocessor | None  # None if there is no `text` signature
+    requests: Sequence[dict[str, Any]]  # for warm-up
 
 
 def _plan(
@@ -144,7 +137,7 @@ def _plan(
     path: Path,
     options: SavedModelOptions,
 ) -> _SavedModelPlan:
-    """Rejects options that conflict, and returns the inputs."""
+    """Rejects conflicting options, and returns the inputs."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = sentence_embedding(model, options.pooling, options.normalize)
     if embedding is not None:
@@ -163,8 +156,8 @@ def _plan(
         requests = read_requests(options.warmup, names, model.task.has_choices)
     if set("*?[\\") & set(path.resolve().as_posix()):
         raise UserError(
-            "TensorFlow can't load a SavedModel from a path with *, ?, [ or a backslash. "
-            f"Received: {path}."
+            "TensorFlow can't load a SavedModel from a path with *, ?, [, or a backslash. "
+            f"Received: {path}. Choose another path."
         )
     preprocessor = None
     if not options.ids_only:
@@ -193,7 +186,7 @@ def _signatures(
         signatures.append(masked_signature(model, unroll=UNROLL))
     if options.max_batch is None:
         return signatures
-    return [limited(signature, options.max_batch) for signature in signatures]
+    return [limit_rows(signature, options.max_batch) for signature in signatures]
 
 
 def _in_words(
@@ -203,7 +196,7 @@ def _in_words(
     plan: _SavedModelPlan,
     unroll: Unroll,
 ) -> TextFunction | None:
-    """Returns the function from texts to text outputs, or None if the export has none."""
+    """Returns the function that maps texts to text outputs, or None if the export has none."""
     if plan.preprocessor is None:
         return None
     return text_function(
@@ -217,7 +210,7 @@ def _in_words(
     )
 
 
-def limited(signature: Signature, max_batch: int) -> Signature:
+def limit_rows(signature: Signature, max_batch: int) -> Signature:
     """Returns a signature that rejects more than `max_batch` rows before it computes anything."""
 
     def function(*values: tf.Tensor) -> Tensors:
@@ -235,8 +228,6 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
     Args:
         names: names of the inputs.
         nested: whether an input is a list of texts, one per choice.
-    Raises:
-        UserError: if the file isn't UTF-8 or has too many lines, or a line has other inputs.
     """
     try:
         lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -245,7 +236,7 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
     if len(lines) > MOST_REQUESTS:
         raise UserError(
             f"A warm-up file can have at most {MOST_REQUESTS} lines. "
-            f"Received: {path} with {len(lines)}."
+            f"Received: {path} with {len(lines)} lines."
         )
     requests = []
     for number, line in enumerate(lines, 1):
@@ -254,21 +245,21 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
         except (ValueError, RecursionError):
             request = {}
         values = list(request.values()) if nested else [[value] for value in request.values()]
-        is_request = request.keys() == set(names) and all(map(_are_texts, values))
-        if not is_request or len({len(value) for value in values}) > 1:
+        are_texts = all(  # lists of strings that UTF-8 can encode
+            isinstance(value, list)
+            and value
+            and all(isinstance(text, str) and as_text(text) == text for text in value)
+            for value in values
+        )
+        has_names = request.keys() == set(names)
+        if not (has_names and are_texts) or len({len(value) for value in values}) > 1:
             raise UserError(
-                f"A warm-up request must be a text, or JSON with {' and '.join(names)}, each a "
+                f"A warm-up request must be plain text, or JSON with {' and '.join(names)}, each a "
                 f"{'list with one text per choice' if nested else 'text'}. "
                 f"Received: {line[:60]!r} in line {number} of {path}."
             )
         requests.append(request)
     return requests
-
-
-def _are_texts(value: Any) -> bool:
-    """Returns whether a value is a list of strings that UTF-8 can encode."""
-    is_list = isinstance(value, list) and value != []
-    return is_list and all(isinstance(text, str) and as_text(text) == text for text in value)
 
 
 def write_warmup(folder: Path, requests: Sequence[dict[str, Any]]) -> None:

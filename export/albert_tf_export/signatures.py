@@ -49,7 +49,7 @@ def ids_signature(
 ) -> Signature:
     """Takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`.
 
-    For multiple choice they are `[B, C, T]`. `strings=False` omits string outputs (label names).
+    For multiple choice, they are `[B, C, T]`. `strings=False` omits string outputs (label names).
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
     specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in INPUTS]
@@ -67,7 +67,7 @@ def masked_signature(
 ) -> Signature:
     """Takes the inputs of `ids` and `masked_lm_positions`, int32 `[B, P]`; logits are `[B, P, V]`.
 
-    Logits at all positions would be large: 15 MB for a row of 128 tokens.
+    The logits at all positions of a row of 128 tokens would take 15 MB.
     """
     specs = [tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in INPUTS]
     specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
@@ -81,7 +81,7 @@ def _feature_signature(
     unroll: Unroll,
     strings: bool = True,
 ) -> Signature:
-    """Takes the model's inputs directly (ids, not text)."""
+    """Takes the model's inputs (ids, not text)."""
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
@@ -97,8 +97,8 @@ def _feature_signature(
 def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
     """Rejects wrong lengths, and inputs whose shape differs from the ids, which would broadcast.
 
-    Rows must contain at least one id, and at most as many as the model has positions. Fixed shapes
-    need no check. Out-of-range ids are rejected by the lookup itself.
+    Rows must contain at least one id and at most `max_position_embeddings`. Fixed shapes need no
+    check. The lookup itself rejects out-of-range ids.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
@@ -143,8 +143,7 @@ def text_signature(
     To run a single text, pass a batch of one. TensorFlow removes rank checks from the graph, so a
     scalar fails with "slice index 0 of dimension 0 out of bounds".
 
-    Reads at most `max_bytes` of a text. A character that is cut in two becomes an unknown one.
-
+    Reads at most `max_bytes` of a text. A character that is cut in two becomes an unknown token.
     Special tokens that occur in a text are treated as plain text. If the model has one output per
     token, the signature also returns `input_ids`, `attention_mask`, and `token_type_ids`, int32
     `[B, T]`. `in_words`, a function of strings `[B]`, replaces all outputs.
@@ -174,7 +173,7 @@ def _features(
     sizes, length = tf.shape(texts[0]), tf.shape(rows["input_ids"])[1]
     if preprocessor.padding == "max_length":
         length = preprocessor.max_length
-    # The TFLite converter can't infer the shape of rows that come from strings.
+    # The TFLite converter can't infer the shape of rows made from strings.
     shape = [sizes[axis] if size is None else size for axis, size in enumerate(leading)]
     return {name: tf.reshape(value, [*shape, length]) for name, value in rows.items()}
 
@@ -182,14 +181,13 @@ def _features(
 def task_outputs(
     model: PreTrainedModel, features: Mapping[str, tf.Tensor], unroll: Unroll
 ) -> Tensors:
-    """Returns the outputs of an exported model.
-
-    Floats are always float32. Ignore the outputs at padding positions.
+    """Returns the outputs of an exported model; floats are always float32.
 
     Args:
         model: a model with a task head, or an encoder.
         features: `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`, or
-            `[B, C, T]` for multiple choice, and the model's other inputs, keyed by name.
+            `[B, C, T]` for multiple choice, and the model's other inputs, keyed by name. Outputs at
+            padding positions are undefined.
         unroll: False runs the layers as a loop in the graph; see `AlbertEncoder`.
     """
     if isinstance(model, AlbertForQuestionAnswering) and model.config.answerability:
@@ -207,11 +205,11 @@ def task_outputs(
 def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
     """Adds the outputs of an export to a model's float32 outputs.
 
-    These are the probabilities listed for the model's task: `probabilities` from `logits`, `[B, C]`
-    or `[B, T, C]`, and `sop_probabilities` from `sop_logits` (class 0: in order, class 1:
-    swapped). Regression adds `value` instead, which equals `logits`. Models with classes add
-    `classes`, the label names, string `[B, C]`, and the best label, even for multi-label models:
-    `label`, string `[B]`, or `labels`, one per token, string `[B, T]`.
+    The task determines the probabilities: `probabilities` from `logits`, `[B, C]` or `[B, T, C]`,
+    and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). Regression adds
+    `value` instead, which equals `logits`. Models with classes add the label names, `classes`,
+    string `[B, C]`, and the best label, even for multi-label models: `label`, string `[B]`, or one
+    per token, `labels`, string `[B, T]`.
 
     The original head for SQuAD 2.0 (`layers.AnswerSpans`) assigns a log probability near -1e30 to
     positions where no answer is allowed, or -65504 if weights are stored in float16.
@@ -230,26 +228,19 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
     }
     if task.has_classes:
         logits, by_token = outputs["logits"], task.outputs_by_token
-        added["labels" if by_token else "label"] = _best_class(model, logits)
-        added["classes"] = _classes(model, logits[:, 0] if by_token else logits)
+        names = tf.constant(model.config.labels)
+        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        added["labels" if by_token else "label"] = tf.gather(names, best)
+        rows = logits[:, 0] if by_token else logits
+        every = tf.zeros_like(rows, tf.int32) + tf.range(model.config.num_labels)
+        added["classes"] = tf.gather(names, every)
     return {**outputs, **added}
 
 
 def classes(model: PreTrainedModel) -> Sequence[str]:
-    """Returns the label names of the last axis of `logits`; empty for models without classes."""
+    """Returns the label names for the last axis of `logits`; empty for models without classes."""
     is_regression = getattr(model, "problem_type", None) == "regression"
     return model.config.labels if model.task.has_classes and not is_regression else ()
-
-
-def _best_class(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return tf.gather(tf.constant(model.config.labels), best)
-
-
-def _classes(model: PreTrainedModel, logits: tf.Tensor) -> tf.Tensor:
-    """Returns all label names for each row of logits `[B, C]`."""
-    every = tf.zeros_like(logits, tf.int32) + tf.range(model.config.num_labels)
-    return tf.gather(tf.constant(model.config.labels), every)
 
 
 def at_least(length: int, values: tf.Tensor) -> tf.Tensor:

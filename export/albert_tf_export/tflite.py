@@ -79,12 +79,12 @@ def export_tflite(
             names. The interpreter needs tensorflow-text's operators.
 
     Unrolled layers take several times as much memory as a loop. With `host="mediapipe"`, the file
-    has the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It returns
-    only `probabilities`, or `embedding`, `[1, H]`, for an encoder with pooling.
+    contains the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It only
+    returns `probabilities`, or `embedding`, `[1, H]`, for an encoder with pooling.
 
     `config.json`, the tokenizer's files, and the label names are appended to the file, so that
     `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
-    label names are also written to `my-model.tflite.labels.txt` next to `my-model.tflite`, and the
+    label names are also written to `my-model.tflite.labels.txt`, next to `my-model.tflite`, and the
     report to `my-model.tflite.export.json`.
 
     Args:
@@ -94,7 +94,7 @@ def export_tflite(
     Returns:
         A `Report` with the size, the SHA-256, differences from Keras, time, and memory.
     Raises:
-        UserError: if options can't be combined, or `path` exists.
+        UserError: if options conflict, or `path` exists.
         ParityError: if the outputs differ from Keras's; the file is removed.
         OSError: if the file can't be written.
 
@@ -134,27 +134,18 @@ def export_tflite(
 
 
 class _TFLitePlan(NamedTuple):
-    """The inputs of a .tflite file.
+    """The inputs that a .tflite file takes."""
 
-    Attributes:
-        max_length: maximum number of tokens per text.
-        pairs: whether the model takes text pairs.
-        choices: number of choices, for multiple choice.
-        embedding: how an encoder pools one vector per text for MediaPipe.
-        lengths: number of tokens of each signature that takes ids; None for any number.
-        has_text: whether there is a signature for strings.
-    """
-
-    max_length: int
+    max_length: int  # number of tokens to truncate texts to
     pairs: bool
-    choices: int
-    embedding: SentenceEmbedding | None
-    lengths: Mapping[str, int | None]
+    choices: int  # for multiple choice
+    embedding: SentenceEmbedding | None  # how an encoder pools vectors for MediaPipe
+    lengths: Mapping[str, int | None]  # tokens of each signature that takes ids; None for any
     has_text: bool
 
 
 def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
-    """Checks the options together, and resolves their defaults."""
+    """Rejects conflicting options, and returns the inputs."""
     limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = None
     if options.host:
@@ -168,7 +159,7 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
     check_counts(model, options.choices, options.predictions)
     if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
         raise UserError(
-            f"The model is quantized: it has weights in {', '.join(sorted(integers))}. Export it "
+            f"The model is quantized: it has {', '.join(sorted(integers))} weights. Export it "
             "before calling quantize(); for 8-bit weights, export with quantize='dynamic' "
             "(--quantize dynamic)."
         )
@@ -183,7 +174,6 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
 def _content(
     model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> bytes:
-    """Returns the file's bytes."""
     signatures = _signatures(model, tokenizer, options, plan)
     graph, described = with_metadata(
         convert(signatures, options.quantize),
@@ -207,7 +197,7 @@ def _signatures(
         if options.predictions
         else partial(ids_signature, choices=plan.choices, strings=False)
     )
-    # Hosts without support for signatures run the graph whose name comes first alphabetically.
+    # Hosts that don't support signatures run the graph whose name comes first alphabetically.
     signatures = [
         make(model, unroll=unroll, name=name, batch=options.batch, length=length)
         for name, length in plan.lengths.items()
@@ -238,7 +228,12 @@ def _samples(
         for length in {plan.max_length, *options.lengths}
     }
     if options.host:
-        return {IDS: _mediapipe_case(cases[plan.max_length][IDS], plan.embedding)}
+        case, embedding = cases[plan.max_length][IDS], plan.embedding
+        if embedding is None:
+            return {IDS: numeric(case, (PROBABILITIES,))}
+        states = [row["last_hidden_state"] for row in case.expected]
+        vectors = [embedding(row[None], np.ones((1, len(row)), row.dtype))[0] for row in states]
+        return {IDS: case._replace(expected=[{EMBEDDING: vector} for vector in vectors])}
     name = MASKED if options.predictions else IDS
     samples = {
         key: numeric(cases[length or plan.max_length][name]) for key, length in plan.lengths.items()
@@ -246,16 +241,7 @@ def _samples(
     return samples | ({TEXT: cases[plan.max_length][TEXT]} if plan.has_text else {})
 
 
-def _mediapipe_case(case: Case, embedding: SentenceEmbedding | None) -> Case:
-    """Keeps only the output of a MediaPipe file."""
-    if embedding is None:
-        return numeric(case, (PROBABILITIES,))
-    states = [row["last_hidden_state"] for row in case.expected]
-    vectors = [embedding(row[None], np.ones((1, len(row)), row.dtype))[0] for row in states]
-    return case._replace(expected=[{EMBEDDING: vector} for vector in vectors])
-
-
-def beside(path: Path, name: str) -> Path:
+def companion(path: Path, name: str) -> Path:
     """Returns the path of a companion file, for example `model.tflite.labels.txt`."""
     return path.with_name(f"{path.name}.{name}")
 
@@ -266,19 +252,19 @@ def written_with_companions(
 ) -> Iterator[tuple[Path, Path]]:
     """Writes the labels, and yields temporary paths for the file and the report.
 
-    The companions are renamed to their final names before the file is.
+    The file is the last to be renamed to its final name.
     """
     with (
         written_atomically(path, force=force, nowait=True) as file,
-        written_atomically(beside(path, REPORT), force=force) as report,
+        written_atomically(companion(path, REPORT), force=force) as report,
         contextlib.ExitStack() as stack,
     ):
         if labels:
-            lines = stack.enter_context(written_atomically(beside(path, LABELS), force=force))
+            lines = stack.enter_context(written_atomically(companion(path, LABELS), force=force))
             lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
         yield file, report
-        if force and not labels:  # the labels of the file that is replaced
-            beside(path, LABELS).unlink(missing_ok=True)
+        if force and not labels:  # Removes the labels of the file that is replaced.
+            companion(path, LABELS).unlink(missing_ok=True)
 
 
 def check_mediapipe(
@@ -302,12 +288,12 @@ def check_mediapipe(
         )
     if not is_classifier and embedding is None:
         raise UserError(
-            "MediaPipe needs one vector per text, but this encoder has no pooling. Pass "
+            "MediaPipe requires one vector per text, but this encoder has no pooling. Pass "
             "pooling='mean' or 'cls' (--pooling)."
         )
     if not isinstance(tokenizer, AlbertTokenizer) or not tokenizer.do_lower_case:
         raise UserError(
-            "MediaPipe needs a SentencePiece vocabulary with do_lower_case=True, because it "
+            "MediaPipe requires a SentencePiece vocabulary with do_lower_case=True, because it "
             f"lower-cases texts. Received: {tokenizer!r}."
         )
     if tokenizer.baked.turkish_i:
@@ -316,13 +302,8 @@ def check_mediapipe(
             "I to i."
         )
     refuse_left(tokenizer, "MediaPipe")
-    given = {
-        "lengths": options.lengths,
-        "batch": options.batch != 1,
-        "pairs": options.pairs,
-    }
-    wrong = [name for name, value in given.items() if value]
-    if wrong:
+    given = {"lengths": options.lengths, "batch": options.batch != 1, "pairs": options.pairs}
+    if wrong := [name for name, value in given.items() if value]:
         raise UserError(
             f"A file for MediaPipe takes one text of any length at a time. Drop {', '.join(wrong)}."
         )
@@ -333,7 +314,7 @@ def for_mediapipe(
 ) -> Signature:
     """Returns the signature with only one output, and with truncation to `max_length`.
 
-    MediaPipe doesn't truncate. Once it gets a sequence that is too long, all later calls fail.
+    MediaPipe doesn't truncate. Once it receives a sequence that is too long, all later calls fail.
 
     Args:
         embedding: how an encoder pools one vector per text; None for classifiers.

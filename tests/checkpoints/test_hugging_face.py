@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from albert_tf.checkpoints import names
 from albert_tf.checkpoints.finder import CheckpointLocation, find
-from albert_tf.checkpoints.hugging_face import collected, from_keras, from_pytorch
+from albert_tf.checkpoints.hugging_face import collect_tensors, from_keras, from_pytorch
 from albert_tf.errors import UserError
 from tests.checkpoints.tensors import assert_equal, draw
 
@@ -218,7 +218,7 @@ def test_an_index_must_be_true(folder, tensors):
     write_index(folder, {**true, "predictions.decoder.weight": here})
     assert_equal(find(folder).read().tensors, tensors)
     (folder / there).unlink()
-    with pytest.raises(UserError, match=f"in the same folder. Missing: {there}"):
+    with pytest.raises(UserError, match=f"in its folder: {there}"):
         find(folder).read()
 
 
@@ -308,7 +308,7 @@ def test_names_of_keras(source, name, expected):
 def test_one_weight_under_two_names():
     twice = {"albert.pooler.weight": KERNEL, "pooler.weight": KERNEL.copy()}
     more = {"albert.embeddings.position_ids": np.arange(3)}
-    assert_equal(collected(from_pytorch(twice | more)), {"pooler.weight": KERNEL})
+    assert_equal(collect_tensors(from_pytorch(twice | more)), {"pooler.weight": KERNEL})
     twice["pooler.weight"] += 1
     with pytest.raises(UserError, match="pooler.weight twice"):
-        collected(from_pytorch(twice))
+        collect_tensors(from_pytorch(twice))

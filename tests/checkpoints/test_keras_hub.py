@@ -114,7 +114,7 @@ def test_a_preset_gives_no_content_of_other_files(preset, file):
 @pytest.mark.parametrize("file", ["config.json", "model.weights.h5"])
 def test_a_missing_file(preset, file):
     (preset / file).unlink()
-    with pytest.raises(UserError, match=f"{preset} has no {file}"):
+    with pytest.raises(UserError, match=f"{preset} contains no {file}"):
         find(preset).read()
     (preset / "model.weights.json").write_text("{}")
     with pytest.raises(UserError, match="Sharded presets"):
@@ -141,11 +141,11 @@ def test_a_classifiers_settings(preset, activation, problem_type):
     ("file", "settings", "message"),
     [
         ("config.json", {"colour": 3}, "Unknown: colour. Missing: none"),
-        ("config.json", {"num_heads": 3}, "num_attention_heads=3.*Copy it"),
-        ("config.json", {"max_sequence_length": None}, "max_position_embeddings=None.*Copy it"),
+        ("config.json", {"num_heads": 3}, "preset .* is invalid: .*num_attention_heads=3"),
+        ("config.json", {"max_sequence_length": None}, "max_position_embeddings must be .*None"),
         ("task.json", {"activation": "relu"}, "linear, softmax, sigmoid. Received: 'relu'"),
-        ("task.json", {"num_classes": 10**9}, "read as a checkpoint.* must be"),
-        ("task.json", {"dropout": []}, "read as a checkpoint.* must be"),
+        ("task.json", {"num_classes": 10**9}, "preset .* is invalid: num_labels .*1000000000"),
+        ("task.json", {"dropout": []}, r"preset .* is invalid: classifier_dropout_prob .*\[\]"),
     ],
 )
 def test_settings_that_are_refused(preset, file, settings, message):

@@ -123,7 +123,7 @@ def test_damaged_files(prefix, ending, damage):
         (NAME, {"offset": -1}, "24 bytes at -1"),
         (NAME, {"size": -24}, "-24 bytes at"),
         (NAME, {"offset": 4}, "CRC of layer_7/kernel"),
-        (NAME, {"offset": 0, "size": 960}, ": 960 bytes claim to be 1,896"),
+        (NAME, {"offset": 0, "size": 960}, ": it has 960 bytes, but claims 1,896"),
         (b"", {"endianness": 1}, "it is big-endian"),
     ],
 )
@@ -182,7 +182,7 @@ def test_a_directory_whose_latest_is_named(folder, latest):
 
 def test_a_directory_of_several_of_one_and_of_none(folder):
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
-    several = r"several checkpoints \(model.ckpt-3, model.ckpt-best\) but no file 'checkpoint'"
+    several = r"several checkpoints \(model.ckpt-3, model.ckpt-best\), and no file 'checkpoint'"
     with pytest.raises(UserError, match=several):
         find_prefix(folder)
     for path in folder.glob("model.ckpt-3*"):

@@ -144,7 +144,7 @@ def test_a_file_without_a_state_dict(torch, content, tmp_path):
         ("quantized", "x as torch.quint8"),
         ("complex", "x as torch.complex64"),
         ("float8", "x as torch.float8_e4m3fn"),
-        ("stride", "claim to be"),
+        ("stride", "bytes, but claims"),
     ],
 )
 def test_tensors_of_pytorch_that_hold_no_weights(torch, tmp_path, kind, message):
@@ -243,7 +243,7 @@ def test_datasets_of_hdf5_that_hold_no_weights(hdf5):
         weight_files.read_hdf5(hdf5)
     with h5py.File(hdf5, "a") as file:
         file.create_dataset("layer/huge", (10**12,), "float32", chunks=(1024,))
-    with pytest.raises(UserError, match="truncated or compressed: .* bytes claim to be 4,000"):
+    with pytest.raises(UserError, match="truncated or compressed: .* bytes, but claims 4,000"):
         weight_files.read_hdf5(hdf5)
 
 

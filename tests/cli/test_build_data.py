@@ -44,7 +44,7 @@ def run(places):
 )
 def test_every_option_of_the_original_in_either_spelling(arguments):
     needed = "--input a.txt --output out --vocab spiece.model"
-    options = cli._parsed(["build-data", *needed.split(), *arguments.split()])[1]
+    options = cli._parse(["build-data", *needed.split(), *arguments.split()])[1]
     assert options.examples == ExampleOptions(
         max_seq_length=128,
         max_predictions_per_seq=20,

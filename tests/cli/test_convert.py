@@ -106,7 +106,7 @@ def test_other_formats_drop_labels(convert, saved, tmp_path):
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     (folder / "config.json").write_text(json.dumps({**config, "label2id": None}))
     _, output, _ = convert(folder, tmp_path / "tf1", "--format", "tf1")
-    assert "left out  labels' names: " in output
+    assert "left out  label names: " in output
     _, output, _ = convert(folder, tmp_path / "hf", "--format", "hf")
     assert "left out" not in output
 

@@ -81,7 +81,7 @@ def test_the_original_s_file(run, golden, published_vocabulary):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("sample.tfrecord", "as --vocab"),
+        ("sample.tfrecord", "(--vocab)"),
         ("sample.tfrecord --vocab examples", "Invalid pretraining record"),
         ("empty", "'empty'"),
         ("text.tfrecord", "/text.tfrecord is damaged"),

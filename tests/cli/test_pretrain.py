@@ -34,7 +34,7 @@ def test_names_of_the_original():
         "--train_batch_size=512 --optimizer=adamw --learning_rate=0.001 --poly_power=2 "
         "--num_train_steps=1000 --num_warmup_steps=10 --save_checkpoints_steps=50"
     )
-    assert cli._parsed(["pretrain", *line.split()])[1] == PretrainingOptions(
+    assert cli._parse(["pretrain", *line.split()])[1] == PretrainingOptions(
         data="files/*.tfrecord",
         output=Path("made"),
         size="albert_config.json",

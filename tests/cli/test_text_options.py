@@ -50,7 +50,7 @@ def test_texts_from_a_file(ask, command, tmp_path):
         (
             "answer",
             "--input half.jsonl",
-            "half.jsonl, line 1, must be a JSON object whose question",
+            "half.jsonl, line 1, must be a JSON object with the strings question",
         ),
     ],
 )

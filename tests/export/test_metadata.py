@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from albert_tf_export import export_tflite
-from albert_tf_export.tflite import LABELS, beside, written_with_companions
+from albert_tf_export.tflite import LABELS, companion, written_with_companions
 
 from albert_tf.errors import UserError
 
@@ -34,7 +34,7 @@ def test_labels_are_in_the_file_and_beside_it(content, written):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.namelist()[0] == "labels.txt"
         assert archive.read("labels.txt").decode() == NAMES
-    assert beside(written(export_tflite), LABELS).read_text(encoding="utf-8") == NAMES
+    assert companion(written(export_tflite), LABELS).read_text(encoding="utf-8") == NAMES
 
 
 def test_weights_stay_aligned(content):

@@ -5,7 +5,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 from albert_tf_export import export_tflite
-from albert_tf_export.tflite import REPORT, beside
+from albert_tf_export.tflite import REPORT, companion
 
 from tests.export.conftest import TEXTS
 
@@ -158,7 +158,7 @@ def test_lengths(checked, features, classifier, written):
         np.testing.assert_allclose(signature(**inputs)["logits"], expected, rtol=0, atol=2e-6)
     weights = 4 * classifier.count_params()
     assert report.size < written(export_tflite).stat().st_size + weights / 2
-    costs = json.loads(beside(report.path, REPORT).read_text())
+    costs = json.loads(companion(report.path, REPORT).read_text())
     assert (costs["size"], costs["sha256"]) == (report.size, report.sha256)
     assert costs["signatures"].keys() == {"ids_8", "ids_16", "text"}
     assert all(each["milliseconds"] > 0 for each in costs["signatures"].values())

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.labels import unnamed_labels
 from albert_tf.models import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,

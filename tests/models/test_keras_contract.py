@@ -20,9 +20,10 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.config import AlbertConfig, unnamed_labels
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.evaluation.keras_metrics import EntityF1, ExactMatch
+from albert_tf.labels import unnamed_labels
 from albert_tf.models import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,

@@ -88,7 +88,7 @@ def test_checkpoints_refuse_what_they_can_not_describe(shallow_config, tmp_path,
     model = cls.from_pretrained(tmp_path, num_labels=3)
     assert "extra" in model.newly_initialized and "dropout" not in model.newly_initialized
     for write in (model.save_pretrained, lambda _: model.with_depth(2)):
-        with pytest.raises(UserError, match="This subclass adds .*extra.*model.save"):
+        with pytest.raises(UserError, match="this subclass adds .*extra.*model.save"):
             write(tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -18,7 +18,8 @@ def generator(request):
 @pytest.fixture
 def drawn_config(generator):
     """Draws sizes, sharing, and activation. There is no dropout, so that training is comparable."""
-    from albert_tf.config import AlbertConfig, unnamed_labels
+    from albert_tf.config import AlbertConfig
+    from albert_tf.labels import unnamed_labels
 
     def draw(low, high):
         return int(generator.integers(low, high + 1))

@@ -54,15 +54,15 @@ def run_main(echo, monkeypatch, tmp_path):
     """Returns a function from rows and a signature's shapes to the arrays and the report."""
 
     def run(rows, **shapes):
-        monkeypatch.setitem(runtimes.OPENED, "tflite", lambda path: {"name": echo(**shapes)})
-        runtimes._opened.cache_clear()
+        monkeypatch.setitem(runtimes.OPENERS, "tflite", lambda path: {"name": echo(**shapes)})
+        runtimes._open.cache_clear()
         (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
         runtimes.main("tflite", "a", "name", tmp_path / "rows", tmp_path / "out", 2)
         with np.load(tmp_path / "out.npz", allow_pickle=False) as arrays:
             return dict(arrays), json.loads((tmp_path / "out.json").read_text())
 
     yield run
-    runtimes._opened.cache_clear()
+    runtimes._open.cache_clear()
 
 
 def test_rows_of_ids(run_main, calls):

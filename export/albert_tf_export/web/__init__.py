@@ -34,7 +34,7 @@ MAX_TOKENS: Final = 384  # tokens, as in the question-answering pipeline
 PREDICTIONS: Final = 4  # number of masks that one call of the model fills
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
-# Browsers without relaxed SIMD load "compat".
+# Browsers without relaxed SIMD load "_compat".
 BUILDS: Final = ("", "_compat", "_threaded")
 FILES: Final = {
     f"{LITERT}/dist/index.js": "litert/index.js",
@@ -48,7 +48,7 @@ FILES: Final = {
         for kind in ("js", "wasm")
     },
 }
-# The package is written for Node.js: it reads a file, and uses CommonJS exports.
+# The package is written for Node.js, so it reads a file and uses CommonJS exports.
 AS_MODULE: Final = """// {name} {version}, made a module by albert_tf.
 let content;
 const exports = {{}};
@@ -109,15 +109,15 @@ def export_web(
 ) -> Report:
     """Writes a folder that any web server can serve as a page that runs the model.
 
-    The folder contains everything that the page needs, and the browser sends no requests to other
+    The folder contains everything that the page needs; the browser sends no requests to other
     servers. Depending on the model's task, the page classifies texts, fills masks, answers
-    questions, or searches texts by meaning. Texts that are longer than all `lengths` are truncated;
-    contexts of questions are read in windows instead. `node_modules` is a folder into which
-    `npm ci` has installed the packages from `page/package-lock.json`.
+    questions, or searches texts by meaning. Texts longer than all `lengths` are truncated, except
+    question contexts, which are read in windows. `node_modules` is a folder into which `npm ci` has
+    installed the packages from `page/package-lock.json`.
 
     Args:
-        model: a model for text classification, masked LM, or question answering, or an
-            `AlbertModel`, which uses the pooling of its sentence-transformers folder, or the mean.
+        model: a model for text classification, masked LM, or question answering; or an
+            `AlbertModel`, with the pooling of its sentence-transformers folder or the mean.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.
@@ -189,7 +189,7 @@ def page_task(model: PreTrainedModel) -> str:
 
 
 def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -> dict[str, Any]:
-    """Returns the page's settings that depend on a model and its vocabulary."""
+    """Returns the page's settings for a model and its vocabulary."""
     config = model.config
     is_classifier = isinstance(model, AlbertForSequenceClassification)
     scores = "softmax"  # the same rule as in the pipeline
@@ -280,11 +280,7 @@ def _copy_packages(packages: Path, vendor: Path) -> None:
 
 
 def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
-    """Returns each package's description.
-
-    Raises:
-        UserError: if a package is missing, or its version differs from the lock file.
-    """
+    """Returns each package's `package.json`, and rejects other versions than in the lock file."""
     lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
     descriptions = {}
     for name in dict.fromkeys([LITERT, "@litertjs/wasm-utils", SENTENCEPIECE]):

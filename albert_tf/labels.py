@@ -1,0 +1,68 @@
+"""The label names of a configuration, in every form in which transformers passes them."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from albert_tf.errors import short_repr
+from albert_tf.options import Range, check_number
+
+_COUNT: Final = Range(1, 1_000_000)  # The names of a million labels take 150 MB.
+
+
+def unnamed_labels(count: int) -> dict[int, str]:
+    """Returns `{0: "LABEL_0", …}`, the names that transformers uses for unnamed classes."""
+    check_number("num_labels", count, _COUNT)
+    return {index: f"LABEL_{index}" for index in range(count)}
+
+
+UNNAMED: Final = unnamed_labels(2)  # The default of transformers, which doesn't write it either.
+
+
+def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Merges `num_labels` and `label2id` into `id2label`; other fields are returned unchanged.
+
+    Args:
+        count: current number of classes. Their names are kept if `num_labels` equals it.
+    Raises:
+        ValueError: `num_labels` is out of range, or isn't the number of names.
+    """
+    merged = dict(fields)
+    num_labels, label2id = merged.pop("num_labels", None), merged.pop("label2id", None)
+    if num_labels is not None:
+        check_number("num_labels", num_labels, _COUNT)
+    if merged.get("id2label") is None and label2id is not None:
+        merged["id2label"] = {index: name for name, index in label2id.items()}
+    labels = merged.get("id2label")
+    if labels is None and num_labels == count:
+        merged.pop("id2label", None)
+    elif labels is None and num_labels is not None:
+        merged["id2label"] = unnamed_labels(int(num_labels))
+    elif isinstance(labels, Mapping) and num_labels not in (None, len(labels)):
+        raise ValueError(
+            "num_labels must be the number of names in id2label. "
+            f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
+        )
+    return merged
+
+
+def sort_labels(labels: Any) -> dict[int, str]:
+    """Returns `id2label` sorted by class id; in JSON, class ids are strings.
+
+    Raises:
+        ValueError: a name is missing, repeated, or not a valid string.
+    """
+    received = f"Received: {short_repr(labels)}."
+    try:
+        by_id = {int(index): name for index, name in labels.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"id2label must map class ids to names. {received}") from None
+    if not by_id or sorted(by_id) != list(range(len(by_id))):
+        raise ValueError(f"id2label must name the classes 0, 1, 2, … without gaps. {received}")
+    for name in by_id.values():
+        # UTF-8 can't encode half of a surrogate pair.
+        if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
+            raise ValueError(f"The names in id2label must be valid strings. {received}")
+    if len(set(by_id.values())) < len(by_id):
+        raise ValueError(f"The names in id2label must be unique. {received}")
+    check_number("num_labels", len(by_id), _COUNT)
+    return dict(sorted(by_id.items()))
