@@ -80,11 +80,13 @@ def pipeline(
         batch_size: number of sequences in a batch.
         **options: options of the task (see its class in `albert_tf.pipelines`), and `revision`,
             `token`, `cache_dir`, and `local_files_only` for the hub. Older transformers names
-            (`return_all_scores`, `grouped_entities`) keep their meaning. Unsupported options such
-            as `device` are rejected.
+            (`return_all_scores`, `grouped_entities`, `ignore_subwords`, `topk`) keep their meaning.
+            `use_fast` and `num_workers` are ignored. `device`, `framework`, `torch_dtype`, and
+            `model_kwargs` raise an error that names the replacement.
     Raises:
-        UserError: the task or model doesn't exist, the checkpoint has no head for the task, or the
-            tokenizer doesn't match the model.
+        UserError: the task or model doesn't exist, the checkpoint has no trained head for the task
+            (a model object without one only causes a warning), or the tokenizer doesn't match the
+            model.
         TypeError: the task has no such option.
     """
     name = ALIASES.get(task, task)

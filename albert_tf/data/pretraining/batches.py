@@ -67,9 +67,16 @@ def pretraining_batches(
 ) -> tf.data.Dataset:
     """Returns an endless dataset of batches for `AlbertForPreTraining.fit`.
 
-    In every epoch, the files are shuffled, `FILES_AT_ONCE` of them are interleaved, and windows of
-    records are shuffled. Records from `build-data` are masked and swapped again in every epoch; the
-    draws depend only on the seed, the epoch, and the record. A smaller last batch is dropped.
+    In every epoch, the files are shuffled, 64 of them are interleaved, and windows of records are
+    shuffled. The order depends only on the seed and the epoch. Records from `build-data` are masked
+    and swapped again in every epoch; the draws depend only on the seed, the epoch, and the record.
+    A smaller last batch is dropped.
+
+    To resume, pass `start`, or restore a `tf.train.Checkpoint` of the iterator. To mask on other
+    machines, apply `tf.data.experimental.service.distribute`. All its workers need the files under
+    the same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
+    stay the same. With several workers, use `ShardingPolicy.DYNAMIC`: they process different
+    epochs, and their batches arrive in no fixed order.
 
     `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
     `batches.map(lambda features, labels: (features, labels["labels"]))`.
