@@ -16,17 +16,12 @@ from albert_tf.pipelines.base import (
     checked_length,
     window,
 )
-from albert_tf.probabilities import sigmoid
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
-    CLS,
     MAX_QUESTION,
     SPECIAL,
-    Span,
-    beam_spans,
     best_spans,
     context_positions,
-    logit_sum,
     merge_same_text,
     merge_windows,
     question_windows,
@@ -163,41 +158,27 @@ class QuestionAnsweringPipeline(Pipeline):
         found: Sequence[Outputs],
         options: Options,
     ) -> Any:
-        nulls, answers, best_scores = [], [], []
+        config, answers, best_logits = self.model.config, [], []
+        nulls, null_logits = [], []
         for each_window, outputs in zip(windows, found, strict=True):
-            best, null = self._spans(each_window, outputs, options)
+            positions = each_window.details
+            spans, null, null_logit = best_spans(
+                outputs, positions.possible, 2 * options.top_k + SPARE, options.max_answer_len
+            )
             nulls.append(null)
-            if best and not self.model.config.answerability:
-                best_scores.append(logit_sum(outputs, best[0].start, best[0].end))
+            null_logits.append(null_logit)
+            best_logits += [span.logit for span in spans[:1] if not config.answerability]
             texts = [
-                read_span(example.context, each_window.details, span, options.align_to_words)
-                for span in best
+                read_span(example.context, positions, span, options.align_to_words)
+                for span in spans
             ]
             texts = [each for each in texts if each["answer"]]  # Drops spans of white space.
             count = None if options.align_to_words else options.top_k
             answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
-        null_odds = self._null_odds(found, max(best_scores, default=0.0))
+        null_odds = min(null_logits) - max(best_logits, default=0.0)
         ranked = self._with_none(merge_windows(answers), none, null_odds, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
-
-    def _spans(
-        self, window: Window, outputs: Outputs, options: Options
-    ) -> tuple[list[Span], float]:
-        """Returns a window's best spans, and the probability of no answer."""
-        count, longest = 2 * options.top_k + SPARE, options.max_answer_len
-        possible = window.details.possible
-        if self.model.config.answerability:
-            null = float(sigmoid(outputs["cls_logits"]))
-            return beam_spans(outputs, possible, longest)[:count], null
-        starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
-        return best_spans(starts, ends, possible, count, longest)
-
-    def _null_odds(self, found: Sequence[Outputs], best_score: float) -> float:
-        """Returns the null score minus the best span's score (SQuAD's null odds)."""
-        if self.model.config.answerability:
-            return min(float(outputs["cls_logits"]) for outputs in found)
-        return min(logit_sum(outputs, CLS, CLS) for outputs in found) - best_score
 
     def _with_none(
         self,
@@ -206,7 +187,11 @@ class QuestionAnsweringPipeline(Pipeline):
         null_odds: float,
         options: Options,
     ) -> list[dict[str, Any]]:
-        """Adds "" to the answers if the options allow it or there is no other answer."""
+        """Adds "" to the answers if the options allow it or there is no other answer.
+
+        Args:
+            null_odds: score of no answer minus the best span's score, as in SQuAD 2.0.
+        """
         config, may_be_none = self.model.config, options.handle_impossible_answer
         if may_be_none is None:
             may_be_none = config.thresholds is not None
@@ -215,14 +200,14 @@ class QuestionAnsweringPipeline(Pipeline):
         if not may_be_none:
             return ranked
         if not config.answerability and not config.thresholds:
-            return sorted([*ranked, none], key=_by_score)
+            return _sort([*ranked, none])
         if null_odds > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
-        return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
+        return [ranked[0], *_sort([*ranked[1:], none])]
 
 
-def _by_score(found: dict[str, Any]) -> float:
-    return -found["score"]
+def _sort(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(answers, key=lambda answer: -answer["score"])
 
 
 def _questions(question: Any, context: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from albert_tf.errors import UserError
-from albert_tf.probabilities import softmax
+from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
@@ -110,11 +110,34 @@ INVISIBLE: Final = ("Zs", "Zl", "Zp", "Cc", "Cf")
 
 
 class Span(NamedTuple):
-    """The first and last position of an answer, and its probability."""
+    """An answer in a window.
+
+    Attributes:
+        start, end: positions of the first and the last token.
+        score: probability in the window.
+        logit: start logit plus end logit, by which the official scripts rank the spans of all
+            windows. For the SQuAD 2.0 head, it is the log probability.
+    """
 
     start: int
     end: int
     score: float
+    logit: float
+
+
+class BestSpans(NamedTuple):
+    """The best spans of a window.
+
+    Attributes:
+        spans: spans with a positive score, best first.
+        null: probability of no answer.
+        null_logit: start logit plus end logit of `[CLS]`, or the logit of no answer for the SQuAD
+            2.0 head.
+    """
+
+    spans: list[Span]
+    null: float
+    null_logit: float
 
 
 class ContextPositions(NamedTuple):
@@ -142,23 +165,36 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 
 
 def best_spans(
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    possible: np.ndarray,
-    count: int,
-    longest: int,
-) -> tuple[list[Span], float]:
-    """Returns the best spans of a window, best first, and the probability of no answer.
+    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
+) -> BestSpans:
+    """Returns the best spans of a window; equally likely spans are in the order of their tokens.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
-    the possible positions and `[CLS]`, whose product is the probability of no answer.
+    the possible positions and `[CLS]`, whose product is the probability of no answer. The SQuAD 2.0
+    head instead returns a beam of spans, and the logit of no answer.
+
+    Exported graphs (`albert_tf_export.words`) and the web page (`tasks.js`) compute the same.
 
     Args:
-        start_logits, end_logits: float `[T]`.
+        outputs: the model's outputs for one window, with or without padding.
         possible: bool `[T]`, whether an answer can start or end at a position.
         count: maximum number of spans.
         longest: maximum number of tokens in a span.
     """
+    if "cls_logits" in outputs:
+        spans = _beam_spans(outputs, possible, longest)
+        null_logit = float(outputs["cls_logits"])
+        null = float(sigmoid(null_logit))
+    else:
+        logits = [outputs[name][: len(possible)] for name in ("start_logits", "end_logits")]
+        spans, null = _logit_spans(*logits, possible, count, longest)
+        null_logit = float(logits[0][CLS] + logits[1][CLS])
+    return BestSpans([span for span in spans[:count] if span.score > 0], null, null_logit)
+
+
+def _logit_spans(
+    start_logits: np.ndarray, end_logits: np.ndarray, possible: np.ndarray, count: int, longest: int
+) -> tuple[list[Span], float]:
     seen = possible.copy()
     seen[CLS] = True
     starts, ends = (
@@ -169,59 +205,28 @@ def best_spans(
     longest = min(longest, len(ends))
     followers = np.pad(ends * possible, (0, longest - 1))  # the `longest` ends of each start
     products = (starts * possible)[:, None] * sliding_window_view(followers, longest)
-    order = np.argsort(-products, axis=None, kind="stable")[:count]
-    indices = zip(*np.unravel_index(order, products.shape), strict=True)
-    spans = [
-        Span(int(start), int(start + more), float(products[start, more])) for start, more in indices
-    ]
-    return [span for span in spans if span.score > 0], null
+    best = np.argsort(-products, axis=None, kind="stable")[:count].tolist()
+    # Spans with a score of 0 may end after the last position.
+    found = [(at // longest, at // longest + at % longest, products.flat[at]) for at in best]
+    return [
+        Span(start, end, float(score), float(start_logits[start] + end_logits[end]))
+        for start, end, score in found
+        if score > 0
+    ], null
 
 
-def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
-    """Returns the valid spans in the beam of the SQuAD 2.0 head, best first.
-
-    Args:
-        outputs: a window's `start_top_log_probs` and `start_top_index`, `[K]`, and its
-            `end_top_log_probs` and `end_top_index`, `[K·K]`, the K ends for each start in turn.
-        possible, longest: see `best_spans`.
-    """
+def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
+    """Returns the valid spans in a beam of K starts with K ends each; see `layers.AnswerSpans`."""
     beam = len(outputs["start_top_index"])
-    starts = np.repeat(outputs["start_top_index"], beam)
-    ends = outputs["end_top_index"]
+    starts = np.repeat(outputs["start_top_index"], beam).tolist()
+    ends = outputs["end_top_index"].tolist()
     log_probs = np.repeat(outputs["start_top_log_probs"], beam) + outputs["end_top_log_probs"]
     spans = [
-        Span(int(start), int(end), float(np.exp(log_prob)))
+        Span(start, end, float(np.exp(log_prob)), float(log_prob))
         for start, end, log_prob in zip(starts, ends, log_probs, strict=True)
         if start <= end < min(start + longest, len(possible)) and possible[start] and possible[end]
     ]
     return sorted(spans, key=lambda span: -span.score)
-
-
-def scored_spans(
-    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
-) -> tuple[list[Span], float]:
-    """Returns a window's best spans and its no-answer score, both comparable between windows.
-
-    A score is the sum of a start logit and an end logit. The SQuAD 2.0 head instead scores a span
-    by its log probability, and no answer by a logit of its own.
-
-    Args:
-        outputs: model outputs for one window, with or without padding.
-        possible, count, longest: see `best_spans`.
-    """
-    if "cls_logits" in outputs:
-        found = [span for span in beam_spans(outputs, possible, longest)[:count] if span.score > 0]
-        scored = [span._replace(score=float(np.log(span.score))) for span in found]
-        return scored, float(outputs["cls_logits"])
-    starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
-    found, _ = best_spans(starts, ends, possible, count, longest)
-    scored = [span._replace(score=logit_sum(outputs, span.start, span.end)) for span in found]
-    return scored, logit_sum(outputs, CLS, CLS)
-
-
-def logit_sum(outputs: Mapping[str, Any], start: int, end: int) -> float:
-    """Returns the score by which the official scripts rank the spans of a window."""
-    return float(outputs["start_logits"][start] + outputs["end_logits"][end])
 
 
 def read_span(
