@@ -25,20 +25,26 @@ from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text, user_path
+from albert_tf.huggingface import (
+    IGNORED_BY_MODELS,
+    MODEL_LOADING,
+    MODEL_METHODS,
+    MODEL_SAVING,
+    own_options,
+)
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import is_trusted, trusted
 from albert_tf.models.batch import check_call
 from albert_tf.models.examples import ENCODER_INPUTS, Target
-from albert_tf.models.huggingface import LOADING, METHODS, SAVING, WITHOUT_EFFECT
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of
-from albert_tf.options import without_foreign, without_methods
+from albert_tf.options import without_methods
 from albert_tf.tasks import ENCODER, TaskFacts
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 
-@without_methods(METHODS)
+@without_methods(MODEL_METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     """A Keras model with an `AlbertConfig` and a directory format; its constructor builds it.
 
@@ -325,8 +331,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         **fields: Any,
     ) -> Model:
         """Creates a model from a checkpoint in memory; see `from_pretrained`."""
-        fields = {name: value for name, value in fields.items() if name not in WITHOUT_EFFECT}
-        fields = without_foreign(fields, LOADING)
+        fields = own_options(fields, MODEL_LOADING, IGNORED_BY_MODELS)
         form = {name: fields.pop(name) for name in cls.form_options if name in fields}
         layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
         if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
@@ -370,8 +375,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             repo_id: name of the repository. Default: the folder's name.
             **hub_options: options of `push_to_hub`, and options of transformers without effect.
         """
-        hub_options = {k: v for k, v in hub_options.items() if k not in WITHOUT_EFFECT}
-        hub_options = without_foreign(hub_options, SAVING)
+        hub_options = own_options(hub_options, MODEL_SAVING, IGNORED_BY_MODELS)
         if hub_options and not push_to_hub:
             raise TypeError(
                 "save_pretrained takes the options of push_to_hub only with push_to_hub=True, and "

@@ -13,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import MODEL_CALL
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import check_ids
 from albert_tf.models import losses
@@ -26,7 +27,6 @@ from albert_tf.models.examples import (
     input_arrays,
     label_arrays,
 )
-from albert_tf.models.huggingface import CALL
 from albert_tf.options import without_foreign
 from albert_tf.text.encoding import BatchEncoding, as_leaves, from_leaves
 
@@ -164,7 +164,7 @@ def check_call(
     Raises:
         ValueError: an input is a list or a string, or an id or a label is out of range.
     """
-    kwargs = without_foreign(kwargs, CALL)
+    kwargs = without_foreign(kwargs, MODEL_CALL)
     if args and isinstance(args[0], Mapping):
         args = (dict(args[0]), *args[1:])
     for inputs in (kwargs, *args[:1]):

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
+from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
+from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
 from albert_tf.runtimes.exported import POSITIONS as POSITIONS
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
@@ -23,17 +24,6 @@ Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # Number of batches whose texts are sorted by length as one group.
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
-_WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
-_ON_DEVICE: Final = "Create and call the pipeline within keras.device('cpu:0') or another device."
-_OF_MODEL: Final = "Pass a model instead of a name: {}."
-# Other arguments of transformers pipelines: the value without effect, and what to do instead.
-_FOREIGN: Final = {
-    "device": (None, _ON_DEVICE),
-    "device_map": (None, _ON_DEVICE),
-    "dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
-    "torch_dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
-    "model_kwargs": (None, _OF_MODEL.format("from_pretrained(name, **options)")),
-}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
 
@@ -261,15 +251,9 @@ class Pipeline(ABC):
         """Returns the pipeline's options, overridden by those of a call."""
         keras = sys.modules.get("keras")  # Exported models don't import Keras.
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
-        foreign = {
-            **_FOREIGN,
-            "framework": (framework, "Set KERAS_BACKEND before the first import."),
-        }
-        given = {
-            _ALIASES.get(name, name): value
-            for name, value in without_foreign(options, foreign).items()
-            if name not in _WITHOUT_EFFECT
-        }
+        framework_row = {"framework": (framework, "Set KERAS_BACKEND before the first import.")}
+        own = own_options(options, PIPELINE | framework_row, IGNORED_BY_PIPELINES)
+        given = {_ALIASES.get(name, name): value for name, value in own.items()}
         known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):
             raise TypeError(

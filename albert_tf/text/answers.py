@@ -189,7 +189,7 @@ def best_spans(
         logits = [outputs[name][: len(possible)] for name in ("start_logits", "end_logits")]
         spans, null = _logit_spans(*logits, possible, count, longest)
         null_logit = float(logits[0][CLS] + logits[1][CLS])
-    return BestSpans([span for span in spans[:count] if span.score > 0], null, null_logit)
+    return BestSpans(spans[:count], null, null_logit)
 
 
 def _logit_spans(
@@ -226,7 +226,7 @@ def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) 
         for start, end, log_prob in zip(starts, ends, log_probs, strict=True)
         if start <= end < min(start + longest, len(possible)) and possible[start] and possible[end]
     ]
-    return sorted(spans, key=lambda span: -span.score)
+    return sorted((span for span in spans if span.score > 0), key=lambda span: -span.score)
 
 
 def read_span(

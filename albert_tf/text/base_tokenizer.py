@@ -16,10 +16,17 @@ from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.files import as_json
+from albert_tf.huggingface import (
+    IGNORED_BY_TOKENIZERS,
+    TOKENIZER_LOADING,
+    TOKENIZER_METHODS,
+    TOKENIZER_SAVING,
+    Foreign,
+    own_options,
+)
 from albert_tf.options import without_foreign, without_methods
 from albert_tf.text.added_tokens import add_tokens, additional_tokens, check_special, mark_special
 from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
-from albert_tf.text.huggingface import FROM_PRETRAINED, SAVE_PRETRAINED, TOKENIZER_METHODS
 from albert_tf.text.ids import IdMethods
 from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
 from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
@@ -102,6 +109,22 @@ class BaseTokenizer(IdMethods):
         self.split_special_tokens = split_special_tokens
         self.padding_side = checked_side(padding_side)
         self.truncation_side = checked_side(truncation_side, "truncation_side")
+
+    @classmethod
+    def _own_arguments(cls, arguments: Mapping[str, Any], foreign: Foreign) -> dict[str, Any]:
+        """Drops the transformers arguments of a constructor that have no effect here.
+
+        Raises:
+            UserError: one of them has a value other than the accepted one.
+            TypeError: an argument is unknown.
+        """
+        own = own_options(arguments, foreign, IGNORED_BY_TOKENIZERS)
+        if unknown := sorted(own.keys() - cls.SETTINGS):
+            raise TypeError(
+                f"Unknown tokenizer option {', '.join(unknown)}. The options are "
+                f"{', '.join(cls.SETTINGS)}."
+            )
+        return own
 
     @property
     @abstractmethod
@@ -368,7 +391,7 @@ class BaseTokenizer(IdMethods):
 
         Accepts the transformers options only with their default values.
         """
-        if unknown := without_foreign(options, SAVE_PRETRAINED):
+        if unknown := without_foreign(options, TOKENIZER_SAVING):
             raise TypeError(
                 f"save_pretrained takes only save_directory. Received: {', '.join(unknown)}."
             )
@@ -427,7 +450,7 @@ class BaseTokenizer(IdMethods):
             UserError: the name doesn't exist, the directory doesn't contain exactly one vocabulary,
                 or the vocabulary lacks a token that the transformers files add.
         """
-        hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
+        hub_options, options = split_hub_options(without_foreign(options, TOKENIZER_LOADING))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
         reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))

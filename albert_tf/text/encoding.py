@@ -9,8 +9,8 @@ import numpy as np
 import optree
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import ENCODING_METHODS
 from albert_tf.options import without_methods
-from albert_tf.text.huggingface import ENCODING_METHODS
 from albert_tf.text.padding import NO_TEXT, RaggedRows, as_list, pad
 from albert_tf.text.tokens import SpecialTokens, Tokens
 

@@ -105,6 +105,11 @@ def describe(model: Source, *, origin: str | None = None) -> Baked | None:
     return Baked.parse(proto.normalizer_spec.name)
 
 
+def path_of(vocabulary: Source) -> str | None:
+    """Returns the path of a vocabulary, or None if it was passed as bytes."""
+    return None if isinstance(vocabulary, bytes) else os.fspath(vocabulary)
+
+
 def read_file(source: Source, usual_name: str) -> tuple[bytes, str]:
     """Returns the bytes of a vocabulary file, and its name in messages.
 

@@ -11,12 +11,12 @@ import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.huggingface import SENTENCEPIECE
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.huggingface import SENTENCEPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.layout import Side
-from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.model_file import DigitComma, Quotes, Source, path_of
 from albert_tf.text.texts import as_text
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
@@ -81,7 +81,7 @@ class AlbertTokenizer(BaseTokenizer):
         truncation_side: Side = "right",
         **foreign: Any,
     ):
-        own_arguments(foreign, SENTENCEPIECE_ARGUMENTS, self.SETTINGS)
+        self._own_arguments(foreign, SENTENCEPIECE)
         self.vocab_file = path_of(vocab_file)
         self._model, self.baked = ensure_baked(
             vocab_file,

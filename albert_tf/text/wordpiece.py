@@ -34,11 +34,18 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import WORDPIECE
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.layout import Side
-from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
+from albert_tf.text.model_file import (
+    LEAF,
+    NormalizerSpec,
+    Source,
+    path_of,
+    read_file,
+    split_rules,
+)
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
@@ -329,7 +336,7 @@ class WordPieceTokenizer(BaseTokenizer):
         truncation_side: Side = "right",
         **options: Any,
     ):
-        special = own_arguments(options, WORDPIECE_ARGUMENTS, self.SETTINGS)
+        special = self._own_arguments(options, WORDPIECE)
         self.vocab_file = path_of(vocab_file)
         self._vocabulary = Vocabulary.read(vocab_file, special)
         lower_case, accents, chinese = True, None, True

@@ -43,7 +43,7 @@ def test_arguments_that_change_nothing(model, small_features):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"return_dict": False}, "True or left out. .*Use outputs.to_tuple"),
+        ({"return_dict": False}, "True or left out. .*outputs.to_tuple"),
         ({"head_mask": np.ones((3, 5))}, "None or left out. Received: head_mask"),
         ({"labels": ["no", "yes"]}, "numbers. Received: 'no', … as labels"),
         ({"labels": [[0, 1], [1]]}, "labels must have the same length.*-100"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments
+from albert_tf.huggingface import WORDPIECE
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -133,7 +133,7 @@ def test_features_by_number(tokenizer):
 )
 def test_arguments_of_wordpiece(vocab_text, options, error, message):
     given = {"do_basic_tokenize": True, "never_split": None, "cls_token": "[CLS]"}
-    own = own_arguments(given, WORDPIECE_ARGUMENTS, WordPieceTokenizer.SETTINGS)
+    own = WordPieceTokenizer._own_arguments(given, WORDPIECE)
     assert own == {"cls_token": "[CLS]"}
     with pytest.raises(error, match=message):
         WordPieceTokenizer(vocab_text().encode(), **options)
