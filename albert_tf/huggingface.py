@@ -67,9 +67,9 @@ TOKENIZER_SAVING: Final[Foreign] = {
     "push_to_hub": (False, "Call push_to_hub(repo_id)."),
 }
 SENTENCEPIECE: Final[Foreign] = {
-    "remove_space": (True, "The vocabulary always collapses white space."),
+    "remove_space": (True, "The vocabulary always collapses whitespace."),
     "add_prefix_space": (True, "The vocabulary always adds a space before a text."),
-    "trim_offsets": (True, "Offsets never include the white space around a token."),
+    "trim_offsets": (True, "Offsets never include the whitespace around a token."),
     "sp_model_kwargs": ({}, "Segmentations can't be sampled."),
     **dict.fromkeys(("tokenizer_file", "vocab"), (None, "Pass spiece.model as vocab_file.")),
     "additional_special_tokens": (None, "Call add_special_tokens on the new tokenizer."),
@@ -80,7 +80,7 @@ SENTENCEPIECE: Final[Foreign] = {
     **dict.fromkeys(("sep_token", "eos_token"), ("[SEP]", _FIXED)),
 }
 WORDPIECE: Final[Foreign] = {
-    "do_basic_tokenize": (True, "Texts are always split at white space and punctuation."),
+    "do_basic_tokenize": (True, "Texts are always split at whitespace and punctuation."),
     "never_split": (None, "Add tokens to the vocabulary with add_tokens."),
     **dict.fromkeys(("tokenizer_file", "vocab"), (None, "Pass vocab.txt as vocab_file.")),
 }

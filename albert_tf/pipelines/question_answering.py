@@ -1,4 +1,4 @@
-"""Answers questions with spans of a context."""
+"""The question answering pipeline, which answers questions with spans of a context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ from albert_tf.text.answers import (
     read_span,
 )
 
-LENGTH: Final = 384  # Tokens.
-SPARE: Final = 10  # Spans to examine beyond 2 * `top_k`, because several can be the same answer.
+LENGTH: Final = 384  # tokens
+SPARE: Final = 10  # spans to examine beyond 2 * `top_k`, because several can have the same text
 
 
 class QuestionInContext(NamedTuple):
@@ -40,16 +40,19 @@ class QuestionInContext(NamedTuple):
 
 
 class QuestionAnsweringPipeline(Pipeline):
-    """Returns `{"score": …, "start": …, "end": …, "answer": …}`; `answer` is `context[start:end]`.
+    """Question answering pipeline, which answers questions with spans of a context.
 
-    Takes `question=` and `context=` (texts or lists of texts), or dicts with these keys. A long
-    context is read in windows. The score of an answer is its probability in its window. Answers
-    with the same text in a window are merged, and their scores are added up.
+    A call takes `question=` and `context=` (texts or lists of texts), or dicts with these keys. The
+    result for a question is a dict with the keys "score", "start", "end", and "answer", which is
+    `context[start:end]`.
+
+    A long context is split into windows. The score of an answer is its probability in its window.
+    Answers with the same text in a window are merged, and their scores are added up.
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
-    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. For
-    a fine-tuned model, the threshold that its evaluation stored in `config.thresholds` applies
-    instead. All other answers come from the head's beam of five starts with five ends each.
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. A
+    fine-tuned model uses the threshold that its evaluation stored in `config.thresholds` instead.
+    All other answers come from the head's beam of five starts with five ends each.
 
     Example:
 
@@ -73,17 +76,17 @@ class QuestionAnsweringPipeline(Pipeline):
         """The options of question answering.
 
         Attributes:
-            top_k: number of answers, best first; 1 returns a dict instead of a list.
+            top_k: number of answers to return, best first. 1 returns a dict instead of a list.
             max_answer_len: maximum number of tokens in an answer.
-            handle_impossible_answer: allow "no answer" as a result, which is `""` from 0 to 0.
-                Default: only if fine-tuning chose a threshold for it (`config.thresholds`).
-            align_to_words: extend answers to whole words.
-            doc_stride: number of tokens by which the windows of the context overlap. Default: 128,
+            handle_impossible_answer: whether `""` (from 0 to 0) is a possible answer. Default: only
+                if fine-tuning has stored a threshold for it in `config.thresholds`.
+            align_to_words: whether to extend answers to whole words.
+            doc_stride: number of tokens by which the windows of a context overlap. Default: 128,
                 but at most half of the context tokens in a window.
             max_seq_len: maximum number of tokens in a window, including the question. Default:
-                384, but at most what the model and the tokenizer support.
+                384, or the maximum that the model and the tokenizer support if that is less.
             max_question_len: maximum number of tokens in a question, limited to half a window.
-            padding: ignored; accepted for compatibility with Hugging Face.
+            padding: ignored; accepted for compatibility with transformers.
         """
 
         top_k: int = 1
@@ -112,7 +115,7 @@ class QuestionAnsweringPipeline(Pipeline):
             inputs = _questions(question, context)
         elif question is not None or context is not None:
             raise TypeError(
-                "Pass a question either as question= and context=, or as a dict, but not both."
+                "Pass either question= and context=, or a dict with these keys, but not both."
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
@@ -127,7 +130,7 @@ class QuestionAnsweringPipeline(Pipeline):
         parts = []
         for name in QuestionInContext._fields:
             if given.get(name) is None:
-                raise UserError(f"The {name} is missing. Pass both question=… and context=….")
+                raise UserError(f"The {name} is missing. Pass both a question and a context.")
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
@@ -172,7 +175,7 @@ class QuestionAnsweringPipeline(Pipeline):
                 read_span(example.context, positions, span, options.align_to_words)
                 for span in spans
             ]
-            texts = [each for each in texts if each["answer"]]  # Drops spans of white space.
+            texts = [each for each in texts if each["answer"]]  # drops spans of whitespace
             count = None if options.align_to_words else options.top_k
             answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
@@ -211,7 +214,7 @@ def _sort(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _questions(question: Any, context: Any) -> Any:
-    """Returns one question or a list of questions, which can share a single context."""
+    """Returns a question, or a list of questions, which can share a single context."""
     questions, contexts = as_column(question), as_column(context)
     if questions is None and contexts is None:
         return {"question": question, "context": context}

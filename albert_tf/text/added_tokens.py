@@ -13,8 +13,8 @@ from albert_tf.errors import UserError, short_repr
 
 # The keys under which transformers lists special tokens other than the model's own.
 ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
-SPACE: Final = "▁"  # SentencePiece's symbol for a space. It starts a word.
-# The special tokens that a model is trained with.
+SPACE: Final = "▁"  # SentencePiece's symbol for a space, with which words start
+# The special tokens with which a model is trained.
 _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 
 
@@ -49,7 +49,7 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
             raise UserError(
-                f"{name} is built into the vocabulary and can't change. Received: "
+                f"{name} is part of the vocabulary and can't change. Received: "
                 f"{name}={str(token)!r} instead of {known.get(name)!r}. Add the token under "
                 f"{ADDITIONAL[0]!r}, or drop it."
             )
@@ -61,10 +61,9 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
     """Marks the special tokens listed in tokenizer files from any version of transformers.
 
     Args:
-        files: the content of `tokenizer_config.json`, `special_tokens_map.json`,
-            `added_tokens.json`, and `tokenizer.json`, if they exist.
+        files: the content of the tokenizer's JSON files, keyed by file name.
     Raises:
-        UserError: the vocabulary lacks a listed token, or contains it under a different id.
+        UserError: the vocabulary lacks a listed token, or contains it with a different id.
     """
     special = []
     for token, number, file in _named_tokens(files):
@@ -73,10 +72,10 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
         is_known = tokenizer.convert_ids_to_tokens(index) == content
         if not is_known or str(number) not in (str(index), "None"):
             raise UserError(
-                f"{file} adds a token that isn't in the vocabulary file, so exported models "
-                f"wouldn't know it. Received: {short_repr(content)} with the id {number}. Load "
-                "only the vocabulary file, add the tokens with add_tokens in the order of their "
-                "ids, and save the tokenizer in a new folder."
+                f"{file} adds a token that the vocabulary file doesn't contain, so exported models "
+                f"wouldn't support it. Received: {short_repr(content)} with id {number}. Load only "
+                "the vocabulary file, add the tokens with add_tokens in the order of their ids, "
+                "and save the tokenizer to a new folder."
             )
         if number is None or options.get("special") is True:
             special.append(content)
@@ -84,10 +83,7 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields the token, id, and file of each added token, unchecked.
-
-    The id is None for an additional special token.
-    """
+    """Yields each added token with its id (None for an additional special token) and its file."""
     decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
         yield token, index, TOKENIZER_CONFIG
@@ -104,28 +100,28 @@ def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any,
 
 
 def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Returns a token's text and options; transformers writes a token as a string or a dict."""
+    """Returns the text and options of a token, which transformers writes as a string or a dict."""
     return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Rejects special tokens that the files call differently than the vocabulary does.
+    """Rejects special tokens whose texts in the files differ from the vocabulary.
 
     Args:
-        stored: texts of special tokens by their transformers names. Other keys are ignored.
+        stored: texts of special tokens keyed by their transformers names. Other keys are ignored.
     """
     for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):
             raise UserError(
                 f"{name}_token must be {own!r}, as in the vocabulary. Received: "
-                f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json; "
-                "a model that was trained with a different token can't be loaded."
+                f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json. "
+                "Models that were trained with a different token aren't supported."
             )
 
 
 def _spelling(tokenizer: Any, token: str) -> str:
-    """Returns a token as the vocabulary normalizes it, with a leading "▁" only if it had one."""
+    """Returns a token in normalized form, with a leading "▁" only if the token has one."""
     tokens = tokenizer.tokenize(token.replace(SPACE, " "))
     if tokenizer.unk_token in tokens:
         return token.lower() if tokenizer.do_lower_case else token

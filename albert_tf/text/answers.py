@@ -1,4 +1,4 @@
-"""Extractive question answering: splits contexts into windows, and turns logits into answers."""
+"""Extractive question answering: splits contexts into windows, and finds answers in logits."""
 
 import logging
 import unicodedata
@@ -19,8 +19,8 @@ from albert_tf.text.windows import make_sequences, special_count
 
 SPECIAL: Final = special_count(True)
 # Number of tokens by which the windows of a context overlap, so that every answer of up to 128
-# tokens lies within one window. The transformers pipeline uses the same overlap. In
-# google-research/albert, 128 is the distance between the starts of two windows instead.
+# tokens is inside one window. The transformers pipeline uses the same overlap. In
+# google-research/albert, 128 is the distance between the starts of two windows.
 ANSWER_OVERLAP: Final = 128
 MAX_QUESTION: Final = 64  # tokens; google-research/albert, run_squad_v1.py and run_squad_v2.py
 logger = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ def question_windows(
     max_question: int = MAX_QUESTION,
     locations: Sequence[str] = (),
 ) -> list[list[EncodedSequence]]:
-    """Returns the windows of each question's context, as sequences with offsets and words.
+    """Returns the windows of each question and its context, as sequences with offsets and words.
 
-    A context that several questions share is encoded only once.
+    A context that several questions share is only encoded once.
 
     Args:
         questions, contexts: texts, one context per question.
@@ -47,7 +47,7 @@ def question_windows(
         max_question: maximum number of tokens in a question, limited to half a window.
         locations: file and line of each question, for the warning.
     Raises:
-        UserError: the stride is too long for a window.
+        UserError: `stride` is too large for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
@@ -89,8 +89,8 @@ def _encode_questions(
     if cut:
         first = next(iter(cut))
         logger.warning(
-            "%d of %d questions have more than %d tokens and are truncated. The first is %s. Raise "
-            "the limit for questions to keep more, up to half a window.",
+            "%d of %d questions have more than %d tokens and are truncated. The first is %s. To "
+            "keep more tokens (up to half a window), raise the limit for questions.",
             *(len(cut), len(questions), longest),
             locations[first] if locations else repr(questions[first][:60]),
         )
@@ -99,13 +99,13 @@ def _encode_questions(
     return tokens
 
 
-NOWHERE: Final = -1e4  # Logit of a position where no answer can start or end.
-CLS: Final = 0  # Position of [CLS], which stands for "no answer".
-CONTEXT: Final = 1  # Index of the context in a window's texts.
+NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
+CLS: Final = 0  # position of [CLS], which stands for "no answer"
+CONTEXT: Final = 1  # index of the context in a window's texts
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
-BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of opening and closing brackets.
-# Unicode categories of white space, control characters, and invisible characters such as U+200B. An
-# answer or an entity never starts or ends with one. tokenizer.js on the web page has the same rule.
+BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of brackets and quotation marks
+# Unicode categories of whitespace, control characters, and invisible characters such as U+200B. An
+# answer or entity never starts or ends with one. tokenizer.js on the web page has the same rule.
 INVISIBLE: Final = ("Zs", "Zl", "Zp", "Cc", "Cf")
 
 
@@ -146,7 +146,7 @@ class ContextPositions(NamedTuple):
     Attributes:
         offsets: start and end character of each position in its text.
         words: index of each position's word in the context, or None outside the context.
-        possible: bool `[T]`, whether a position lies in the context.
+        possible: bool `[T]`, whether a position is in the context.
     """
 
     offsets: Sequence[tuple[int, int]]
@@ -235,7 +235,7 @@ def read_span(
     """Returns a span as `{"score", "start", "end", "answer"}`; `answer` is `context[start:end]`.
 
     Args:
-        aligned: extend the span to whole words.
+        aligned: whether to extend the span to whole words.
     """
     first, last = _whole_words(context, positions, span) if aligned else span[:2]
     start, end = trimmed(context, positions.offsets[first][0], positions.offsets[last][1])
@@ -243,7 +243,7 @@ def read_span(
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the start and end of a span without the `INVISIBLE` characters at its edges."""
+    """Returns the start and end of a span without `INVISIBLE` characters at its edges."""
     while start < end and unicodedata.category(text[start]) in INVISIBLE:
         start += 1
     while end > start and unicodedata.category(text[end - 1]) in INVISIBLE:
@@ -272,7 +272,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merges the answers of a window that have the same text, and adds up their scores."""
+    """Merges answers of a window that have the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in answers:
         known = by_text.setdefault(answer["answer"].lower(), answer)
@@ -282,7 +282,7 @@ def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the answers of all windows, best first, keeping the best of those with equal text."""
+    """Returns the answers of all windows, best first. Of equal texts, only the best is kept."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in chain.from_iterable(windows):
         known = by_text.setdefault(answer["answer"].lower(), answer)

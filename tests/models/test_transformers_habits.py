@@ -153,7 +153,7 @@ def test_embeddings_of_ids(shallow_config, small_features, dtype):
         embeds = layer(inputs.pop("input_ids"))
         found = model(inputs_embeds=embeds, **inputs).logits
         np.testing.assert_array_equal(found, model(small_features).logits)
-    with pytest.raises(ValueError, match=r"input_ids must lie in \[0, vocab_size\)"):
+    with pytest.raises(ValueError, match=r"input_ids must be in \[0, vocab_size\)"):
         layer(np.array([[V]]))
 
 

@@ -100,13 +100,13 @@ def test_a_model_for_pretraining_fills_too(model, tokenizer):
 @pytest.mark.parametrize(
     ("text", "options", "received"),
     [
-        ("", {}, "Received: '', which has none"),
-        ("[mask]", {}, "Received: '.mask.', which has none"),
-        (LONG * 3 + "[MASK]", {"truncation": True}, "which has none after truncation"),
+        ("", {}, "token .MASK.. Received: ''"),
+        ("[mask]", {}, "token .MASK.. Received: '.mask.'"),
+        (LONG * 3 + "[MASK]", {"truncation": True}, "token .MASK. after truncation"),
     ],
 )
 def test_no_mask(pipe, text, options, received):
-    with pytest.raises(UserError, match=f"the mask token, .MASK.. .*{received}"):
+    with pytest.raises(UserError, match=received):
         pipe("fill-mask")(text, **options)
 
 
@@ -122,7 +122,7 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 0}, "top_k must be 1 or more. Received: 0"),
+        ({"top_k": 0}, "top_k must be at least 1. Received: 0"),
         ({"targets": []}, "targets must not be empty"),
         ({"targets": np.array([])}, "targets must not be empty"),
         ({"targets": [""]}, "must be a token .*Received: ''"),

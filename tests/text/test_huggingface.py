@@ -94,7 +94,7 @@ def test_pairs_as_lists(tokenizer, words):
     assert tokenizer([list(pair) for pair in pairs]) == expected
     assert 1 in expected.token_type_ids[0]
     for wrong in ([[words[0]]], [words[:3]], [list(pairs[0]), words[2]]):
-        with pytest.raises(TypeError, match="a list of tuples of two texts.*is_split_into_words"):
+        with pytest.raises(TypeError, match="a list of pairs.*is_split_into_words"):
             tokenizer(wrong)
 
 
@@ -120,7 +120,7 @@ def test_save_vocabulary(tokenizer, tmp_path):
 
 
 def test_features_by_number(tokenizer):
-    with pytest.raises(KeyError, match=r"no feature 0. Write encoding\['input_ids'\]\[0\]"):
+    with pytest.raises(KeyError, match=r"feature 0. Use encoding\['input_ids'\]\[0\]"):
         tokenizer("x")[0]
 
 

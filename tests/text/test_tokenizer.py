@@ -94,7 +94,7 @@ TEXT = "the old library on a hill"
         ([TEXT], {"truncation": "only_second", "max_length": 5}, "'only_second' requires text"),
         (["a", TEXT], {"truncation": "only_first", "max_length": 5}, "'only_first' can't make"),
         ([TEXT, TEXT], {"truncation": True, "max_length": 2}, "at least 3 .*max_length=2"),
-        ([TEXT, TEXT], {"max_length": 9, "return_overflowing_tokens": True}, "Use 'only_first'"),
+        ([TEXT, TEXT], {"max_length": 9, "return_overflowing_tokens": True}, "'only_first' or"),
         ([5], {}, "text must be a text or a list of texts. Received: 5"),
         ([{"text": "a"}], {}, "text must be a text or a list of texts. Received: {'text': 'a'}"),
         ([["a", 5]], {}, "must be a str .*Received: 5 of type int"),
