@@ -99,56 +99,56 @@ IGNORED_BY_TOKENIZERS: Final = frozenset(
 )
 IGNORED_BY_PIPELINES: Final = frozenset({"use_fast", "num_workers"})
 
-_CREATE_ON_DEVICE: Final = "Create the model within keras.device(name)."
-_POLICY: Final = "Load the model with from_pretrained(name, dtype='mixed_float16')."
-_TRAINING: Final = "Pass training=True or training=False to each call."
-_WEIGHTS: Final = "Read model.weights, or call model.get_weights() and model.set_weights(values)."
 _TABLE: Final = "The word embedding matrix is model.get_input_embeddings().weight."
-_MASK: Final = "Pass attention_mask, [B, T] or [B, T, T], to each call."
-_BIAS: Final = "The bias of the masked-word head is model.predictions.bias."
 MODEL_METHODS: Final = {
     "prune_heads": "Attention heads can't be removed. model.with_depth(n) removes layers.",
-    "set_input_embeddings": f"{_TABLE} Call assign(values) on it.",
+    **dict.fromkeys(
+        ("set_input_embeddings", "set_output_embeddings"), f"{_TABLE} Call assign(values) on it."
+    ),
     "get_output_embeddings": f"{_TABLE} The masked-word head uses it too.",
-    "set_output_embeddings": f"{_TABLE} Call assign(values) on it.",
-    "get_lm_head": "The masked-word head is model.predictions.",
-    "get_output_layer_with_bias": "The masked-word head is model.predictions.",
-    "get_prefix_bias_name": _BIAS,
-    "get_bias": _BIAS,
-    "set_bias": _BIAS,
+    **dict.fromkeys(
+        ("get_lm_head", "get_output_layer_with_bias"),
+        "The masked-word head is model.predictions.",
+    ),
+    **dict.fromkeys(
+        ("get_prefix_bias_name", "get_bias", "set_bias"),
+        "The bias of the masked-word head is model.predictions.bias.",
+    ),
     "tie_weights": "The masked-word head always uses the word embedding matrix.",
-    "init_weights": "To initialize all weights, call the constructor: AlbertModel(config).",
-    "post_init": "To initialize all weights, call the constructor: AlbertModel(config).",
+    **dict.fromkeys(
+        ("init_weights", "post_init"),
+        "To initialize all weights, call the constructor: AlbertModel(config).",
+    ),
     "get_position_embeddings": "Use model.albert.embedding.position_embeddings.",
     "resize_position_embeddings": "Create a model with config.replace(max_position_embeddings=n).",
-    "to": _CREATE_ON_DEVICE,
-    "cuda": _CREATE_ON_DEVICE,
-    "cpu": _CREATE_ON_DEVICE,
-    "half": _POLICY,
+    **dict.fromkeys(("to", "cuda", "cpu"), "Create the model within keras.device(name)."),
+    "half": "Load the model with from_pretrained(name, dtype='mixed_float16').",
     "float": "Load the model with from_pretrained(name, dtype='float32').",
-    "eval": _TRAINING,
-    "train": _TRAINING,
+    **dict.fromkeys(("eval", "train"), "Pass training=True or training=False to each call."),
     "forward": "Call model(inputs).",
     "generate": "ALBERT doesn't generate text. pipeline('fill-mask', model) fills in words.",
-    "state_dict": _WEIGHTS,
-    "load_state_dict": _WEIGHTS,
-    "parameters": _WEIGHTS,
-    "named_parameters": _WEIGHTS,
+    **dict.fromkeys(
+        ("state_dict", "load_state_dict", "parameters", "named_parameters"),
+        "Read model.weights, or call model.get_weights() and model.set_weights(values).",
+    ),
     "prepare_tf_dataset": "Call model.fit(texts, labels), or use AlbertPreprocessor in tf.data.",
     "hf_compute_loss": "Use model(inputs, labels=labels).loss.",
     "serving": "Call albert_tf.export_saved_model(model, folder).",
     "create_model_card": "model.push_to_hub(repo_id) adds one.",
     "get_memory_footprint": "Multiply model.num_parameters() by the size of a weight in bytes.",
     "get_head_mask": "Attention heads can't be masked.",
-    "get_extended_attention_mask": _MASK,
-    "invert_attention_mask": _MASK,
+    **dict.fromkeys(
+        ("get_extended_attention_mask", "invert_attention_mask"),
+        "Pass attention_mask, [B, T] or [B, T, T], to each call.",
+    ),
     "set_attn_implementation": "There is only one attention implementation.",
     "estimate_tokens": "Use inputs['input_ids'].size.",
     "floating_point_ops": "Run albert-tf sizes --model folder.",
-    "enable_input_require_grads": "Set layer.trainable = True or False.",
-    "disable_input_require_grads": "Set layer.trainable = True or False.",
-    "add_adapter": "Call layer.enable_lora(rank).",
-    "load_adapter": "Call layer.enable_lora(rank).",
+    **dict.fromkeys(
+        ("enable_input_require_grads", "disable_input_require_grads"),
+        "Set layer.trainable = True or False.",
+    ),
+    **dict.fromkeys(("add_adapter", "load_adapter"), "Call layer.enable_lora(rank)."),
     "add_model_tags": "Edit README.md in the model's folder.",
     "register_for_auto_class": "Import the class from its own module.",
 }

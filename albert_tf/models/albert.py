@@ -59,12 +59,7 @@ class AlbertModel(PreTrainedModel):
     form_options = ("add_pooling_layer",)
     add_pooling_layer: bool
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        add_pooling_layer: bool = True,
-        **kwargs: Any,
-    ):
+    def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.add_pooling_layer = add_pooling_layer
         policy = self.dtype_policy

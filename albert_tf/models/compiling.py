@@ -23,11 +23,7 @@ _FROM_LOGITS: Final = (
     keras.metrics.CategoricalCrossentropy,
     keras.metrics.BinaryCrossentropy,
 )
-_BINARY: Final = (
-    keras.losses.BinaryCrossentropy,
-    keras.losses.BinaryFocalCrossentropy,
-    keras.metrics.BinaryCrossentropy,
-)
+_BINARY: Final = tuple(kind for kind in _FROM_LOGITS if kind.__name__.startswith("Binary"))
 _MEANING: Final = {
     "softmax": "one class of several",
     "sigmoid": "several labels at once",

@@ -1,7 +1,6 @@
 """ALBERT for extractive question answering, as in SQuAD 1.1 and 2.0."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -143,12 +142,7 @@ class AlbertForQuestionAnswering(TaskModel):
             batch.weights.get("start_positions"),
         )
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
                 "With answerability, training requires start_positions among the features: "

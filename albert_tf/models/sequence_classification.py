@@ -127,12 +127,7 @@ class AlbertForSequenceClassification(TaskModel):
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         return [_LOSSES[self.targets["labels"].kind](labels["labels"], outputs["logits"])]
 
     @property

@@ -1,6 +1,5 @@
 """ALBERT for text embeddings, whose cosine similarity measures how similar two texts are."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
@@ -131,12 +130,7 @@ class AlbertForSimilarity(TaskModel):
         similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
         return {"embeddings": embeddings, "similarity": similarity}
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         """Returns the squared error of `labels` and the cross-entropy of `groups`."""
         return [
             losses.squared_error(label, ops.reshape(outputs["similarity"][:, 0], (-1, 1)))

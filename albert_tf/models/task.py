@@ -65,10 +65,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.albert = AlbertModel(
-            self.config,
-            add_pooling_layer=self.pooled,
-            name="albert",
-            dtype=self.dtype_policy,
+            self.config, add_pooling_layer=self.pooled, name="albert", dtype=self.dtype_policy
         )
         self.built = True
 
@@ -116,12 +113,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         """
         raise NotImplementedError
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         """Returns the terms of the loss. Default: the cross-entropy of each label."""
         return [
             losses.cross_entropy(label, outputs[self.targets[name].output])

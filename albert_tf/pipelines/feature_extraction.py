@@ -7,12 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints.sentence_transformers import (
-    FOLDER,
-    POOLINGS,
-    SentenceEmbedding,
-    chosen,
-)
+from albert_tf.checkpoints.sentence_transformers import FOLDER, POOLINGS, SentenceEmbedding, chosen
 from albert_tf.errors import UserError
 from albert_tf.pipelines.base import (
     LongTextOptions,
@@ -97,11 +92,7 @@ class FeatureExtractionPipeline(Pipeline):
         return text_windows(self.tokenizer, examples, options, longest)
 
     def postprocess(
-        self,
-        example: Texts,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
-        options: Options,
+        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
     ) -> Any:
         states = [
             each["last_hidden_state"][: window.length].astype("float32")

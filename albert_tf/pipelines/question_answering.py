@@ -184,11 +184,7 @@ class QuestionAnsweringPipeline(Pipeline):
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
     def _with_none(
-        self,
-        ranked: list[dict[str, Any]],
-        none: dict[str, Any],
-        null_odds: float,
-        options: Options,
+        self, ranked: list[dict[str, Any]], none: dict[str, Any], null_odds: float, options: Options
     ) -> list[dict[str, Any]]:
         """Adds "" to the answers if the options allow it or there is no other answer.
 

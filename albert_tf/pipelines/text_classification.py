@@ -90,11 +90,7 @@ class TextClassificationPipeline(Pipeline):
         return as_texts(given)
 
     def postprocess(
-        self,
-        example: Texts,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
-        options: Options,
+        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
     ) -> Any:
         name = options.function_to_apply
         if name in (None, "default"):

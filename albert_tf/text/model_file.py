@@ -199,10 +199,7 @@ def rule_normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
     """Returns a normalizer that only applies rules, and doesn't add, trim, or escape spaces."""
     sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
     return sentencepiece.SentencePieceNormalizer(
-        **source,
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
+        **source, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
     )
 
 

@@ -22,10 +22,7 @@ def special_count(is_pair: bool) -> int:
 
 
 def make_sequences(
-    first: Sequence[Tokens],
-    second: Sequence[Tokens] | None,
-    special: SpecialTokens,
-    layout: Layout,
+    first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
 ) -> list[EncodedSequence]:
     """Returns the sequences of all texts or pairs, in order.
 

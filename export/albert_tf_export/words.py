@@ -16,11 +16,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import Pooling
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models import (
-    AlbertForQuestionAnswering,
-    AlbertForTokenClassification,
-    AlbertModel,
-)
+from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
