@@ -1,8 +1,8 @@
 """Arguments and methods of transformers that albert_tf lacks, and what to write instead.
 
-Each table of arguments contains the only value that is accepted here, which is transformers'
-default, and what to do instead of passing a different one; see `options.without_foreign`. The
-tables of methods are for `options.without_methods`.
+The tables of arguments contain the only accepted value of each argument (transformers' default),
+and what to do instead of passing a different value; see `options.without_foreign`. For the tables
+of methods, see `options.without_methods`.
 """
 
 from collections.abc import Collection, Mapping

@@ -2,7 +2,7 @@
 
 A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
 device. A check in a layer would copy ids back from the device in every lookup, and on torch would
-wait for all queued work. In graphs, whose values are unknown during tracing, the lookup itself
+wait for all queued work. In graphs, where values are unknown during tracing, the lookup itself
 rejects out-of-range ids (see `rows_at`).
 """
 

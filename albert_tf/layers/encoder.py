@@ -110,8 +110,8 @@ class SelfAttention(ConfiguredLayer):
             hidden, bias = hidden[:, :num_queries], bias[:, :, :num_queries]
         query = self._heads(self.query, hidden)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # The scores are scaled after the matmul, because inside a graph loop oneDNN's fusion would
-        # return an empty tensor otherwise.
+        # The scores are scaled after the matmul, because scaling before it makes oneDNN's fusion
+        # return an empty tensor inside a graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)

@@ -194,7 +194,7 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
     if len(columns[0]) != len(columns[-1]):
         raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
     if len(columns) > most:
-        raise UserError("This model takes single texts. Received: text pairs.")
+        raise UserError("This model only takes single texts. Received: text pairs.")
     return columns
 
 
@@ -362,8 +362,8 @@ def check_labels(
         model: defines the targets and the configuration.
         labels: labels keyed by target; other names are ignored.
         inputs: inputs keyed by name, whose shape determines the number of choices.
-        loss: the loss passed to `compile`; None for the model's own loss. For other losses than
-            sparse cross-entropy, labels aren't checked.
+        loss: the loss passed to `compile`. Labels are only checked for None, which means the
+            model's own loss, and for sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):
         return

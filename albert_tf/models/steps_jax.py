@@ -61,8 +61,8 @@ class TrainingStep:
         if len(values) % self.micro_batches:
             raise UserError(
                 "On JAX, the batch size must be a multiple of micro_batches. Received: "
-                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass fit another "
-                "batch_size, or a dataset with drop_remainder=True."
+                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass another "
+                "batch_size to fit, or a dataset with drop_remainder=True."
             )
         parts = values.reshape(-1, self.micro_batches, *values.shape[1:])
         return parts.swapaxes(0, 1)

@@ -222,7 +222,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, values: Any) -> Any:
-        """Returns arguments of `compile` keyed by output, if they are keyed by output or label."""
+        """Converts an argument of `compile` that is keyed by label to a dict keyed by output."""
         if isinstance(values, Mapping):
             return {
                 self.targets[name].output if name in self.targets else name: value
@@ -273,7 +273,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
     def outputs_of(self, batch: Batch, training: bool) -> Any:
-        """Returns the outputs of a step, without the loss (of labels that the head reads)."""
+        """Returns the outputs of a step, without the loss for a label among the features."""
         with trusted():
             outputs = self(batch.features, training=training)
         if isinstance(outputs, ModelOutput):

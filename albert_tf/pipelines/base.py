@@ -248,7 +248,7 @@ class Pipeline(ABC):
         return arrays
 
     def _merge_options(self, options: Mapping[str, Any]) -> Any:
-        """Returns the pipeline's options, with those of a call in their place."""
+        """Returns the pipeline's options, overridden by the options of a call."""
         keras = sys.modules.get("keras")  # exported models don't import it
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
         framework_row = {"framework": (framework, "Set KERAS_BACKEND before the first import.")}

@@ -286,7 +286,7 @@ def words(tokens: Iterable[Token]) -> list[list[Token]]:
 def _units(
     tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
 ) -> list[list[Token]]:
-    """Groups each token with the previous one if `joins(token)`, or if they share a character."""
+    """Groups a token with the previous one if they share a character or `joins(token)` is True."""
     found: list[list[Token]] = []
     for token in tokens:
         if found and (joins(token) or token.start < found[-1][-1].end):

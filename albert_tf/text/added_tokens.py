@@ -1,4 +1,4 @@
-"""Adds tokens to the vocabulary file itself so that every runtime knows them."""
+"""Adds tokens to the vocabulary file itself, so that they work in every runtime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

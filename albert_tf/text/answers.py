@@ -167,7 +167,7 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 def best_spans(
     outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> BestSpans:
-    """Returns the best spans of a window; equally likely spans are in the order of their tokens.
+    """Returns the best spans of a window. Ties are ordered by position.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
     the possible positions and `[CLS]`, whose product is the probability of no answer. The SQuAD 2.0

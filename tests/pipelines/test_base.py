@@ -72,7 +72,7 @@ def test_every_pipeline_takes_columns(pipe, kind):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (set(TEXTS), r"A set .* Pass sorted\(examples\)"),
+        (set(TEXTS), r"a set. Pass sorted\(examples\)"),
         (pandas.DataFrame({"text": TEXTS}), r"one column, .* DataFrame of shape \(4, 1\)"),
         (np.array([TEXTS]), r"one column, .* ndarray of shape \(1, 4\)"),
     ],

@@ -54,10 +54,10 @@ def test_targets(pipe, tokenizer, caplog):
 def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
-    assert "'dogs' isn't a token of the vocabulary and is replaced with '▁dog'" in caplog.text
+    assert "'dogs' isn't a token, and is replaced with its first token, '▁dog'" in caplog.text
     caplog.clear()
     fill("a [MASK]", targets="a")
-    assert "The target 'a' continues a word; '▁a' starts one" in caplog.text
+    assert "The target 'a' continues a word. Pass '▁a'" in caplog.text
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 3), (4, 3), (4, 0)])
@@ -126,8 +126,8 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
         ({"targets": []}, "targets must not be empty"),
         ({"targets": np.array([])}, "targets must not be empty"),
         ({"targets": [""]}, "must be a token .*Received: ''"),
-        ({"targets": [-1]}, "between 0 and .* Received: -1"),
-        ({"targets": [99999]}, "between 0 and .* Received: 99999"),
+        ({"targets": [-1]}, "must be in .* Received: -1"),
+        ({"targets": [99999]}, "must be in .* Received: 99999"),
         ({"targets": "🙂zz"}, "must be a token .*Received: '🙂zz'"),
         ({"targets": [1.5]}, "must be a token or its id. Received: 1.5"),
     ],
@@ -139,7 +139,7 @@ def test_options_out_of_range(pipe, options, message):
 
 
 def test_windows_need_no_stride(pipe):
-    with pytest.raises(UserError, match="the window around each mask. Received: stride=4"):
+    with pytest.raises(UserError, match="the window around a mask. Received: stride=4"):
         pipe("fill-mask", stride=4)
 
 

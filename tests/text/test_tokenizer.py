@@ -21,7 +21,7 @@ def test_one_text(tokenizer):
         "attention_mask": [1] * (len(ids) + 2),
     }
     assert encoding.input_ids is encoding["input_ids"]
-    with pytest.raises(AttributeError, match="no feature 'pixel_values'. .* input_ids,"):
+    with pytest.raises(AttributeError, match="feature 'pixel_values'. .* input_ids,"):
         _ = encoding.pixel_values
 
 
