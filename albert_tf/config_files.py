@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.huggingface import CONFIG as FOREIGN
+from albert_tf.huggingface import CONFIG
 from albert_tf.options import without_foreign
 
 logger = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ FIXED: Final[Mapping[str, Any]] = {
     "tie_word_embeddings": True,
 }
 _CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
+FOREIGN: Final = CONFIG  # transformers arguments that are also attributes
 # Fields in Google's files. Only Hugging Face writes other keys.
 GOOGLE_FIELDS: Final = frozenset(
     """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size

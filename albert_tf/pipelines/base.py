@@ -251,8 +251,9 @@ class Pipeline(ABC):
         """Returns the pipeline's options, overridden by the options of a call."""
         keras = sys.modules.get("keras")  # exported models don't import it
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
-        framework_row = {"framework": (framework, "Set KERAS_BACKEND before the first import.")}
-        own = own_options(options, PIPELINE | framework_row, IGNORED_BY_PIPELINES)
+        way_out = "Set KERAS_BACKEND before the first import."
+        foreign = {**PIPELINE, "framework": (framework, way_out)}
+        own = own_options(options, foreign, IGNORED_BY_PIPELINES)
         given = {_ALIASES.get(name, name): value for name, value in own.items()}
         known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):

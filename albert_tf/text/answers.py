@@ -186,9 +186,9 @@ def best_spans(
         null_logit = float(outputs["cls_logits"])
         null = float(sigmoid(null_logit))
     else:
-        logits = [outputs[name][: len(possible)] for name in ("start_logits", "end_logits")]
-        spans, null = _logit_spans(*logits, possible, count, longest)
-        null_logit = float(logits[0][CLS] + logits[1][CLS])
+        starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
+        spans, null = _logit_spans(starts, ends, possible, count, longest)
+        null_logit = float(starts[CLS] + ends[CLS])
     return BestSpans(spans[:count], null, null_logit)
 
 
