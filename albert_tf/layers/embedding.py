@@ -197,8 +197,6 @@ def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
     Args:
         config: defines the limits. The limit of `masked_lm_positions` is the sequence length.
         inputs: inputs of a call keyed by name.
-    Raises:
-        ValueError: an id is out of range or isn't an integer.
     """
     for name, limit in LIMITS.items():
         hint = "Does the tokenizer belong to the model?"

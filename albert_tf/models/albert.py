@@ -30,7 +30,8 @@ class AlbertModel(PreTrainedModel):
             Default: all positions are attended to.
         token_type_ids: int `[B, T]`. Default: all 0.
         position_ids: int `[B, T]`. Default: 0, 1, ….
-        inputs_embeds: float `[B, T, E]`, to be passed instead of `input_ids`.
+        inputs_embeds: float `[B, T, E]`, to be passed instead of `input_ids`, such as the rows of
+            the word embedding matrix that `get_input_embeddings()(input_ids)` returns.
         output_attentions, output_hidden_states: whether to also return the results of every block.
         unroll: False runs the layers in a graph loop, which can't return these results. "last"
             keeps the last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.

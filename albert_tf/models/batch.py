@@ -68,8 +68,6 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
             target, or a dict keyed by target or output.
         sample_weight: weights in the same forms. A single array applies to every label. Otherwise,
             a label without weights uses the first weights that were passed.
-    Raises:
-        ValueError: a name is unknown, a label is passed twice, or a value is a string.
     """
     given = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
     features = {name: value for name, value in given.items() if value is not None}
@@ -141,9 +139,6 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
         x: a dict of arrays or lists, such as a tokenizer's output, or only the ids.
         y: see `batch_of`; can also contain lists, pandas columns, or label names.
         sample_weight: see `batch_of`; can also contain lists.
-    Raises:
-        ValueError: see `batch_of`; or an id or label is out of range, or the shape of a label
-            doesn't match the output's.
     """
     x = input_arrays(x)
     weights = None if sample_weight is None else as_arrays(sample_weight, "sample_weight")
@@ -160,8 +155,6 @@ def check_call(
 
     Returns:
         The arguments, with lists of labels converted to arrays.
-    Raises:
-        ValueError: an input is a list or a string, or an id or a label is out of range.
     """
     kwargs = without_foreign(kwargs, MODEL_CALL)
     if args and isinstance(args[0], Mapping):
@@ -186,9 +179,6 @@ def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str
     Args:
         arguments: the inputs keyed by name; `input_ids` can be a dict of inputs.
         known: names of the model's inputs.
-    Raises:
-        ValueError: an input is unknown or passed twice, or the call doesn't have exactly one of
-            `input_ids` and `inputs_embeds`.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(given.get("input_ids"), Mapping):

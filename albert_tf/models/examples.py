@@ -137,8 +137,6 @@ def as_arrays(values: Any, name: str = "y") -> Any:
 
     Args:
         name: name of the values, for messages.
-    Raises:
-        ValueError: rows have different lengths.
     """
     if isinstance(values, Mapping):
         return {
@@ -159,11 +157,7 @@ def as_arrays(values: Any, name: str = "y") -> Any:
 
 
 def input_arrays(x: Any) -> Any:
-    """Converts lists in the inputs of `fit`, `evaluate`, or `predict` to arrays.
-
-    Raises:
-        ValueError: rows have different lengths, or several inputs are passed as a list.
-    """
+    """Converts lists in the inputs of `fit`, `evaluate`, or `predict` to arrays."""
     x = as_arrays(x, "x")
     if not is_empty(x):
         check_lists({ENCODER_INPUTS[0]: x})
@@ -177,9 +171,6 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
         x: texts (a list, an array, or a pandas Series), a list of text pairs (tuples), or a tuple
             of two columns.
         most: maximum number of columns.
-    Raises:
-        UserError: `x` has a different form, contains other values than strings, or has more
-            columns than `most`.
     """
     columns = _columns(x)
     if columns is None:
@@ -286,8 +277,6 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
     Args:
         labels: names in `config.label2id`; for multi-label targets, a list of names per example.
-    Raises:
-        UserError: the model has no label with this name.
     """
     ids: Mapping[str, int] = config.label2id
     several = target.kind == "multi_label"
@@ -319,12 +308,7 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
 
 def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
-    """Returns the `class_weight` of `fit` keyed by class id. Its keys can also be label names.
-
-    Raises:
-        UserError: the model doesn't predict one class per example, `class_weight` isn't a dict, or
-            a key or value is out of range.
-    """
+    """Returns the `class_weight` of `fit` keyed by class id. Its keys can also be label names."""
     target, *others = model.targets.values()
     if others or target.by_token or target.kind != "class" or target.classes == "choices":
         raise UserError(

@@ -80,12 +80,7 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model from a checkpoint in memory, with the pooling configured in its folder.
-
-        Raises:
-            UserError: the folder contains unsupported sentence-transformers modules, or a
-                similarity function other than the cosine.
-        """
+        """Creates a model from a checkpoint in memory, with the pooling configured in its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)

@@ -79,13 +79,16 @@ def pipeline(
             directory or the exported file.
         batch_size: number of sequences in a batch.
         **options: options of the task (see its class in `albert_tf.pipelines`), and `revision`,
-            `token`, `cache_dir`, and `local_files_only` for the Hub. The older transformers options
-            `return_all_scores` and `grouped_entities` are also accepted.
+            `token`, `cache_dir`, and `local_files_only` for the Hub. The older transformers names
+            `return_all_scores`, `grouped_entities`, `ignore_subwords`, and `topk` are also
+            accepted. `use_fast` and `num_workers` are ignored.
     Returns:
         A `Pipeline`.
     Raises:
-        UserError: if the task or model doesn't exist, the checkpoint has no head for the task, the
-            tokenizer doesn't match the model, or an option such as `device` isn't supported.
+        UserError: if the task or model doesn't exist, the checkpoint has no trained head for the
+            task (a model object without one only causes a warning), or the tokenizer doesn't match
+            the model. Also for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
+            message says what to do instead.
         TypeError: if the task has no such option.
     """
     name = ALIASES.get(task, task)

@@ -265,11 +265,7 @@ class Pipeline(ABC):
 
 
 def as_column(values: Any) -> list[Any] | None:
-    """Converts a list, tuple, array, tensor, or pandas Series to a list; returns None otherwise.
-
-    Raises:
-        TypeError: `values` is a set, or has several axes.
-    """
+    """Converts a list, tuple, array, tensor, or pandas Series to a list; returns None otherwise."""
     if isinstance(values, set | frozenset):
         raise TypeError("Examples must have an order. Received: a set. Pass sorted(examples).")
     axes = len(getattr(values, "shape", ()))

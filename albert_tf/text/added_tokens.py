@@ -40,11 +40,7 @@ def _add(tokenizer: Any, new: Sequence[str]) -> None:
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
-    """Returns the tokens to add from a transformers dict of special tokens.
-
-    Raises:
-        UserError: the dict would change the padding token or another built-in special token.
-    """
+    """Returns the tokens to add from a transformers dict of special tokens."""
     known = tokenizer.special_tokens_map
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
@@ -62,8 +58,6 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
     Args:
         files: the content of the tokenizer's JSON files, keyed by file name.
-    Raises:
-        UserError: the vocabulary lacks a listed token, or contains it with a different id.
     """
     special = []
     for token, number, file in _named_tokens(files):

@@ -46,8 +46,6 @@ def question_windows(
             but at most half of the context tokens in a window.
         max_question: maximum number of tokens in a question, limited to half a window.
         locations: file and line of each question, for the warning.
-    Raises:
-        UserError: `stride` is too large for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)

@@ -110,12 +110,7 @@ class BaseTokenizer(IdMethods):
 
     @classmethod
     def _own_arguments(cls, arguments: Mapping[str, Any], foreign: Foreign) -> dict[str, Any]:
-        """Drops the transformers arguments of a constructor that have no effect here.
-
-        Raises:
-            UserError: one of them has a value other than the accepted one.
-            TypeError: an argument is unknown.
-        """
+        """Drops the transformers arguments of a constructor that have no effect here."""
         own = own_options(arguments, foreign, IGNORED_BY_TOKENIZERS)
         if unknown := sorted(own.keys() - cls.SETTINGS):
             raise TypeError(
@@ -136,10 +131,9 @@ class BaseTokenizer(IdMethods):
 
     @abstractmethod
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Encodes texts in bulk to one int32 `[T]` per text, treating special tokens as plain text.
+        """Encodes texts without surrogates in bulk, as one int32 `[T]` per text.
 
-        Raises:
-            UnicodeEncodeError: a text contains surrogates.
+        Special tokens that occur in a text are treated as plain text.
         """
 
     @abstractmethod
@@ -295,8 +289,6 @@ class BaseTokenizer(IdMethods):
         Args:
             split_special: whether to treat special tokens in a text as plain text.
             with_offsets: whether to add offsets and words, which takes about ten times as long.
-        Raises:
-            TypeError: a text is neither str nor bytes.
         """
         strings = [as_text(text) for text in texts]
         if split_special or not self.special.are_in("".join(strings)):

@@ -29,8 +29,6 @@ class Layout:
 
     Attributes:
         model_max_length: the default for `max_length`.
-    Raises:
-        ValueError: an option has a value that Hugging Face doesn't support.
     """
 
     add_special_tokens: bool = True

@@ -75,11 +75,7 @@ class Baked:
 
     @classmethod
     def parse(cls, name: str) -> "Baked":
-        """Parses the result of `__str__`.
-
-        Raises:
-            UserError: the record has a different format.
-        """
+        """Parses the result of `__str__`."""
         if not (record := _RECORD.fullmatch(name)):
             raise UserError(
                 f"The record of the options baked into the vocabulary is damaged: {name[:99]!r}. "
@@ -221,11 +217,7 @@ def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:
 
 
 def _check_rules(charsmap: bytes) -> None:
-    """Checks that the replacements are valid, because SentencePiece doesn't.
-
-    Raises:
-        ValueError: they aren't UTF-8, or a value points into the middle of a text.
-    """
+    """Checks what SentencePiece doesn't: texts are UTF-8, and values point to their starts."""
     trie, pool = split_rules(charsmap) if charsmap else (np.empty(0, "<u4"), b"")
     pool.decode("utf-8")
     starts = trie[trie & LEAF != 0] ^ LEAF

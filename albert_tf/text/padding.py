@@ -51,11 +51,7 @@ class RaggedRows(NamedTuple):
         return [pad(row, self.width, self.padding, self.side) for row in rows]
 
     def array(self) -> np.ndarray:
-        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`.
-
-        Raises:
-            ValueError: the rows differ in length.
-        """
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`."""
         lengths = np.maximum(self.lengths, self.width)
         longest = int(lengths.max(initial=0))
         if (lengths < longest).any():
@@ -150,11 +146,7 @@ def _as_lists(values: Any) -> list[Any]:
 
 
 def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
-    """Returns lists, or int32 NumPy arrays ("np"), int32 TensorFlow or int64 torch tensors.
-
-    Raises:
-        ValueError: sequences have different lengths.
-    """
+    """Returns lists, or int32 NumPy arrays ("np"), int32 TensorFlow or int64 torch tensors."""
     if framework is None:
         return {
             name: rows.lists() if isinstance(rows, RaggedRows) else rows

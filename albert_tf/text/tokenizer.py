@@ -192,8 +192,6 @@ def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -
     Args:
         config: the configuration of the model.
         max_length: length of the longest sequence, in tokens.
-    Raises:
-        UserError: the vocabulary sizes differ, or the model has too few positions.
     """
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(

@@ -52,9 +52,6 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
         name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in a directory, or
             a model ID on the Hub.
         hub: options of `find` for the Hub.
-    Raises:
-        UserError: `name_or_path` doesn't exist, there isn't exactly one vocabulary, or
-            `tokenizer_config.json` is damaged.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
@@ -90,9 +87,6 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 
     transformers writes a special token as a string or a dict, and a `model_max_length` of 1e30 if
     there is no limit.
-
-    Raises:
-        UserError: a value has the wrong type, or `model_max_length` isn't positive.
     """
     settings = {}
     for name in types.keys() & config.keys():
@@ -122,11 +116,7 @@ def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) 
 
 
 def vocabulary_in(folder: Path) -> Path | None:
-    """Returns the path of the vocabulary file in a folder, or None.
-
-    Raises:
-        UserError: there are several vocabularies, and none takes precedence.
-    """
+    """Returns the path of the vocabulary file in a folder, or None."""
     for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
         if vocabulary := find_vocabulary(folder, names, endings):
             return vocabulary

@@ -247,8 +247,6 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
 
     Args:
         **wanted: options of `bake`. Default: the baked value, or the default of `bake`.
-    Raises:
-        UserError: see `bake`; or the model was baked with different options.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     content, origin = read_file(source, "spiece.model")

@@ -31,9 +31,6 @@ def make_sequences(
         second: the tokens of the second text of each pair, or None for single texts.
         special: special tokens to add around the texts.
         layout: the options for special tokens, truncation, and windows.
-    Raises:
-        ValueError: the special tokens exceed `max_length`, the text to truncate is too short, or
-            `stride` or `truncation` isn't valid for the texts.
     """
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
@@ -99,11 +96,7 @@ def longest_first(
 
 
 def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int, int]:
-    """Returns the number of tokens that each text keeps so that both fit into `room`.
-
-    Raises:
-        ValueError: the text that `strategy` truncates is too short.
-    """
+    """Returns the number of tokens that each text keeps so that both fit into `room`."""
     if strategy == "longest_first":
         return longest_first(first, second, room)
     kept_first = room - second if strategy == "only_first" else first
@@ -120,9 +113,6 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
     """Yields the start and end of spans of `size` that cover `length` and overlap by `stride`.
 
     The first span contains the tokens that truncation on this side would keep.
-
-    Raises:
-        ValueError: `stride` is negative, or not less than `size`.
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(

@@ -143,8 +143,6 @@ class Vocabulary:
 
         Args:
             special: special tokens that differ from `SPECIAL_NAMES`, keyed by name.
-        Raises:
-            UserError: the file doesn't exist, isn't text, or lacks a special token.
         """
         content, origin = read_file(source, "vocab.txt")
         path = _json_path(source)
@@ -197,11 +195,7 @@ _REPLACED, _LENGTH_BITS = 1 << 30, 6
 
 @functools.lru_cache(maxsize=4)
 def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
-    """Returns the model for `FastBertNormalizer` and the tokens for `FastWordpieceTokenizer`.
-
-    Raises:
-        UserError: the vocabulary has more distinct characters than there are codes.
-    """
+    """Returns the model for `FastBertNormalizer` and the tokens for `FastWordpieceTokenizer`."""
     codes = _codes(vocabulary)
     replacements = {
         character: "".join(c if c == " " else codes.get(c, UNKNOWN) for c in text)

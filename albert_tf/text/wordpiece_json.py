@@ -36,11 +36,7 @@ def is_wordpiece(content: Mapping[str, Any]) -> bool:
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Returns the tokens in the order of their ids.
-
-    Raises:
-        UserError: the file contains no WordPiece vocabulary, or its rules differ from BERT.
-    """
+    """Returns the tokens in the order of their ids."""
     content = read_json(path)
     model = content["model"] if is_wordpiece(content) else {}
     ids = model.get("vocab")
@@ -65,8 +61,6 @@ def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalize
     Args:
         begin, end: the tokens at the beginning and at the end of a text.
         unknown: the unknown token.
-    Raises:
-        UserError: a step isn't supported.
     """
     content = read_json(path)
     normalizer = _step(content.get("normalizer"), "normalizers")
