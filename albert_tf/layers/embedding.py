@@ -192,11 +192,10 @@ def is_trusted() -> bool:
 
 
 def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
-    """Checks that ids are integers in their range; None and symbolic tensors are accepted.
+    """Checks that the ids among the inputs of a call are integers in their range.
 
-    Args:
-        config: defines the limits. The limit of `masked_lm_positions` is the sequence length.
-        inputs: inputs of a call keyed by name.
+    The limit of `masked_lm_positions` is the sequence length. None and symbolic tensors are
+    accepted.
     """
     for name, limit in LIMITS.items():
         hint = "Does the tokenizer belong to the model?"

@@ -134,11 +134,8 @@ def _reject_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -
 def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
     """Returns all examples of `fit` or `evaluate` keyed by name, and checks their values.
 
-    Args:
-        model: defines the targets and the configuration.
-        x: a dict of arrays or lists, such as a tokenizer's output, or only the ids.
-        y: see `batch_of`; can also contain lists, pandas columns, or label names.
-        sample_weight: see `batch_of`; can also contain lists.
+    Unlike in `batch_of`, all arguments can contain lists, and `y` can contain pandas columns or
+    label names.
     """
     x = input_arrays(x)
     weights = None if sample_weight is None else as_arrays(sample_weight, "sample_weight")
@@ -151,11 +148,7 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
 def check_call(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Checks the arguments of a direct call of a model.
-
-    Returns:
-        The arguments, with lists of labels converted to arrays.
-    """
+    """Checks the arguments of a direct call of a model, and converts lists of labels to arrays."""
     kwargs = without_foreign(kwargs, MODEL_CALL)
     if args and isinstance(args[0], Mapping):
         args = (dict(args[0]), *args[1:])
@@ -174,11 +167,9 @@ def check_call(
 
 
 def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Tensor]:
-    """Returns all inputs of a call keyed by name. Inputs that weren't passed are None.
+    """Returns all `known` inputs keyed by name. Inputs that weren't passed are None.
 
-    Args:
-        arguments: the inputs keyed by name; `input_ids` can be a dict of inputs.
-        known: names of the model's inputs.
+    In `arguments`, `input_ids` can be a dict of inputs.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(given.get("input_ids"), Mapping):

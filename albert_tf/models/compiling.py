@@ -64,11 +64,7 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
     A Keras loss that is passed by name or as a function is replaced by one with `from_logits=True`
     that ignores labels of -100, like the model's own loss. Loss objects with `from_logits=False`
     are rejected, as are losses that only accept probabilities and losses for a different kind of
-    label.
-
-    Args:
-        loss: a name, a function, or an object.
-        function: see `metric_of_logits`.
+    label. For `function`, see `metric_of_logits`.
     """
     if loss is None:
         return None

@@ -132,11 +132,7 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 def as_arrays(values: Any, name: str = "y") -> Any:
     """Converts a tokenizer's output to a dict of arrays, and a list of numbers to an array.
 
-    Keras would treat every number in a list as an input. Tensors and datasets are returned
-    unchanged.
-
-    Args:
-        name: name of the values, for messages.
+    Keras would treat every number in a list as an input. Tensors and datasets don't change.
     """
     if isinstance(values, Mapping):
         return {
@@ -190,11 +186,7 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
 
 
 def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
-    """Returns the two columns of a list of pairs, or of a tuple of two columns.
-
-    Args:
-        what: form of a row, for messages.
-    """
+    """Returns the two columns of a list of pairs, such as "(text, label)", or of two columns."""
     columns = _columns(x)
     if columns is None or len(columns) != 2:
         raise UserError(
@@ -234,12 +226,9 @@ def _is_pair(row: Any) -> bool:
 
 
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
-    """Converts lists, pandas columns, and label names in `y` to arrays.
+    """Converts lists, pandas columns, and label names in the `y` of `fit` to arrays.
 
-    Args:
-        model: defines the targets and the configuration.
-        y: labels as passed to `fit`.
-        x: the features. Their number of rows shows whether a list of length 1 contains all labels.
+    The number of rows in `x` shows whether a list of length 1 contains all labels.
     """
     y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if len(model.targets) > 1:
@@ -273,10 +262,9 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
 
 
 def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
-    """Maps label names to class ids `[B]`, or for multi-label targets to 0 and 1 `[B, C]`.
+    """Maps names in `config.label2id` to class ids `[B]`.
 
-    Args:
-        labels: names in `config.label2id`; for multi-label targets, a list of names per example.
+    For multi-label targets, maps a list of names per example to 0 and 1, `[B, C]`.
     """
     ids: Mapping[str, int] = config.label2id
     several = target.kind == "multi_label"
@@ -343,7 +331,6 @@ def check_labels(
     """Rejects labels whose shape or values don't fit their target. Symbolic labels are accepted.
 
     Args:
-        model: defines the targets and the configuration.
         labels: labels keyed by target; other names are ignored.
         inputs: inputs keyed by name, whose shape determines the number of choices.
         loss: the loss passed to `compile`. Labels are only checked for None, which means the

@@ -68,8 +68,7 @@ def is_class(labels: Any) -> bool:
 def count(labels: Any, by_token: bool = False) -> Any:
     """Returns the number of labels in a batch that contribute to the loss.
 
-    Args:
-        by_token: whether labels are class ids `[B, T]` or probabilities `[B, T, C]`.
+    With `by_token`, labels are class ids `[B, T]` or probabilities `[B, T, C]`.
     """
     if by_token and len(labels.shape) == 3:
         labels = labels[..., 0]

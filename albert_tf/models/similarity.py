@@ -80,7 +80,7 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model from a checkpoint in memory, with the pooling configured in its folder."""
+        """Creates a model from a checkpoint in memory, with the pooling set in its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)

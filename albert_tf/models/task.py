@@ -82,11 +82,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return layer
 
     def compute_outputs(self, arguments: Mapping[str, Any]) -> ModelOutput:
-        """Computes the outputs, and the loss if there are labels.
-
-        Args:
-            arguments: the `locals()` of `call`.
-        """
+        """Computes the outputs, and the loss if there are labels, for the `locals()` of `call`."""
         options = {name: arguments[name] for name in _CALL_OPTIONS}
         others = {name: arguments[name] for name in arguments if name not in options}
         others.pop("self")
@@ -106,10 +102,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         """Returns the head's outputs keyed by name.
 
-        Args:
-            encoded: the encoder's outputs.
-            inputs: all inputs and labels keyed by name, with None for those that weren't passed.
-            training: whether the model is being trained.
+        `inputs` contains all inputs and labels, with None for those that weren't passed.
         """
         raise NotImplementedError
 

@@ -319,10 +319,7 @@ def checked_length(
     """Returns the maximum number of tokens in a sequence, after checking it.
 
     Args:
-        length: value of the option. Default: `longest`.
-        longest: maximum that the model and the tokenizer support.
-        name: name of the option.
-        least: minimum length.
+        length: value of the option `name`. Default: `longest`, which the model supports.
     """
     length = longest if length is None else length
     if not least <= length <= longest:

@@ -301,9 +301,6 @@ def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[Ta
 
     A new run starts at "B-" and "S-", and after "E-" and "S-". A label without a prefix is treated
     like "I-".
-
-    Args:
-        labels: all labels of the model.
     """
     known = parsed(labels)
     groups = [[tagged[0]]] if tagged else []

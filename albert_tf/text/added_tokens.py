@@ -54,11 +54,7 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
 
 
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Marks the special tokens listed in tokenizer files from any version of transformers.
-
-    Args:
-        files: the content of the tokenizer's JSON files, keyed by file name.
-    """
+    """Marks the special tokens in JSON files, keyed by name, from any version of transformers."""
     special = []
     for token, number, file in _named_tokens(files):
         content, options = text_and_options(token)
@@ -99,11 +95,7 @@ def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Rejects special tokens whose texts in the files differ from the vocabulary.
-
-    Args:
-        stored: texts of special tokens keyed by their transformers names. Other keys are ignored.
-    """
+    """Rejects special tokens that differ from the vocabulary; `stored` is keyed by their names."""
     for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):

@@ -230,10 +230,9 @@ def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) 
 def read_span(
     context: str, positions: ContextPositions, span: Span, aligned: bool
 ) -> dict[str, Any]:
-    """Returns a span as `{"score", "start", "end", "answer"}`; `answer` is `context[start:end]`.
+    """Returns a span, extended to whole words if `aligned`, as a dict.
 
-    Args:
-        aligned: whether to extend the span to whole words.
+    The keys are "score", "start", "end", and "answer", which is `context[start:end]`.
     """
     first, last = _whole_words(context, positions, span) if aligned else span[:2]
     start, end = trimmed(context, positions.offsets[first][0], positions.offsets[last][1])

@@ -108,12 +108,7 @@ def path_of(vocabulary: Source) -> str | None:
 
 
 def read_file(source: Source, usual_name: str) -> tuple[bytes, str]:
-    """Returns the bytes of a vocabulary file, and its name in messages.
-
-    Args:
-        source: path or bytes.
-        usual_name: the usual name of such a file, for the message.
-    """
+    """Returns the bytes of a vocabulary file, and its name in messages."""
     if isinstance(source, bytes):
         return source, "<bytes>"
     path = user_path(source)

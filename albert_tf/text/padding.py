@@ -75,13 +75,7 @@ def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list
 
 
 def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[str, Any]:
-    """Sets how to pad all `RaggedRows` to the same length. Other features don't change.
-
-    Args:
-        features: features keyed by name, including "input_ids".
-        layout: the padding options.
-        pad_id: id of the padding token.
-    """
+    """Sets how to pad all `RaggedRows` to the same length. Other features don't change."""
     if layout.padding == "do_not_pad":
         return dict(features)
     if layout.padding == "longest":

@@ -99,14 +99,11 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self._pieces.tokenize(texts)
 
     def rows(self, tokens: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Computes the features of a batch from the tokens of its texts.
+        """Computes the features of a batch from the tokens of its texts, or of its text pairs.
 
         The graph computes the id at each position from dense tensors, because TensorFlow Lite has
         no ragged operators. The Python tokenizer doesn't share this code, because it would be
         slower, and because it also needs offsets and words.
-
-        Args:
-            tokens: the tokens of one or two texts, as returned by `tokenize`.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]

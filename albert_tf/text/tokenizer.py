@@ -187,12 +187,7 @@ class AlbertTokenizer(BaseTokenizer):
 
 
 def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
-    """Checks that a tokenizer and a sequence length are compatible with a model.
-
-    Args:
-        config: the configuration of the model.
-        max_length: length of the longest sequence, in tokens.
-    """
+    """Checks that a tokenizer and sequences of `max_length` tokens are compatible with a model."""
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "

@@ -46,12 +46,9 @@ class Stored(NamedTuple):
 
 
 def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
-    """Reads the files of a tokenizer.
+    """Reads a vocabulary file, or the tokenizer in a directory or on the Hub.
 
-    Args:
-        name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in a directory, or
-            a model ID on the Hub.
-        hub: options of `find` for the Hub.
+    The path of a TensorFlow 1 checkpoint refers to its directory. `hub` contains options of `find`.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":

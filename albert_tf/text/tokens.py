@@ -99,8 +99,7 @@ def join_segments(
 ) -> Tokens:
     """Concatenates the tokens of a text's segments, with offsets and words for the whole text.
 
-    Args:
-        plain: yields the tokens of each segment that isn't a special token.
+    `plain` yields the tokens of each segment that isn't a special token.
     """
     tokens = [special.tokens_of(s.content) if s.is_special else next(plain) for s in segments]
     if len(tokens) == 1:

@@ -103,11 +103,7 @@ def rules_for(charsmap: bytes, normalization: Normalization) -> bytes:
 
 @functools.lru_cache(maxsize=8)  # compiling takes a second, and many models have the same rules
 def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
-    """Merges `normalization` and a model's own rules into a `precompiled_charsmap`.
-
-    Args:
-        charsmap: the `precompiled_charsmap` of a model that isn't baked.
-    """
+    """Merges `normalization` into the `precompiled_charsmap` of a model that isn't baked."""
     model = ModelProto()
     model.normalizer_spec.precompiled_charsmap = charsmap
     own = rule_normalizer(model_proto=model.SerializeToString())
@@ -180,10 +176,9 @@ def ends_in_digit_comma(piece: str) -> bool:
 
 
 def best_score(text: str, scores: Mapping[str, float], floor: float) -> float:
-    """Returns the score of the best way to split `text` into these pieces.
+    """Returns the score of the best way to split `text` into pieces.
 
-    Args:
-        floor: score of a character that isn't a piece.
+    A character that isn't a piece has the score `floor`.
     """
     best = [0.0]
     for end in range(1, len(text) + 1):
@@ -245,8 +240,7 @@ def bake(
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
     """Returns a baked model and the record of its options. Bakes the model first if necessary.
 
-    Args:
-        **wanted: options of `bake`. Default: the baked value, or the default of `bake`.
+    In `wanted`, None means the baked value, or the default of `bake`.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     content, origin = read_file(source, "spiece.model")

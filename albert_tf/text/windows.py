@@ -24,14 +24,7 @@ def special_count(is_pair: bool) -> int:
 def make_sequences(
     first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
 ) -> list[EncodedSequence]:
-    """Returns the sequences of all texts or pairs, in order.
-
-    Args:
-        first: the tokens of each text.
-        second: the tokens of the second text of each pair, or None for single texts.
-        special: special tokens to add around the texts.
-        layout: the options for special tokens, truncation, and windows.
-    """
+    """Returns the sequences of all texts, or of all pairs of first and second texts, in order."""
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
@@ -134,10 +127,7 @@ def default_stride(length: int) -> int:
 def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list[tuple[int, int]]:
     """Returns the start and end of each window of a text, for labeling its words.
 
-    Args:
-        tokens: the tokens of the text.
-        length: maximum number of tokens in a window, including `[CLS]` and `[SEP]`.
-        stride: number of tokens by which windows overlap. Default: `default_stride(length)`.
+    `length` includes `[CLS]` and `[SEP]`. `stride` defaults to `default_stride(length)`.
     """
     stride = default_stride(length) if stride is None else stride
     return list(windows(len(tokens.ids), length - special_count(False), stride))

@@ -141,8 +141,7 @@ class Vocabulary:
     def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
         """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
-        Args:
-            special: special tokens that differ from `SPECIAL_NAMES`, keyed by name.
+        `special` contains special tokens that differ from `SPECIAL_NAMES`.
         """
         content, origin = read_file(source, "vocab.txt")
         path = _json_path(source)

@@ -58,9 +58,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalizer:
     """Returns the normalizer settings in a file, after checking that all steps match BERT.
 
-    Args:
-        begin, end: the tokens at the beginning and at the end of a text.
-        unknown: the unknown token.
+    `begin` and `end` are the special tokens at the beginning and at the end of a text.
     """
     content = read_json(path)
     normalizer = _step(content.get("normalizer"), "normalizers")
