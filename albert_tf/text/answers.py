@@ -165,7 +165,7 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 def best_spans(
     outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> BestSpans:
-    """Returns the best spans of a window. Ties are ordered by position.
+    """Returns the best spans of a window. Ties are ordered by position, or as in the beam.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
     the possible positions and `[CLS]`, whose product is the probability of no answer. The SQuAD 2.0
