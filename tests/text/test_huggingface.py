@@ -51,7 +51,7 @@ def test_none_for_special_tokens_padding_and_white_space(tokenizer, words):
     for character in (len(words[0]), 99):
         assert one.char_to_word(character) is one.char_to_token(character) is None
     assert one.word_to_tokens(2) is one.word_to_chars(2) is None
-    with pytest.raises(UserError, match="must be 0 or more. Received: -1"):
+    with pytest.raises(UserError, match="must not be negative. Received: -1"):
         one.token_to_word(-1)
 
 
