@@ -17,6 +17,7 @@ from albert_tf.models.examples import (
     Kind,
     Target,
     check_labels,
+    check_types,
     holds_strings,
     label_arrays,
     text_columns,
@@ -106,6 +107,7 @@ class AlbertForSequenceClassification(TaskModel):
 
         labels = label_arrays(self, y, x)
         if labels is not None:
+            check_types({"labels": labels})
             check_labels(self, {"labels": labels}, {}, self.loss)
         texts, *pairs = text_columns(x)
         columns: dict[str, Any] = {"text_pairs": pairs[0] if pairs else None}
