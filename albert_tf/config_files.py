@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.huggingface import CONFIG
 from albert_tf.options import without_foreign
 
 logger = logging.getLogger(__name__)
@@ -63,21 +64,7 @@ FIXED: Final[Mapping[str, Any]] = {
     "tie_word_embeddings": True,
 }
 _CONSTANTS: Final[Mapping[str, Any]] = {**FIXED, **GOOGLE_CONSTANTS, **_BERT_CONSTANTS}
-_IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
-_PRUNED: Final = "Pruned heads aren't supported. Use the checkpoint from before pruning."
-_ENCODER: Final = "Every token attends to all others, as in every ALBERT model."
-# Arguments of the transformers constructor that are also attributes: the supported value, and what
-# to do instead.
-FOREIGN: Final[Mapping[str, tuple[Any, str]]] = {
-    "return_dict": (True, "Call outputs.to_tuple(), or read outputs[0]."),
-    "output_attentions": (False, _IN_CALLS.format("output_attentions")),
-    "output_hidden_states": (False, _IN_CALLS.format("output_hidden_states")),
-    "torchscript": (False, "Export the model with albert_tf.export_saved_model."),
-    "is_decoder": (False, _ENCODER),
-    "is_encoder_decoder": (False, _ENCODER),
-    "add_cross_attention": (False, _ENCODER),
-    "pruned_heads": ({}, _PRUNED),
-}
+FOREIGN: Final = CONFIG  # transformers arguments that are also attributes
 # Fields in Google's files. Only Hugging Face writes other keys.
 GOOGLE_FIELDS: Final = frozenset(
     """attention_probs_dropout_prob embedding_size hidden_act hidden_dropout_prob hidden_size
@@ -154,7 +141,8 @@ def _check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
     _check_constants(values)
     if values.get("pruned_heads") not in (None, {}, []):
         raise UserError(
-            f"pruned_heads must be empty. Received: {short_repr(values['pruned_heads'])}. {_PRUNED}"
+            f"pruned_heads must be empty. Received: {short_repr(values['pruned_heads'])}. "
+            f"{FOREIGN['pruned_heads'][1]}"
         )
     unknown = sorted(values.keys() - fields - _CONSTANTS.keys() - _BOOKKEEPING - _OTHER_KEYS)
     for key in unknown:

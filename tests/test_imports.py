@@ -15,10 +15,11 @@ ARROWS = re.findall(r"^  (\w+) -> (\w+)$", DRAWING, re.MULTILINE)
 # Parts that the drawing leaves out, with those that each may import; the drawn ones may import all.
 UNDRAWN = {
     "bfloat16": set(),
-    "config_files": {"errors", "options"},
+    "config_files": {"errors", "huggingface", "options"},
     "errors": set(),
     "files": {"errors"},
     "labels": {"errors", "options"},
+    "huggingface": {"options"},
     "options": {"errors", "files"},
     "outputs": set(),
     "probabilities": set(),

@@ -1,4 +1,4 @@
-"""Base class, `Tensor` type, dropout, and initializer of all layers."""
+"""The base class, `Tensor` type, dropout, and initializer that all layers use."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,19 +9,19 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 
-# An eager or symbolic tensor of the Keras backend, or a NumPy array. Backends have no common tensor
-# type, so this is `Any` to type checkers; the name is for readers.
+# An eager or symbolic tensor of the Keras backend, or a NumPy array. The backends have no common
+# type, so type checkers see `Any`.
 Tensor: TypeAlias = Any
 Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 
 class ShapesFromCall:
-    """Mixin that derives output shapes from `call`; `keras.layers.TimeDistributed` needs them."""
+    """Mixin that derives output shapes from `call`, for example for `TimeDistributed`."""
 
     takes_ids = False  # whether the inputs are int32
 
     def compute_output_shape(self, *input_shapes: Any) -> Any:
-        """Returns the shapes of the outputs, in the structure of the outputs.
+        """Returns the shapes of the outputs, in the same structure as the outputs.
 
         Args:
             *input_shapes: the shape of each input, or a dict of shapes if `call` takes a dict.
@@ -37,15 +37,15 @@ class ShapesFromCall:
         return keras.tree.map_structure(lambda output: output.shape, outputs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # `keras.layers.Layer` would call `compute_output_shape`.
+        # The method of `keras.layers.Layer` would call `compute_output_shape`.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
 
 class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
-    """A layer with an `AlbertConfig`, which is saved with it.
+    """A layer with an `AlbertConfig`, which is part of the saved layer.
 
     Args:
-        config: sizes and probabilities.
+        config: an `AlbertConfig`.
         **kwargs: `dtype`, `name`, and `trainable`, as in `keras.layers.Layer`.
     """
 
@@ -55,7 +55,7 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
-        """The shape of the (first) output, for `summary()`: `[B, T, H]`."""
+        """The shape of the first output, for `summary()`. Default: `[B, T, H]`."""
         return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:
@@ -67,10 +67,10 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
 
 class Dropout(keras.layers.Dropout):
-    """Keras's dropout with an explicit seed for each draw, which `replay_seeds` can repeat.
+    """Keras's dropout with an explicit seed for each draw, so that `replay_seeds` can repeat it.
 
-    Without a seed, the torch backend draws from torch's global generator, whose state isn't saved
-    in checkpoints.
+    Without a seed, the torch backend would draw from torch's global generator, whose state isn't
+    saved in checkpoints.
     """
 
     replayed_seed: Tensor = None
@@ -97,7 +97,7 @@ class _FixedSeed(keras.random.SeedGenerator):
 
 @contextlib.contextmanager
 def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
-    """Within this context, each dropout layer uses its entry of `seeds` in every call."""
+    """Within this context, every call of `dropouts[i]` uses `seeds[i]`."""
     try:
         for dropout, seed in zip(dropouts, seeds, strict=True):
             dropout.replayed_seed = seed
@@ -108,7 +108,7 @@ def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterat
 
 
 def initializer(config: AlbertConfig) -> keras.initializers.Initializer:
-    """Returns a truncated normal initializer with the standard deviation in the config."""
+    """Returns the truncated normal initializer of a model."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
@@ -119,7 +119,7 @@ def dense(
     dtype: Any,
     activation: Callable[[Tensor], Tensor] | None = None,
 ) -> keras.layers.Dense:
-    """Returns a `Dense` layer with the initializer in the config."""
+    """Returns a `Dense` layer with the model's initializer."""
     return keras.layers.Dense(
         units, activation, kernel_initializer=initializer(config), name=name, dtype=dtype
     )

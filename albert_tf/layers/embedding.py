@@ -1,9 +1,9 @@
 """The factorized embedding (matrices of width E, then a projection to H), and checks of its ids.
 
 A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
-device. A check inside a layer would copy ids back from the device in every lookup, and on torch
-would wait for all queued work. In graphs, where values are unknown during tracing, the lookup
-itself rejects out-of-range ids (`rows_at`).
+device. A check in a layer would copy ids back from the device in every lookup, and on torch would
+wait for all queued work. In graphs, where values are unknown during tracing, the lookup itself
+rejects out-of-range ids (see `rows_at`).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from albert_tf.layers.common import (
 )
 from albert_tf.layers.functions import layer_norm
 
-# The config field that the values of each input must stay below.
+# The config field that limits the values of each input.
 LIMITS: Final = {
     "input_ids": "vocab_size",
     "token_type_ids": "type_vocab_size",
@@ -41,10 +41,10 @@ class FactorizedEmbedding(ConfiguredLayer):
 
     Call arguments:
         input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
-        token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`; None means all 0.
-        position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`; None means
+        token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`. Default: all 0.
+        position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`. Default:
             0, 1, ….
-        inputs_embeds: float `[B, T, E]`, used instead of rows of the word embedding matrix.
+        inputs_embeds: float `[B, T, E]`, to be used instead of word embeddings.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
@@ -112,14 +112,14 @@ class FactorizedEmbedding(ConfiguredLayer):
 
 
 class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
-    """Looks up word embeddings in a `FactorizedEmbedding`, which owns the weights and `trainable`.
+    """Looks up word embeddings in a `FactorizedEmbedding`, which owns the weights.
 
     Args:
         embedding: the layer that owns the matrix.
     Call arguments:
-        input_ids: int `[B, T]`, or of any shape, each in `[0, vocab_size)`.
+        input_ids: int `[B, T]` or any other shape, each in `[0, vocab_size)`.
     Returns:
-        `[B, T, E]`, which models take as `inputs_embeds`.
+        `[B, T, E]`, the `inputs_embeds` of a model.
     """
 
     takes_ids = True
@@ -136,9 +136,9 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         raise ValueError(
-            "A functional model with a layer of get_input_embeddings can't be saved, because the "
-            "loaded layer wouldn't share its weights with the model. Call save_weights, and "
-            "create the model again before load_weights."
+            "A functional model with the layer of get_input_embeddings can't be saved, because the "
+            "loaded layer wouldn't share its weights with the model. Call save_weights, then "
+            "create the model again and call load_weights."
         )
 
     def __call__(self, input_ids: Tensor, **kwargs: Any) -> Tensor:
@@ -153,22 +153,23 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
 def lookup(table: Tensor, ids: Tensor) -> Tensor:
     """Returns the rows of `table` `[N, E]` for int `ids` of any shape.
 
-    The gradient is dense, with repeated rows summed. Without the multiplication by 1, it would be a
-    TensorFlow IndexedSlices, whose repeated rows Adam and LAMB would square separately, and whose
-    global norm would be wrong.
+    The gradient is dense, and repeated rows are summed. Without the multiplication by 1, TensorFlow
+    would return IndexedSlices: Adam and LAMB would square repeated rows separately, and the global
+    norm would be wrong.
     """
     return rows_at(ops.multiply(table, 1.0), whole_numbers(ids))
 
 
-# How a `FactorizedEmbedding` looks up words; exports replace it if they store the matrix in 8 bits.
+# The function with which a `FactorizedEmbedding` looks up words. Exports with an 8-bit embedding
+# matrix replace it.
 word_lookup: Final = ContextVar("word lookup", default=lookup)
 
 
 def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
     """Returns the first `length` rows of `table` `[N, E]`, with a dense gradient.
 
-    TensorFlow slices the table, because a gather has a sparse gradient and a larger graph. JAX and
-    torch gather the rows, because a slice would require a known length of at most N.
+    On TensorFlow, this is a slice, because a gather has a sparse gradient and a larger graph. On
+    JAX and torch, it is a gather, because a slice requires a known length of at most N.
     """
     if keras.backend.backend() == "tensorflow":
         return table[:length]
@@ -177,7 +178,7 @@ def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def trusted() -> Iterator[None]:
-    """Within this context, models and layers don't check their inputs again."""
+    """Within this context, models and layers don't check their inputs."""
     token = _trusted.set(True)
     try:
         yield
@@ -190,28 +191,23 @@ def is_trusted() -> bool:
     return _trusted.get()
 
 
-def check_ids(
-    config: AlbertConfig, inputs: Mapping[str, Tensor], length: int | None = None
-) -> None:
-    """Checks that ids are integers in their range; None and symbolic tensors are accepted.
+def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
+    """Checks that the ids among the inputs of a call are integers in their range.
 
-    Args:
-        config: defines the limits.
-        inputs: inputs of a call keyed by name.
-        length: sequence length, the limit of `masked_lm_positions`.
-    Raises:
-        ValueError: an id is out of range or isn't an integer.
+    The limit of `masked_lm_positions` is the sequence length. None and symbolic tensors are
+    accepted.
     """
     for name, limit in LIMITS.items():
         hint = "Does the tokenizer belong to the model?"
         _check_range(inputs.get(name), name, limit, getattr(config, limit), hint)
-    _check_range(
-        inputs.get("masked_lm_positions"), "masked_lm_positions", "length", length, "Pad with 0."
-    )
+    ids, embedded = inputs.get("input_ids"), inputs.get("inputs_embeds")
+    shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]
+    positions, length = inputs.get("masked_lm_positions"), shape[-1] if shape else None
+    _check_range(positions, "masked_lm_positions", "length", length, "Pad with 0.")
 
 
 def whole_numbers(values: Tensor) -> Tensor:
-    """Casts values to int32; non-integers become -1, which is never a valid id."""
+    """Casts values to int32. Non-integers become -1, which is never a valid id."""
     numbers = ops.cast(values, "int32")
     if "int" in keras.backend.standardize_dtype(values.dtype):
         return numbers
@@ -221,9 +217,9 @@ def whole_numbers(values: Tensor) -> Tensor:
 def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
     """Returns the rows of `table` at int32 `ids`, which must be valid indices.
 
-    Unlike in `keras.ops.take`, -1 isn't the last row. An id outside the table, including a negative
-    one, raises an error in the CPU kernels of TensorFlow and LiteRT and on torch. The result is NaN
-    on JAX, 0 in TensorFlow's GPU kernel, and the nearest row in XLA.
+    Unlike in `keras.ops.take`, -1 doesn't refer to the last row. An id outside the table, including
+    a negative one, raises an error in the CPU kernels of TensorFlow and LiteRT and on torch. The
+    result is NaN on JAX, 0 in TensorFlow's GPU kernel, and the nearest row in XLA.
 
     Args:
         table: `[N, E]`, or `[B, N, E]` with `batch_dims=1`.
@@ -244,14 +240,14 @@ def _check_range(values: Tensor, name: str, limit: str, size: int | None, hint: 
     known = known_values(values) if isinstance(size, int) else None
     if known is not None and known.size and (known.min() < 0 or known.max() >= size):
         raise ValueError(
-            f"{name} must lie in [0, {limit}), with {limit}={size}. "
+            f"{name} must be in [0, {limit}), with {limit}={size}. "
             f"Received: values from {known.min()} to {known.max()}. {hint}"
         )
     reject_fractions(name, known)
 
 
 def reject_fractions(name: str, values: Any) -> None:
-    """Rejects arrays of ids with fractions, which a lookup would truncate."""
+    """Rejects float arrays with fractional values, which a lookup would truncate."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         fractions = values[values != np.floor(values)]
         if fractions.size:
@@ -259,7 +255,7 @@ def reject_fractions(name: str, values: Any) -> None:
 
 
 def known_values(values: Tensor) -> np.ndarray | None:
-    """Returns values as an array, or None if they are None or symbolic."""
+    """Returns values as an array, or None if they are symbolic or None."""
     if values is None or isinstance(values, np.ndarray):
         return values
     try:

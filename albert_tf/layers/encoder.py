@@ -1,4 +1,4 @@
-"""The encoder: a block of attention and feed-forward network, applied L times."""
+"""The encoder: a block with attention and a feed-forward network, applied L times."""
 
 import functools
 import itertools
@@ -24,7 +24,7 @@ from albert_tf.layers.functions import activation, layer_norm
 def apply_layers(
     apply: Callable[..., Any], groups: Sequence[Any], schedule: Sequence[int], hidden: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Runs ALBERT: each of L layers applies the blocks of the group that `schedule` names.
+    """Runs the L layers of ALBERT: `schedule` contains the group whose blocks each layer applies.
 
     In the published models, `schedule` is `[0] * L`: one block, with the same weights every time.
     """
@@ -39,16 +39,16 @@ def apply_layers(
 
 
 Unroll: TypeAlias = bool | Literal["last"]
-# Value from google-research/albert. It fits in float16, and its exponential is 0 in float32.
+# Value from google-research/albert. It fits into float16, and its exponential is 0 in float32.
 MASKED: Final = -10000.0
 
 
 def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
-    """Returns the term that masks attention scores: 0 for attended keys, `MASKED` for others.
+    """Returns the bias of the attention scores: 0 for keys to attend to, `MASKED` for others.
 
     Args:
-        attention_mask: `[B, T]` over keys, or `[B, T, T]` over queries and keys:
-            1 to attend, 0 to mask.
+        attention_mask: `[B, T]` for keys, or `[B, T, T]` for queries and keys: 1 for positions to
+            attend to, 0 for masked ones.
         dtype: dtype of the result, float32 or wider.
     Returns:
         `[B, 1, 1, T]` or `[B, 1, T, T]`.
@@ -66,7 +66,7 @@ def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class SelfAttention(ConfiguredLayer):
-    """Multi-head self-attention, output projection, residual connection and layer norm.
+    """Multi-head self-attention with output projection, residual connection, and layer norm.
 
     The matmuls are written out because `keras.ops.dot_product_attention` is slower on CPUs. A
     fused matmul for query, key, and value isn't faster (benchmarks/NOTES.md).
@@ -110,8 +110,8 @@ class SelfAttention(ConfiguredLayer):
             hidden, bias = hidden[:, :num_queries], bias[:, :, :num_queries]
         query = self._heads(self.query, hidden)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # The scale comes after the matmul: otherwise oneDNN's fusion returns an empty tensor inside
-        # a graph loop.
+        # The scores are scaled after the matmul, because scaling before it makes oneDNN's fusion
+        # return an empty tensor inside a graph loop.
         scores = ops.cast(scores, bias.dtype) * self.head_size**-0.5 + bias
         probabilities = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         attended = ops.matmul(self.attention_dropout(probabilities, training=training), value)
@@ -130,7 +130,7 @@ class SelfAttention(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FeedForward(ConfiguredLayer):
-    """Projects to I, applies the activation, projects to H, adds the input, and normalizes.
+    """Feed-forward network of width I, with residual connection and layer norm.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -163,10 +163,11 @@ class FeedForward(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertBlock(ShapesFromCall, keras.layers.Layer):
-    """Applies attention, then the feed-forward network.
+    """A block of the encoder: attention, followed by the feed-forward network.
 
     Args:
-        attention, ffn: the two parts. With `share="attention"` or `share="ffn"`, blocks share one.
+        attention, ffn: the two parts. With `share="attention"` or `share="ffn"`, several blocks
+            have one of them in common.
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
@@ -218,11 +219,11 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     def rematerialize(
         self, hidden: Tensor, bias: Tensor, num_queries: int | None, training: bool | None
     ) -> tuple[Tensor, Tensor]:
-        """Does the same as `call`, but recomputes the activations in the backward pass."""
+        """Computes the same as `call`, but recomputes the activations in the backward pass."""
         attention, ffn = self.attention, self.ffn
         parts = (attention.attention_dropout, attention.output_dropout, ffn.dropout)
         dropouts = [dropout for dropout in parts if dropout.rate > 0]
-        # Inside `run`, TensorFlow would draw new seeds in the backward pass.
+        # Seeds drawn inside `run` would be drawn again in TensorFlow's backward pass.
         seeds = [dropout.seed_generator.next() for dropout in dropouts]
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
@@ -234,36 +235,38 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(ConfiguredLayer):
-    """Applies L layers; `schedule` lists the group of each layer (see `apply_layers`).
+    """Applies L layers. `schedule` contains the group of each layer (see `apply_layers`).
 
-    With `share="all"` there are G groups, and all layers of a group have the same weights.
-    Otherwise each layer is a group, and groups may share attention or the feed-forward network.
+    With `share="all"`, there are G groups, and all layers of a group have the same weights.
+    Otherwise, each layer is a group, and groups can share attention or the feed-forward network.
 
     Args:
-        config: sizes and probabilities.
+        config: an `AlbertConfig`.
         gradient_checkpointing: whether training recomputes activations in the backward pass.
     Call arguments:
         hidden: `[B, T, H]`.
-        attention_mask: `[B, T]` or `[B, T, T]`: 1 to attend, 0 to mask. None attends to everything.
-        unroll: False applies each group in a graph loop, so that files are smaller and load faster.
-            "last" keeps the last layer out of the loop for `cls_only`; its weights are then used
-            twice in the graph.
-        cls_only: compute the last block only at `[CLS]`, for heads that read nothing else. With 4
-            layers, this saves a fifth of the computation. Ignored if `unroll=False`.
+        attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
+            Default: all positions are attended to.
+        unroll: False runs each group in a graph loop, which makes exported files smaller and faster
+            to load. "last" keeps the last layer out of the loop for `cls_only`, so its weights
+            occur twice in the graph.
+        cls_only: whether to compute the last block only at `[CLS]`, for heads that need nothing
+            else. In a 4-layer model, this saves a fifth of the computation. Ignored if
+            `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and every block's output, `[B, T, H]`, and every
-        block's attention, `[B, A, T, T]`. A loop returns only the last hidden state and no
-        attentions. With `cls_only`, the last block has one query.
+        block's attention probabilities, `[B, A, T, T]`. A loop only returns the last hidden state.
+        With `cls_only`, the last block has one query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
     def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-        # Flat, because Keras doesn't save layers in a list of lists.
+        # A flat list, because Keras doesn't save layers in a list of lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
-        self.frozen_layers = 0  # number of first layers that gradients don't reach
+        self.frozen_layers = 0  # gradients don't reach these first layers
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}
@@ -309,7 +312,7 @@ class AlbertEncoder(ConfiguredLayer):
     ) -> tuple[list[Tensor], list[Tensor]]:
         if attention_mask is None:
             attention_mask = ops.ones(ops.shape(hidden)[:2], "int32")
-        # Scores and softmax stay in float32 even in half precision.
+        # Scores and softmax are float32 even in half precision.
         bias = attention_bias(
             attention_mask, keras.backend.result_type(self.compute_dtype, "float32")
         )

@@ -1,7 +1,8 @@
-"""Activations and layer norm that keep only their inputs for the backward pass, to save memory.
+"""Activations and layer norm that only keep their inputs for the backward pass, to save memory.
 
-Automatic differentiation keeps every array that the gradient reads: five of them for the tanh
-approximation of GELU. In training, the gradients in this file keep one, and recompute the others.
+Automatic differentiation keeps every array that a gradient uses: five arrays for the tanh
+approximation of GELU. In training, the gradients in this file keep one array, and recompute the
+others.
 """
 
 import math
@@ -22,8 +23,8 @@ CUBIC: Final = 0.044715  # in the tanh approximation of GELU; Hendrycks and Gimp
 def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
     """Returns `function` with a custom gradient, which applies `derivative` to the input.
 
-    They must be written differently, because TensorFlow merges identical operations and would
-    then keep their results for the backward pass.
+    They must not contain the same operations, because TensorFlow would merge them and keep the
+    results for the backward pass.
     """
 
     @ops.custom_gradient
@@ -42,7 +43,7 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _gelu(x: Tensor) -> Tensor:
-    """Computes x·Φ(x), without Erfc as in `ops.gelu`, which tf2onnx doesn't support."""
+    """Computes x·Φ(x) without the Erfc of `ops.gelu`, which tf2onnx doesn't support."""
     return 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5))
 
 
@@ -57,18 +58,16 @@ def _gelu_new(x: Tensor) -> Tensor:
 
 
 def _gelu_new_derivative(x: Tensor) -> Tensor:
-    """Computes σ·(1 + x·(1-σ)·z').
+    """Computes σ·(1 + x·(1-σ)·z'), where the function is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
 
-    The tanh approximation is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
-
-    With the upstream gradient, this form takes 13 ops, and 0.85 of the time of one with 15.
+    With the upstream gradient, this form takes 13 ops. A form with 15 ops takes 1.2 times as long.
     """
     scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
     gate = ops.sigmoid(x * (scale + scale * CUBIC * square))
     return gate * (1.0 + (1.0 - gate) * x * (scale + 3.0 * scale * CUBIC * square))
 
 
-# By Hugging Face's names: "gelu" is the exact form, "gelu_new" the tanh approximation.
+# Keyed by Hugging Face's names: "gelu" is exact, "gelu_new" is the tanh approximation.
 ACTIVATION_FUNCTIONS: Final[Mapping[str, Elementwise]] = {
     "gelu": _gelu,
     "gelu_new": _gelu_new,
@@ -84,12 +83,12 @@ _IN_TRAINING: Final[Mapping[str, Elementwise]] = {
 
 
 def _use_custom_gradient(training: bool | None) -> bool:
-    """Returns whether to use our gradients; torch's kernels don't keep more than those."""
+    """Returns whether to use the custom gradients. Torch's own kernels keep as little as these."""
     return bool(training) and keras.backend.backend() != "torch"
 
 
 class Activation(keras.layers.Layer):
-    """An activation function with a `training` argument.
+    """An activation function with a custom gradient in training.
 
     Args:
         function: a key of `ACTIVATION_FUNCTIONS`.
@@ -108,7 +107,7 @@ class Activation(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LayerNorm(keras.layers.LayerNormalization):
-    """Keras's layer norm over the last axis, with float32 statistics even in half precision.
+    """Layer norm over the last axis, with float32 statistics even in half precision.
 
     Source: arXiv 1607.06450.
     """
@@ -116,7 +115,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not _use_custom_gradient(training):
             return inference_layer_norm(inputs, self.gamma, self.beta, self.epsilon)
-        # Copies are needed because TensorFlow doesn't allow variables inside.
+        # Copies, because TensorFlow doesn't allow variables in functions with custom gradients.
         normalized = ops.custom_gradient(self._normalized)
         return normalized(inputs, ops.copy(self.gamma), ops.copy(self.beta))
 
@@ -142,13 +141,12 @@ class LayerNorm(keras.layers.LayerNormalization):
 
 
 def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Normalizes the last axis in the form that is fastest without a gradient.
+    """Normalizes the last axis in the way that is fastest without a gradient.
 
-    In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm that treats each row
-    as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
-    pattern with oneDNN's layer norm (`FindMklLayerNorm` in `remapper.cc`), which also has float32
-    statistics and takes a fifth of the time (benchmarks/NOTES.md). It doesn't do so if the number
-    is known.
+    In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm op that treats each
+    row as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
+    pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm, which also has float32
+    statistics and takes a fifth of the time (benchmarks/NOTES.md).
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():
@@ -168,7 +166,7 @@ def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float)
         data_format="NCHW",
         is_training=True,  # compute the statistics from `x`
     )
-    # The graph optimizer sorts the inputs of an op by name, and `Reshape` must precede `gamma`.
+    # The graph optimizer sorts an op's inputs by name, and `Reshape` must come before `gamma`.
     gamma, beta = tf.cast(gamma, x.dtype, "gamma"), tf.cast(beta, x.dtype, "beta")
     return tf.reshape(normalized, tf.shape(x)) * gamma + beta
 
@@ -183,11 +181,11 @@ def _uses_only_cpus() -> bool:
 
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
-    """Returns the activation function in the config, for `keras.layers.Dense`."""
-    # This isn't the layer itself, because Keras doesn't quantize layers that contain layers.
+    """Returns the model's activation function, for `keras.layers.Dense`."""
+    # The layer itself would be a sublayer, and Keras doesn't quantize layers with sublayers.
     return Activation(config.hidden_act, dtype=dtype).__call__
 
 
 def layer_norm(config: AlbertConfig, name: str, dtype: Any) -> LayerNorm:
-    """Returns a layer norm with the epsilon in the config."""
+    """Returns a layer norm with the model's epsilon."""
     return LayerNorm(epsilon=config.layer_norm_eps, name=name, dtype=dtype)

@@ -1,4 +1,4 @@
-"""The pooler and the heads of the tasks."""
+"""The pooler and the task heads."""
 
 from typing import Any, Final
 
@@ -10,9 +10,9 @@ from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, ini
 from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
 
-IMPOSSIBLE: Final = -1e30  # float32 logit of positions where an answer can't be
+IMPOSSIBLE: Final = -1e30  # float32 logit of positions where an answer can't start or end
 BEAM: Final = 5  # number of starts, and of ends for each start
-DROPOUT: Final = 0.1  # rate before the answerability score
+DROPOUT: Final = 0.1  # dropout rate before the answerability score
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
@@ -21,7 +21,7 @@ def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
 
 
 def in_float32(logits: Tensor) -> Tensor:
-    """Casts logits to float32, unless they are wider."""
+    """Casts logits to float32, unless their dtype is wider."""
     return ops.cast(logits, keras.backend.result_type(logits.dtype, "float32"))
 
 
@@ -35,7 +35,7 @@ class ClassificationHead(ConfiguredLayer):
     """Applies dropout, then a dense layer with one logit per class.
 
     Args:
-        config: sizes and dropout rate.
+        config: an `AlbertConfig`.
         units: C, the number of classes.
     Call arguments:
         hidden: `[B, H]`, or `[B, T, H]` to classify every token.
@@ -69,7 +69,7 @@ class MaskedLMHead(ConfiguredLayer):
 
     Call arguments:
         hidden: `[B, T, H]`.
-        word_embeddings: `[V, E]`, the matrix of the embedding, with which the weights are tied.
+        word_embeddings: `[V, E]`, the word embedding matrix, to which the head is tied.
         positions: int `[B, P]`, the positions to score. Default: all positions.
     Returns:
         `[B, P, V]` or `[B, T, V]`, float32 even in half precision.
@@ -133,7 +133,7 @@ class SpanHead(ConfiguredLayer):
 
 
 class _FloatDense(keras.layers.Dense):
-    """A `Dense` layer that `model.quantize` skips, because its kernel is used directly."""
+    """A `Dense` layer that `model.quantize` skips, because another layer uses its kernel."""
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
         return
@@ -141,17 +141,20 @@ class _FloatDense(keras.layers.Dense):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AnswerSpans(ConfiguredLayer):
-    """The original SQuAD 2.0 head: end logits conditioned on the start, and an answerability score.
+    """The original SQuAD 2.0 head, with end logits conditioned on the start.
 
     Call arguments:
         hidden: `[B, T, H]`.
         p_mask: float `[B, T]`, 1 where an answer can't start or end.
         start_positions: int `[B]`, the true starts, for training. Default: the five best starts.
     Returns:
-        A dict of float32 tensors (int32 for indices). `cls_logits` `[B]` is higher for unanswerable
-        questions. With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`. Without:
-        `start_top_log_probs` and `start_top_index` `[B, 5]`; and `end_top_log_probs` and
-        `end_top_index` `[B, 25]`, the five best ends for each start, in the order of the starts.
+        A dict of float32 tensors (int32 for indices):
+
+        - `cls_logits` `[B]`, which is higher for unanswerable questions.
+        - With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`.
+        - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]`, and `end_top_log_probs`
+          and `end_top_index` `[B, 25]`, the five best ends for each start, in the same order as
+          the starts.
     Source: google-research/albert, run_squad_v2.py; the idea is XLNet's, arXiv 1906.08237.
     """
 
@@ -213,13 +216,13 @@ class AnswerSpans(ConfiguredLayer):
         }
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
-        """Returns log probabilities `[B, K, T]` of ends, given states `[B, K, H]` of K starts."""
-        # The dense layer of [state; start state] is a sum, which avoids a tensor of all pairs.
+        """Returns log probabilities `[B, K, T]` of the ends, given K start states `[B, K, H]`."""
+        # The dense layer on [state; start state] is computed as a sum, to avoid a tensor of pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
         transformed = self.layer_norm(ops.tanh(ends + starts + self.end_0.bias))
-        # Two axes, because `Dense(1)` on four axes writes out of bounds with Keras 3.12.
+        # With Keras 3.12, `Dense(1)` writes out of bounds if its input has four axes.
         rows = ops.reshape(transformed, (-1, transformed.shape[-1]))
         logits = ops.reshape(in_float32(self.end_1(rows)), ops.shape(transformed)[:-1])
         return ops.log_softmax(_masked_logits(logits, ops.expand_dims(mask, 1)))
@@ -227,7 +230,7 @@ class AnswerSpans(ConfiguredLayer):
     def _unanswerable(
         self, hidden: Tensor, start_probabilities: Tensor, training: bool | None
     ) -> Tensor:
-        """Returns scores `[B]`, from the expected state of the start and the state of `[CLS]`."""
+        """Returns logits `[B]` from the expected state of the start and the state of `[CLS]`."""
         weights = ops.expand_dims(ops.cast(start_probabilities, hidden.dtype), 1)
         expected = ops.matmul(weights, hidden)[:, 0]
         features = ops.concatenate([expected, hidden[:, 0]], axis=-1)
@@ -240,7 +243,7 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the `count` highest scores of the last axis and their indices, stable for ties."""
+    """Returns the `count` highest scores along the last axis and their indices, stable for ties."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # top_k breaks ties at random on torch, and requires a known length on JAX.

@@ -39,17 +39,17 @@ CLASSES: Final[dict[str, type[PreTrainedModel]]] = {
 def load_pretrained(
     name_or_path: str | os.PathLike[str], task: str | None = None, **options: Any
 ) -> PreTrainedModel:
-    """Loads a checkpoint into a model of the class that it was saved from.
+    """Loads a checkpoint into the model class that it was saved from.
 
     Args:
         name_or_path: see `from_pretrained`.
         task: a key of `tasks.TASKS`. Default: the task of the class under "architectures" in
-            `config.json`, which may be a TensorFlow or Flax class of transformers. Without one,
-            the heads in the checkpoint determine the task.
-        **options: options of `from_pretrained`.
+            `config.json`, which can also be a TensorFlow or Flax class of transformers. If the file
+            names no class, the heads in the checkpoint determine the task.
+        **options: see `from_pretrained`.
     Raises:
-        UserError: the task is unknown, `config.json` names a class of another model, or
-            `from_pretrained` raises it.
+        UserError: the task is unknown, `config.json` only names classes of other models, or the
+            checkpoint can't be loaded (see `from_pretrained`).
 
     Example:
         >>> from albert_tf import load_pretrained
@@ -71,7 +71,7 @@ def load_pretrained(
         if name in BY_MODEL:
             return CLASSES[BY_MODEL[name].name].from_checkpoint(checkpoint, **options)
     raise UserError(
-        f"{hugging_face.CONFIG} in {location.folder} names no ALBERT class under 'architectures' "
-        f"({', '.join(BY_MODEL)}), but: {', '.join(names)}. "
+        f"'architectures' in {location.folder / hugging_face.CONFIG} must contain one of "
+        f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}. "
         f"Pass task= (--task on the command line), one of {', '.join(TASKS)}."
     )

@@ -18,29 +18,32 @@ from albert_tf.models.outputs import ModelOutput
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertModel(PreTrainedModel):
-    """The encoder: embedding, shared blocks, and pooler.
+    """The ALBERT encoder: a factorized embedding, blocks that share their weights, and a pooler.
 
     Args:
-        config: sizes and probabilities.
-        add_pooling_layer: whether the model has a pooler and returns `pooler_output`.
+        config: an `AlbertConfig`.
+        add_pooling_layer: whether to add a pooler and return `pooler_output`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments:
         input_ids: int `[B, T]`, or a dict of these arguments.
-        attention_mask: `[B, T]` or `[B, T, T]`: 1 to attend, 0 to mask. None attends to everything.
-        token_type_ids: int `[B, T]`; None means 0.
-        position_ids: int `[B, T]`; None means 0, 1, ….
-        inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
+        attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
+            Default: all positions are attended to.
+        token_type_ids: int `[B, T]`. Default: all 0.
+        position_ids: int `[B, T]`. Default: 0, 1, ….
+        inputs_embeds: float `[B, T, E]`, to be passed instead of `input_ids`, such as the rows of
+            the word embedding matrix that `get_input_embeddings()(input_ids)` returns.
         output_attentions, output_hidden_states: whether to also return the results of every block.
-        unroll: False applies the layers in a graph loop, without these results. "last" keeps the
-            last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
-        pooled_only: omit `last_hidden_state`, which saves most of the last layer's work.
+        unroll: False runs the layers in a graph loop, which can't return these results. "last"
+            keeps the last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
+        pooled_only: whether to omit `last_hidden_state`, which saves most of the last layer's work.
     Returns:
-        `ModelOutput` with `last_hidden_state` `[B, T, H]`, `pooler_output` `[B, H]`, and on request
-        `hidden_states` (L + 1 of `[B, T, H]`, the projected embedding first) and `attentions`
-        (L of `[B, A, T, T]`), where L counts inner blocks.
+        A `ModelOutput` with `last_hidden_state` `[B, T, H]` and `pooler_output` `[B, H]`. On
+        request, it also contains `hidden_states` (L + 1 tensors `[B, T, H]`, starting with the
+        projected embedding) and `attentions` (L tensors `[B, A, T, T]`), where L counts inner
+        blocks.
     Raises:
-        ValueError: an id is out of range (checked in eager calls), an input has the wrong rank, or
-            a sequence is too long.
+        ValueError: if an id is out of range (in eager calls), an input has the wrong rank, or a
+            sequence is too long.
     Source: ALBERT, arXiv 1909.11942.
 
     Example:
@@ -57,12 +60,7 @@ class AlbertModel(PreTrainedModel):
     form_options = ("add_pooling_layer",)
     add_pooling_layer: bool
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        add_pooling_layer: bool = True,
-        **kwargs: Any,
-    ):
+    def __init__(self, config: AlbertConfig, add_pooling_layer: bool = True, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.add_pooling_layer = add_pooling_layer
         policy = self.dtype_policy

@@ -25,22 +25,28 @@ from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_text, user_path
+from albert_tf.huggingface import (
+    IGNORED_BY_MODELS,
+    MODEL_LOADING,
+    MODEL_METHODS,
+    MODEL_SAVING,
+    own_options,
+)
 from albert_tf.layers.common import ShapesFromCall
 from albert_tf.layers.embedding import is_trusted, trusted
 from albert_tf.models.batch import check_call
 from albert_tf.models.examples import ENCODER_INPUTS, Target
-from albert_tf.models.huggingface import LOADING, METHODS, SAVING, WITHOUT_EFFECT
 from albert_tf.models.keras_hooks import KerasHooks
 from albert_tf.models.surgery import Surgery, steps_of
-from albert_tf.options import without_foreign, without_methods
+from albert_tf.options import without_methods
 from albert_tf.tasks import ENCODER, TaskFacts
 
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 
-@without_methods(METHODS)
+@without_methods(MODEL_METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
-    """A Keras model with an `AlbertConfig` and a directory format; its constructor builds it.
+    """Base class of all models: a Keras model with an `AlbertConfig`, built by its constructor.
 
     Attributes:
         task: facts about the task; see `tasks.TaskFacts`.
@@ -50,7 +56,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         keeps_labels: False for heads that always have two outputs. Their config has no `id2label`,
             because transformers would derive the head's size from it.
         tokenizer: encodes texts in `fit`, and is the default wherever a tokenizer is optional.
-            `from_pretrained` takes it from the folder of the weights; None if there is none.
+            `from_pretrained` loads it from the folder of the weights, if there is one.
         newly_initialized: names of the parts that have no weights in the checkpoint. Clear the list
             after training them in your own loop.
     """
@@ -85,7 +91,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def make_train_function(self, force: bool = False) -> Any:
-        # If the first step created the optimizer's slots, TensorFlow would trace it twice.
+        # If the first step created the optimizer's slots, TensorFlow would trace the step twice.
         if not self.optimizer.built and all(layer.built for layer in names.added(self)):
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
@@ -113,8 +119,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def sentence_embedding(self) -> SentenceEmbedding | None:
         """Reads the pooling and normalization from a sentence-transformers folder.
 
-        Returns:
-            None if the model wasn't loaded from such a folder, or is a task model.
+        Returns None for a task model, and if the model wasn't loaded from such a folder.
+
         Raises:
             UserError: see `sentence_transformers.read`.
         """
@@ -123,9 +129,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return sentence_transformers.read(self._module_folder)
 
     def build_added(self) -> list[str]:
-        """Builds the layers that a subclass adds, and returns the names of those with weights.
+        """Builds the layers that a subclass adds, and returns the names of layers with weights.
 
-        Keras builds a layer in its first call, which may be too late to read its weights.
+        Keras builds a layer in its first call, but its weights may have to be read earlier.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):
@@ -165,24 +171,24 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             self.tokenizer.save_pretrained(dir_path)
 
     def load_assets(self, dir_path: str | None) -> None:
-        """Loads the tokenizer that `save_assets` wrote, before Keras deletes the folder."""
+        """Loads the tokenizer that `save_assets` wrote, because Keras will delete the folder."""
         if dir_path is not None:
             self._folder = Path(dir_path)
             self.tokenizer = self.tokenizer
 
     def __dir__(self) -> Iterable[str]:
-        """Omits `tokenizer`, since Keras reads all attributes when it saves or loads a model."""
+        """Omits `tokenizer`, because Keras reads all attributes when it saves or loads a model."""
         return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
-        """Returns `self.albert`, or the model itself. Keras would read a property on saving."""
+        """Returns `self.albert`, or the model itself.
+
+        This isn't a property, because Keras would read it when it saves a model.
+        """
         return getattr(self, "albert", self)
 
     def untrained_parts(self) -> list[str]:
-        """Returns `newly_initialized`, or an empty list if an optimizer has taken a step.
-
-        After training in another way, call `model.newly_initialized.clear()`.
-        """
+        """Returns `newly_initialized`, or an empty list if the optimizer has taken a step."""
         optimizer = getattr(self, "optimizer", None)
         is_trained = optimizer is not None and steps_of(optimizer) > 0
         return [] if is_trained else list(self.newly_initialized)
@@ -202,7 +208,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     @property
     def base_model(self) -> Any:
         raise AttributeError(
-            "base_model doesn't exist. Use model.albert; an AlbertModel is its own base model."
+            "base_model doesn't exist. Use model.albert, or an AlbertModel itself."
         )
 
     @property
@@ -295,18 +301,19 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         Args:
             pretrained_model_name_or_path: a Hugging Face directory (safetensors, PyTorch,
                 TensorFlow, or Flax), a Google TensorFlow 1 checkpoint with its
-                `albert_config.json`, a TF-Hub module, a KerasHub preset, a hub name such as
-                "albert/albert-base-v2", or "small", the model that ships with the package.
-            config: used instead of the checkpoint's configuration, which isn't read.
+                `albert_config.json`, a TF-Hub module, a KerasHub preset, a model ID on the Hub such
+                as "albert/albert-base-v2", or "small", the model that ships with the package.
+            config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
-            ignore_mismatched_sizes: whether to initialize heads whose shapes differ.
-            **options: `revision`, `token`, `cache_dir`, `local_files_only`, `force_download`, and
-                `subfolder` for the hub; overrides of configuration fields (`num_labels=3`,
-                `hidden_dropout_prob=0.1`); or arguments of the constructor
-                (`add_pooling_layer=False` for `AlbertModel`).
+            ignore_mismatched_sizes: whether to initialize a head whose shapes differ from those in
+                the checkpoint, instead of raising an error.
+            **options: options of the Hub (`revision`, `token`, `cache_dir`, `local_files_only`,
+                `force_download`, and `subfolder`), configuration fields to override
+                (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for
+                `AlbertModel`).
         Raises:
-            UserError: the model doesn't exist, is damaged, or has weights that don't fit its
-                configuration.
+            UserError: if the checkpoint doesn't exist, is damaged, or has weights that don't fit
+                its configuration.
         """
         hub_options, fields = finder.split_hub_options(options)
         if config is not None:
@@ -325,8 +332,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         **fields: Any,
     ) -> Model:
         """Creates a model from a checkpoint in memory; see `from_pretrained`."""
-        fields = {name: value for name, value in fields.items() if name not in WITHOUT_EFFECT}
-        fields = without_foreign(fields, LOADING)
+        fields = own_options(fields, MODEL_LOADING, IGNORED_BY_MODELS)
         form = {name: fields.pop(name) for name in cls.form_options if name in fields}
         layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
         if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
@@ -343,7 +349,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
         )
         has_new_head = bool({*model.newly_initialized} - {names.POOLER})
-        if has_new_head and "thresholds" not in fields:  # they belong to the old head
+        if has_new_head and "thresholds" not in fields:  # the stored ones belong to the old head
             model.config = model.config.replace(thresholds=None)
         model.newly_initialized += model.build_added()
         model._folder = model._module_folder = checkpoint.folder
@@ -359,23 +365,22 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     ) -> None:
         """Writes a Hugging Face directory: `config.json`, `model.safetensors`, and the tokenizer.
 
-        With a `sentence_embedding`, it also writes the modules of sentence-transformers. If a
-        tokenizer was only found next to the loaded weights and never used, a tokenizer that is
+        A model with a `sentence_embedding` also saves the modules of sentence-transformers. If the
+        model's tokenizer was found next to the loaded weights but never used, a tokenizer that is
         already in `save_directory` is kept.
 
         Args:
-            save_directory: the folder. Other files in it are kept.
-            push_to_hub: whether to call `push_to_hub` as well. The model card is the folder's
-                `README.md`, if there is one.
-            repo_id: name of the repository. Default: the folder's name.
-            **hub_options: options of `push_to_hub`, and options of transformers without effect.
+            save_directory: path of the directory. Other files in it are kept.
+            push_to_hub: whether to also call `push_to_hub`, with the directory's `README.md` as
+                the model card if there is one.
+            repo_id: name of the repository. Default: the name of the directory.
+            **hub_options: options of `push_to_hub`, and transformers options that have no effect.
         """
-        hub_options = {k: v for k, v in hub_options.items() if k not in WITHOUT_EFFECT}
-        hub_options = without_foreign(hub_options, SAVING)
+        hub_options = own_options(hub_options, MODEL_SAVING, IGNORED_BY_MODELS)
         if hub_options and not push_to_hub:
             raise TypeError(
-                "save_pretrained takes the options of push_to_hub only with push_to_hub=True, and "
-                f"always writes model.safetensors. Received: {', '.join(hub_options)}."
+                "save_pretrained only takes options of push_to_hub, and only with "
+                f"push_to_hub=True. Received: {', '.join(hub_options)}."
             )
         tensors, name = weights.extract(self), self.saved_class
         path = user_path(save_directory)
@@ -413,15 +418,15 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return tokenizer
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Uploads the model to the Hugging Face hub, and adds a model card if there is none.
+        """Uploads the model to the Hugging Face Hub, and adds a model card if there is none.
 
         Args:
             repo_id: owner/name. The repository is created if it doesn't exist.
-            **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
+            **options: `token`, `private`, `commit_message`, `revision`, and `create_pr`.
         Returns:
             The URL of the commit.
         Raises:
-            UserError: there is no token, no write permission, or no network.
+            UserError: if there is no token, no write permission, or no network.
         """
         return self._upload(repo_id, None, **options)
 
@@ -435,7 +440,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         )
 
 
-# Tokenizers of this process, which `from_config` passes on to copies. Files contain their own.
+# Tokenizers that `from_config` passes on to copies in the same process. Files store their own.
 _tokenizers: Final[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
 

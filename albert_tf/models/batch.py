@@ -1,8 +1,8 @@
-"""The single entry point for features, labels, and weights, which become dicts by name.
+"""The entry points for features, labels, and weights, which become dicts keyed by name.
 
-`batch_of` sorts the parts of a batch as Keras passes it, once per trace of a step. `arrays_of` does
-the same for all examples of `fit` or `evaluate`, and checks their values. `check_call` checks a
-direct call of a model. The code behind these functions relies on them.
+`batch_of` converts a batch that Keras passes to a step. `arrays_of` converts all examples of `fit`
+or `evaluate`, and checks their values. `check_call` checks a direct call of a model. The code that
+they call doesn't check its inputs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import MODEL_CALL
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.embedding import check_ids
 from albert_tf.models import losses
@@ -26,19 +27,18 @@ from albert_tf.models.examples import (
     input_arrays,
     label_arrays,
 )
-from albert_tf.models.huggingface import CALL
 from albert_tf.options import without_foreign
 from albert_tf.text.encoding import BatchEncoding, as_leaves, from_leaves
 
 
 class Batch(NamedTuple):
-    """Named features, labels, and weights: everything that a step computes with.
+    """The features, labels, and weights of a step.
 
     Attributes:
-        features: inputs keyed by name, except those that are None. They include labels that
-            the head reads.
-        labels: labels by target, in the order of the model's targets.
-        weights: sample weights by target; may be empty.
+        features: the inputs that aren't None, keyed by name. They include labels that the head
+            reads.
+        labels: labels keyed by target, in the order of the model's targets.
+        weights: sample weights keyed by target; may be empty.
     """
 
     features: dict[str, Tensor]
@@ -59,17 +59,15 @@ class Batch(NamedTuple):
 
 
 def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-    """Returns the named parts of a batch, whose values may be symbolic.
+    """Returns a batch, whose values may be symbolic, as dicts keyed by name.
 
     Args:
         model: defines the targets.
-        x: a dict of inputs keyed by name, which may include labels; or only the ids.
+        x: a dict of inputs keyed by name, which may include labels, or only the ids.
         y: labels in any form that Keras accepts: one array, a list or tuple with one array per
-            target, or a dict by target or output.
-        sample_weight: weights in the same forms. A single array applies to every label; otherwise a
-            label without weights uses the first weights passed.
-    Raises:
-        ValueError: a name is unknown, a label is passed twice, or a value is a string.
+            target, or a dict keyed by target or output.
+        sample_weight: weights in the same forms. A single array applies to every label. Otherwise,
+            a label without weights uses the first weights that were passed.
     """
     given = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
     features = {name: value for name, value in given.items() if value is not None}
@@ -85,6 +83,8 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
     if "position_ids" in features:
         features["position_ids"] = _broadcast_positions(features)
     weights = _by_target(model.targets, sample_weight)
+    for weight in weights.values():
+        check_types({"sample_weight": weight})
     if isinstance(sample_weight, Mapping | tuple | list):
         first = next(iter(weights.values()), None)
         weights = {name: weights.get(name, first) for name in labels} if weights else {}
@@ -94,10 +94,7 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
 
 
 def _broadcast_positions(features: Mapping[str, Any]) -> Any:
-    """Returns `position_ids` with one row per example, because steps split features by example.
-
-    A call also accepts `[1, T]` for all examples.
-    """
+    """Repeats `position_ids` `[1, T]` for each example, because steps split features by example."""
     positions = features["position_ids"]
     xp = np if isinstance(positions, np.ndarray) else ops
     ids = features.get("input_ids", features.get("inputs_embeds"))
@@ -105,7 +102,7 @@ def _broadcast_positions(features: Mapping[str, Any]) -> Any:
 
 
 def _by_target(targets: Mapping[str, Target], values: Any) -> dict[str, Any]:
-    """Returns labels or weights by target, except those that are None."""
+    """Returns the labels or weights that aren't None, keyed by target."""
     if not isinstance(values, Mapping):
         values = values if isinstance(values, tuple | list) else (values,)
         named = dict(zip(targets, values, strict=False))
@@ -116,7 +113,7 @@ def _by_target(targets: Mapping[str, Target], values: Any) -> dict[str, Any]:
         for key, value in values.items():
             name = str(by_output.get(key, key))
             if value is not None:
-                _reject_twice(name, named, "by its name and by its output's")
+                _reject_twice(name, named, "under its own name and its output's name")
                 named[name] = value
     return {name: value for name, value in named.items() if value is not None}
 
@@ -135,21 +132,15 @@ def _reject_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -
 
 
 def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-    """Returns all examples of `fit` or `evaluate` by name, and checks their values.
+    """Returns all examples of `fit` or `evaluate` keyed by name, and checks their values.
 
-    Args:
-        model: defines the targets and the configuration.
-        x: a dict of arrays or lists, such as a tokenizer's output, or only the ids.
-        y: see `batch_of`; may also be lists, pandas columns, or label names.
-        sample_weight: see `batch_of`; may also be lists.
-    Raises:
-        ValueError: see `batch_of`; or an id or a label is out of range; or the shape of a label
-            doesn't fit the output.
+    Unlike in `batch_of`, all arguments can contain lists, and `y` can contain pandas columns or
+    label names.
     """
     x = input_arrays(x)
     weights = None if sample_weight is None else as_arrays(sample_weight, "sample_weight")
     batch = batch_of(model, x, label_arrays(model, y, x), weights)
-    _check_ids(model, batch.features)
+    check_ids(model.config, batch.features)
     check_labels(model, batch.labels, batch.features, model.loss)
     return batch
 
@@ -157,14 +148,8 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
 def check_call(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Checks the arguments of a direct call of a model.
-
-    Returns:
-        The arguments, in which labels that were lists are arrays.
-    Raises:
-        ValueError: an input is a list or a string, or an id or a label is out of range.
-    """
-    kwargs = without_foreign(kwargs, CALL)
+    """Checks the arguments of a direct call of a model, and converts lists of labels to arrays."""
+    kwargs = without_foreign(kwargs, MODEL_CALL)
     if args and isinstance(args[0], Mapping):
         args = (dict(args[0]), *args[1:])
     for inputs in (kwargs, *args[:1]):
@@ -176,26 +161,15 @@ def check_call(
         given |= given.pop("input_ids")
     check_lists(given)
     check_types({name: given[name] for name in model.known_inputs if name in given})
-    _check_ids(model, given)
+    check_ids(model.config, given)
     check_labels(model, given, given)
     return args, kwargs
 
 
-def _check_ids(model: Any, inputs: Mapping[str, Any]) -> None:
-    ids, embedded = inputs.get("input_ids"), inputs.get("inputs_embeds")
-    shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]
-    check_ids(model.config, inputs, shape[-1] if shape else None)
-
-
 def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str, Tensor]:
-    """Returns the inputs of a call keyed by name; inputs that weren't passed are None.
+    """Returns all `known` inputs keyed by name. Inputs that weren't passed are None.
 
-    Args:
-        arguments: the inputs keyed by name; `input_ids` may be a dict of inputs.
-        known: names of the model's inputs.
-    Raises:
-        ValueError: an input is unknown or passed twice, or the call doesn't have exactly one of
-            `input_ids` and `inputs_embeds`.
+    In `arguments`, `input_ids` can be a dict of inputs.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     if isinstance(given.get("input_ids"), Mapping):
@@ -213,9 +187,9 @@ def named_inputs(arguments: Mapping[str, Any], known: Sequence[str]) -> dict[str
 
 
 def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
-    """Rejects ids of the wrong rank or length, and inputs whose shape differs from the ids'.
+    """Rejects ids of the wrong rank or length, and inputs whose shape doesn't match the ids.
 
-    Otherwise broadcasting would hide the mistake. Unknown sizes are accepted.
+    Broadcasting would hide such mistakes. Unknown sizes are accepted.
     """
     name = "inputs_embeds" if inputs["input_ids"] is None else "input_ids"
     given, axes = inputs[name], ["batch", "length", "embedding"][: 2 + (name == "inputs_embeds")]
@@ -224,7 +198,7 @@ def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
             f"{name} must have shape [{', '.join(axes)}]. Received shape {tuple(given.shape)}."
         )
     batch, length = given.shape[:2]
-    is_guess = getattr(given, "is_meta", False)  # Keras traces torch with guessed sizes
+    is_guess = getattr(given, "is_meta", False)  # Keras guesses sizes to trace torch models
     if isinstance(length, int) and length > longest and not is_guess:
         raise ValueError(
             f"A sequence of length {length} is longer than max_position_embeddings={longest}. "

@@ -1,4 +1,4 @@
-"""Arguments of `compile`: the default optimizer, and losses and metrics that read logits."""
+"""Arguments of `compile`: the default optimizer, and losses and metrics that take logits."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -23,11 +23,7 @@ _FROM_LOGITS: Final = (
     keras.metrics.CategoricalCrossentropy,
     keras.metrics.BinaryCrossentropy,
 )
-_BINARY: Final = (
-    keras.losses.BinaryCrossentropy,
-    keras.losses.BinaryFocalCrossentropy,
-    keras.metrics.BinaryCrossentropy,
-)
+_BINARY: Final = tuple(kind for kind in _FROM_LOGITS if kind.__name__.startswith("Binary"))
 _MEANING: Final = {
     "softmax": "one class of several",
     "sigmoid": "several labels at once",
@@ -39,37 +35,22 @@ _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.Dice,
     keras.losses.Tversky,
 )
-# The class name of each Keras loss function that reads logits or probabilities.
+# The class name of each Keras loss function that takes logits or probabilities.
 _CLASSES: Final[Mapping[Any, str]] = {
     kind().fn: kind.__name__ for kind in (*_FROM_LOGITS[:5], *_LOSSES_OF_PROBABILITIES)
 }
 _METRICS_OF_PROBABILITIES: Final = tuple(
     getattr(keras.metrics, name)
-    for name in (
-        "AUC",
-        "BinaryAccuracy",
-        "BinaryIoU",
-        "F1Score",
-        "FBetaScore",
-        "FalseNegatives",
-        "FalsePositives",
-        "KLDivergence",
-        "Precision",
-        "PrecisionAtRecall",
-        "Recall",
-        "RecallAtPrecision",
-        "SensitivityAtSpecificity",
-        "SpecificityAtSensitivity",
-        "TrueNegatives",
-        "TruePositives",
-    )
+    for name in """AUC BinaryAccuracy BinaryIoU F1Score FBetaScore FalseNegatives FalsePositives
+    KLDivergence Precision PrecisionAtRecall Recall RecallAtPrecision SensitivityAtSpecificity
+    SpecificityAtSensitivity TrueNegatives TruePositives""".split()  # noqa: SIM905
 )
 
 
 def default_optimizer(model: Any) -> AlbertAdamW:
     """Returns AdamW with the learning rate and warm-up of the model's recipe.
 
-    If beta of the embedding's layer norm is all zeros, the model hasn't been trained.
+    A model is untrained if the beta of the embedding's layer norm is all zeros.
     """
     shift = ops.convert_to_numpy(model.albert.embedding.layer_norm.beta)
     recipe = recipe_of_width(model.config.hidden_size) if shift.any() else FROM_RANDOM_WEIGHTS
@@ -78,23 +59,20 @@ def default_optimizer(model: Any) -> AlbertAdamW:
 
 
 def loss_of_logits(loss: Any, function: str | None) -> Any:
-    """Returns a loss that reads logits for a loss passed to `compile`.
+    """Returns a loss that takes logits for a loss passed to `compile`.
 
-    A Keras loss, passed by name or as a function, is replaced by one with `from_logits=True` that
-    ignores labels of -100, as the model's own loss does. Loss objects with `from_logits=False` are
-    rejected, as are losses that only accept probabilities and losses for a different kind of label.
-
-    Args:
-        loss: a name, a function, or an object.
-        function: see `metric_of_logits`.
+    A Keras loss that is passed by name or as a function is replaced by one with `from_logits=True`
+    that ignores labels of -100, like the model's own loss. Loss objects with `from_logits=False`
+    are rejected, as are losses that only accept probabilities and losses for a different kind of
+    label. For `function`, see `metric_of_logits`.
     """
     if loss is None:
         return None
     if isinstance(loss, str) and loss.lower() in ("crossentropy", "ce"):
         raise UserError(
             f"loss={loss!r} is ambiguous. Pass 'sparse_categorical_crossentropy' for class ids, "
-            "'categorical_crossentropy' for one-hot labels, or 'binary_crossentropy' for several "
-            "labels per example."
+            "'categorical_crossentropy' for one-hot labels, or 'binary_crossentropy' for "
+            "multi-label targets."
         )
     found = _object(loss, keras.losses)
     if type(found) in _LOSSES_OF_PROBABILITIES:
@@ -107,12 +85,12 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
-    """Returns a metric that reads logits for a metric passed to `compile`.
+    """Returns a metric that takes logits for a metric passed to `compile`.
 
     Args:
         metric: a name, a function, or an object.
-        function: "softmax" or "sigmoid", which converts logits for metrics that read probabilities;
-            None if the output isn't logits.
+        function: "softmax" or "sigmoid", which converts logits for metrics of probabilities; None
+            if the output isn't logits.
     """
     if function is None:
         return metric
@@ -130,15 +108,15 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
         threshold = config.get("thresholds", config.get("threshold"))
         if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
             raise UserError(
-                f"Thresholds of {found.name} are compared with probabilities, so they must lie "
-                f"between 0 and 1. Received: {threshold}."
+                f"The thresholds of {found.name} must be probabilities between 0 and 1. Received: "
+                f"{threshold}."
             )
         return OfProbabilities(found, function)
     return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
 
 
 def _object(given: Any, module: Any) -> Any:
-    """Returns the loss or metric object for a name, class, or function, if there is one."""
+    """Returns the loss or metric object for a name, a class, or a function, if there is one."""
     if isinstance(given, type):
         return given()
     found = module.get(given) if isinstance(given, str) else given
@@ -154,7 +132,7 @@ def _from_logits(found: Any, is_object: bool, module: str, function: str | None)
     if function != needed:
         raise UserError(
             f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "
-            f"{_MEANING[needed]}. Use another one, or pass from_pretrained a problem_type: "
+            f"{_MEANING[needed]}. Choose a different one, or pass problem_type to from_pretrained: "
             "'single_label_classification', 'multi_label_classification', or 'regression'."
         )
     if type(found) not in _FROM_LOGITS:  # a subclass may handle logits itself
@@ -175,23 +153,23 @@ def _from_logits(found: Any, is_object: bool, module: str, function: str | None)
 
 @keras.saving.register_keras_serializable("albert_tf")
 class LogitsAccuracy(keras.metrics.Mean):
-    """Computes the "accuracy" of logits; labels of -100 are ignored.
+    """Computes the accuracy of logits, ignoring labels of -100.
 
     Args:
-        is_binary: whether to compare each logit with a label of 0 or 1, rather than the class with
-            the highest logit with a class id.
+        is_binary: whether each logit has a label of 0 or 1. By default, the class with the highest
+            logit is compared with a class id.
         name: as in `keras.metrics.Metric`.
         dtype: as in `keras.metrics.Metric`.
     Call arguments:
-        y_true: class ids `[B, …]`, or one-hot labels or probabilities `[B, …, C]`, whose maximum
-            is the label; 0 or 1 if `is_binary`.
+        y_true: class ids `[B, …]`; one-hot labels or probabilities `[B, …, C]`, whose argmax is
+            the label; or 0 or 1 if `is_binary`.
         y_pred: logits `[B, …, C]`.
     """
 
     def __init__(self, is_binary: bool = False, name: str = "accuracy", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
         self.is_binary = is_binary
-        self._direction = "up"  # tells Keras's callbacks that higher is better
+        self._direction = "up"  # tells Keras callbacks that higher is better
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         labels = ops.convert_to_tensor(y_true)
@@ -217,7 +195,7 @@ class LogitsAccuracy(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class OfProbabilities(keras.metrics.Metric):
-    """Applies a metric that expects probabilities to logits.
+    """Computes a metric of probabilities from logits.
 
     Args:
         metric: a metric such as `keras.metrics.Precision`.
@@ -236,8 +214,8 @@ class OfProbabilities(keras.metrics.Metric):
         if self.function == "softmax" and not agree(y_true.shape, y_pred.shape):
             raise UserError(
                 f"The metric {self.name} requires one-hot labels. Received: labels of shape "
-                f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}. Pass "
-                "keras.utils.to_categorical(labels)."
+                f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}. Convert them "
+                "with keras.utils.to_categorical(labels)."
             )
         probabilities = getattr(ops, self.function)(y_pred)
         self.metric.update_state(y_true, probabilities, sample_weight=sample_weight)

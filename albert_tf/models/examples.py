@@ -1,7 +1,7 @@
 """Converts and checks the examples that users pass.
 
-Features are texts, or arrays and lists by name. Labels are arrays, lists, pandas columns, or label
-names, as described by a model's targets. `albert_tf.models.batch` builds on these functions.
+Features are texts, or arrays and lists keyed by name. Labels are arrays, lists, pandas columns, or
+label names, as described by a model's targets. `albert_tf.models.batch` builds on these functions.
 """
 
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.layers.embedding import LIMITS, known_values, reject_fractions
+from albert_tf.layers.embedding import known_values, reject_fractions
 from albert_tf.models.losses import not_ids
 from albert_tf.tasks import IGNORED
 
@@ -26,22 +26,20 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-# Inputs that are ids; "x" stands for a single array passed instead of a dict.
-_IDS: Final = (*LIMITS, "masked_lm_positions", "x")
-SUM_TOLERANCE: Final = 1e-2  # of probabilities in half precision or rounded in files
+SUM_TOLERANCE: Final = 1e-2  # for probabilities in half precision, or rounded in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
 Kind = Literal["class", "number", "multi_label", "position"]
 
 
 class Target(NamedTuple):
-    """The output that a label is compared with, and the kind of its values.
+    """The output that a label is compared with, and the kind of label.
 
     Attributes:
         output: name of the output.
-        kind: "class" for class ids or class probabilities; "number" for regression; "multi_label"
-            for 0 or 1 per class; "position" for a token's position or probabilities of positions.
-        classes: number of classes or numbers, or the configuration field that contains it;
-            "choices" for the number of choices per example; None if it varies.
+        kind: "class" for class ids or class probabilities, "number" for regression, "multi_label"
+            for 0 or 1 per class, or "position" for a token position or probabilities of positions.
+        classes: number of classes (or of regression values), or the configuration field that
+            contains it; "choices" for the number of choices per example; None if it varies.
         by_token: whether each token has a label.
     """
 
@@ -57,7 +55,7 @@ class Target(NamedTuple):
 
 
 def holds_rows(x: Any) -> bool:
-    """Returns whether `x` contains its examples, unlike datasets and generators."""
+    """Returns whether `x` holds its examples in memory, unlike datasets and generators."""
     return hasattr(x, "shape") or isinstance(x, Mapping | list | tuple)
 
 
@@ -97,12 +95,12 @@ def _may_be_strings(values: Any) -> bool:
 
 
 def check_types(inputs: Mapping[str, Any]) -> None:
-    """Rejects strings and ragged tensors, which layers don't accept."""
+    """Rejects strings and ragged tensors."""
     for name, values in inputs.items():
         if hasattr(values, "row_splits"):
             raise UserError(
                 f"Inputs must be dense tensors. Received: a ragged tensor as {name}. Pass "
-                "ids.to_tensor() as input_ids and tf.sequence_mask(ids.row_lengths()) as "
+                "ids.to_tensor() as input_ids, and tf.sequence_mask(ids.row_lengths()) as "
                 "attention_mask."
             )
         if _may_be_strings(values):
@@ -117,7 +115,7 @@ def check_types(inputs: Mapping[str, Any]) -> None:
 
 
 def check_lists(inputs: Mapping[str, Any]) -> None:
-    """Rejects lists, which Keras would split into numbers, and inputs passed by position."""
+    """Rejects lists, which Keras would split into numbers, and inputs in a list."""
     ids = inputs.get("input_ids")
     if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
         named = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
@@ -132,15 +130,9 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 
 
 def as_arrays(values: Any, name: str = "y") -> Any:
-    """Converts a tokenizer's result to a dict of arrays, and lists of numbers to arrays.
+    """Converts a tokenizer's output to a dict of arrays, and a list of numbers to an array.
 
-    Keras would treat every number in a list as an input. Tensors and datasets are returned
-    unchanged.
-
-    Args:
-        name: name of the values, for messages.
-    Raises:
-        ValueError: rows have different lengths, values are strings, or ids are fractions.
+    Keras would treat every number in a list as an input. Tensors and datasets don't change.
     """
     if isinstance(values, Mapping):
         return {
@@ -151,24 +143,17 @@ def as_arrays(values: Any, name: str = "y") -> Any:
         if isinstance(values, tuple) and not isinstance(values[0], Number | str | np.generic):
             return values
         try:
-            values = np.asarray(values)
+            return np.asarray(values)
         except ValueError as error:
             how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
             raise UserError(
                 f"All rows of {name} must have the same length. Pad them {how}."
             ) from error
-    check_types({name: values})
-    if name in _IDS:
-        reject_fractions(name, values)
     return values
 
 
 def input_arrays(x: Any) -> Any:
-    """Returns the inputs of `fit`, `evaluate`, or `predict`, with lists converted to arrays.
-
-    Raises:
-        ValueError: see `as_arrays`; or inputs are passed by position.
-    """
+    """Converts lists in the inputs of `fit`, `evaluate`, or `predict` to arrays."""
     x = as_arrays(x, "x")
     if not is_empty(x):
         check_lists({ENCODER_INPUTS[0]: x})
@@ -176,20 +161,18 @@ def input_arrays(x: Any) -> Any:
 
 
 def text_columns(x: Any, most: int = 2) -> list[list[str]]:
-    """Returns texts as one column, and text pairs as two.
+    """Returns texts as one column, or text pairs as two.
 
     Args:
-        x: texts (a list, an array, or a pandas Series), a list of tuples of two texts, or a tuple
+        x: texts (a list, an array, or a pandas Series), a list of text pairs (tuples), or a tuple
             of two columns.
         most: maximum number of columns.
-    Raises:
-        UserError: texts have another form or aren't strings, or there are more columns than `most`.
     """
     columns = _columns(x)
     if columns is None:
         shape = getattr(x, "shape", None)
         received = short_repr(x) if shape is None else f"{type(x).__name__} of shape {tuple(shape)}"
-        which = ", which could be two rows or two columns" if isinstance(x, tuple) else ""
+        which = ", which can be read as rows or as columns" if isinstance(x, tuple) else ""
         raise _not_texts(received + which)
     for column in columns:
         for row, value in enumerate(column):
@@ -198,16 +181,12 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
     if len(columns[0]) != len(columns[-1]):
         raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
     if len(columns) > most:
-        raise UserError("This model takes single texts. Received: text pairs.")
+        raise UserError("This model only takes single texts. Received: text pairs.")
     return columns
 
 
 def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
-    """Returns two columns from a list of pairs, or from a tuple of two columns.
-
-    Args:
-        what: form of a row, for messages.
-    """
+    """Returns the two columns of a list of pairs, such as "(text, label)", or of two columns."""
     columns = _columns(x)
     if columns is None or len(columns) != 2:
         raise UserError(
@@ -218,7 +197,7 @@ def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
 
 
 def _columns(x: Any) -> list[list[Any]] | None:
-    """Returns the columns of rows, or None if `x` has another form or is ambiguous."""
+    """Returns the columns in `x`, or None if it has a different form or is ambiguous."""
     if not _is_column(x):
         return None
     if isinstance(x, tuple) and len(x) == 2:
@@ -247,12 +226,9 @@ def _is_pair(row: Any) -> bool:
 
 
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
-    """Returns `y`, with lists, pandas columns, and label names converted to arrays.
+    """Converts lists, pandas columns, and label names in the `y` of `fit` to arrays.
 
-    Args:
-        model: defines the targets and the configuration.
-        y: labels as passed to `fit`.
-        x: the features, which distinguish a list with one array of labels from a list of rows.
+    The number of rows in `x` shows whether a list of length 1 contains all labels.
     """
     y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if len(model.targets) > 1:
@@ -261,8 +237,8 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         y = as_arrays(y)
         if isinstance(y, list | tuple) and y:
             raise UserError(
-                "y must be a dict, or a list with one array for each of "
-                f"{', '.join(model.targets)}. Received: a list of {len(y)}."
+                f"y must be a dict, or a list of arrays for {', '.join(model.targets)}. "
+                f"Received: a list of {len(y)}."
             )
         return y
     (target,) = model.targets.values()
@@ -273,8 +249,8 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         if len(lengths) > 1:
             count = _class_count(model, target, {})
             raise UserError(
-                f"Several labels per example must be a matrix of 0 and 1, [batch, {count}], or a "
-                f"list of label names for each example. Received: {short_repr(y)}."
+                f"Multi-label targets must be a matrix of 0 and 1, [batch, {count}], or a list of "
+                f"label names for each example. Received: {short_repr(y)}."
             )
     y = as_arrays(y, "labels")
     if not isinstance(y, list | tuple) or not y:
@@ -286,12 +262,9 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
 
 
 def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
-    """Maps label names to class ids `[B]`, or several names per example to 0 and 1 `[B, C]`.
+    """Maps names in `config.label2id` to class ids `[B]`.
 
-    Args:
-        labels: names in `config.label2id`, or for several labels a list of names per example.
-    Raises:
-        UserError: the model has no label with this name.
+    For multi-label targets, maps a list of names per example to 0 and 1, `[B, C]`.
     """
     ids: Mapping[str, int] = config.label2id
     several = target.kind == "multi_label"
@@ -314,8 +287,8 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
     for row, names in enumerate(rows):
         if not isinstance(names, list | tuple | set):
             raise UserError(
-                f"Each example must have a list of label names. Received: {short_repr(names)} in "
-                f"row {row}."
+                f"The labels of an example must be a list of names. Received: {short_repr(names)} "
+                f"in row {row}."
             )
         for name in names:
             matrix[row, class_id(name, row)] = 1.0
@@ -323,17 +296,12 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
 
 def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
-    """Returns `class_weight` of `fit` by class id. Its keys may also be label names.
-
-    Raises:
-        UserError: the model doesn't predict one class per example, `class_weight` isn't a dict, or
-            a key or value is out of range.
-    """
+    """Returns the `class_weight` of `fit` keyed by class id. Its keys can also be label names."""
     target, *others = model.targets.values()
     if others or target.by_token or target.kind != "class" or target.classes == "choices":
         raise UserError(
-            f"class_weight requires one class per example, and {type(model).__name__} has other "
-            "labels. Pass sample_weight with one weight per label."
+            "class_weight requires a model that predicts one class per example. "
+            f"{type(model).__name__} doesn't; pass sample_weight instead."
         )
     if not isinstance(class_weight, Mapping):
         raise UserError(
@@ -363,11 +331,10 @@ def check_labels(
     """Rejects labels whose shape or values don't fit their target. Symbolic labels are accepted.
 
     Args:
-        model: defines the targets and the configuration.
-        labels: labels by target; other names are ignored.
-        inputs: inputs keyed by name, whose shape contains the number of choices.
-        loss: the loss that reads the labels; None for the model's own. Labels aren't checked if it
-            may expect other labels than the model's own loss.
+        labels: labels keyed by target; other names are ignored.
+        inputs: inputs keyed by name, whose shape determines the number of choices.
+        loss: the loss passed to `compile`. Labels are only checked for None, which means the
+            model's own loss, and for sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):
         return
@@ -400,11 +367,12 @@ def check_classes(
 ) -> None:
     """Rejects labels that are neither class ids nor probabilities of `count` classes.
 
-    In a graph, a wrong id raises an error in TensorFlow's CPU kernel; elsewhere the loss is NaN.
+    In a graph, an id out of range raises an error in TensorFlow's CPU kernel. Elsewhere, the loss
+    becomes NaN.
 
     Args:
         rank: rank of class ids; probabilities have one more axis.
-        ids_only: whether probabilities are rejected as well.
+        ids_only: whether to also reject probabilities.
     """
     if known.ndim == rank + 1 and known.shape[-1] == count > 1:
         if ids_only or known.dtype.kind != "f":
@@ -435,11 +403,11 @@ def _check_probabilities(name: str, known: np.ndarray) -> None:
 
 
 def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
-    """Rejects labels that aren't finite, or whose shape differs from the outputs'.
+    """Rejects labels that aren't finite, or whose shape doesn't match the outputs.
 
     Args:
-        count: number of labels per example; None accepts any.
-        several: whether labels must lie between 0 and 1.
+        count: number of labels per example; None accepts any number.
+        several: whether labels must be between 0 and 1.
     """
     columns = labels.shape[-1] if labels.ndim == 2 else 1
     if count is not None and (labels.ndim > 2 or columns != count):
@@ -451,6 +419,6 @@ def check_numbers(name: str, labels: np.ndarray, count: int | None, several: boo
     outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
     if outside.size:
         raise ValueError(
-            f"If examples have several labels, {name} must be between 0 and 1. Received: "
-            f"{outside[0]} (invalid: {outside.size} of {labels.size})."
+            f"For multi-label targets, {name} must be between 0 and 1. Received: {outside[0]} "
+            f"(invalid: {outside.size} of {labels.size})."
         )

@@ -1,4 +1,4 @@
-"""`fit` and `evaluate`: prepares the data that Keras reads, and informs callbacks about it."""
+"""`fit` and `evaluate`, which prepare the data for Keras and tell callbacks about it."""
 
 import math
 from collections.abc import Container, Mapping, Sequence
@@ -14,6 +14,7 @@ from albert_tf.models.batch import arrays_of
 from albert_tf.models.examples import (
     Target,
     as_arrays,
+    check_types,
     class_weights,
     holds_rows,
     holds_strings,
@@ -26,14 +27,14 @@ BATCH_SIZE: Final = 32  # Keras's default
 
 
 class Fit(NamedTuple):
-    """What `fit` trains on.
+    """The data and arguments of a call of `fit`.
 
     Attributes:
         batches: an `albert_tf.data.pipeline.Batches` for texts, arrays, and the package's datasets;
             None for other data.
         data: the dataset or generator that Keras reads.
-        epochs, steps_per_epoch: arguments of `fit`.
-        class_weight: `class_weight` of `fit`, by class id.
+        epochs, steps_per_epoch: see `keras.Model.fit`.
+        class_weight: class weights keyed by class id.
         callbacks: all callbacks.
     """
 
@@ -46,7 +47,7 @@ class Fit(NamedTuple):
 
 
 class FitCallback(keras.callbacks.Callback):
-    """A callback that is told what `fit` trains on. It runs after the other callbacks."""
+    """A callback that receives the data and arguments of `fit`, and runs after other callbacks."""
 
     def begin_fit(self, fit: Fit) -> None:
         """Called before Keras's `fit`."""
@@ -60,9 +61,9 @@ class FitCallback(keras.callbacks.Callback):
 
 
 class Fitting(keras.Model):
-    """Base of `TaskModel`: the Keras methods that read labeled examples.
+    """Base of `TaskModel` with the Keras methods that take labeled examples.
 
-    Arrays are named, checked, and passed on to Keras. Texts become a dataset.
+    They check arrays before they call Keras, and convert texts to a dataset.
     """
 
     targets: Mapping[str, Target]
@@ -99,13 +100,15 @@ class Fitting(keras.Model):
         validation_batch_size: int | None = None,
         validation_freq: Any = 1,
     ) -> Any:
-        """Trains like `keras.Model.fit`, which documents the other arguments, but also on texts.
+        """Trains the model on arrays, a dataset, or texts for a fixed number of epochs.
+
+        For the other arguments, see `keras.Model.fit`.
 
         Args:
-            x: ids, arrays by name, a dataset, or texts in the task's form (see the class). Batches
-                contain texts of similar length.
-            y: labels, which may be label names.
-            class_weight: weights by class id or label name.
+            x: a dict of arrays keyed by name, only the ids, a dataset, or texts in the form that
+                the model class describes. Texts of similar length share a batch.
+            y: labels, which can also be label names.
+            class_weight: a dict from class ids or label names to weights.
         Returns:
             A `keras.callbacks.History`.
         """
@@ -181,8 +184,8 @@ class Fitting(keras.Model):
         return_dict: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Evaluates like `keras.Model.evaluate`; for `x` and `y`, see `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # `fit` has prepared it
+        """Returns the loss and metrics, like `keras.Model.evaluate`; for `x` and `y`, see `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # otherwise `fit` has prepared the data
             x, y, sample_weight = self._evaluation_data((x, y, sample_weight), batch_size, steps)
         return super().evaluate(
             x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
@@ -210,16 +213,9 @@ class Fitting(keras.Model):
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        """Encodes examples that are texts, in the task's form, and returns their `Rows`.
-
-        Args:
-            x: texts.
-            y: labels, or None.
-            tokenizer: the model's tokenizer.
-            max_length: maximum number of tokens in a row.
-        """
+        """Encodes texts in the task's form, and their labels unless `y` is None, as `Rows`."""
         raise UserError(
-            f"fit and evaluate of {type(self).__name__} don't take texts. Pass "
+            f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "
             "tokenizer(texts, padding=True, return_tensors='np')."
         )
 
@@ -233,15 +229,16 @@ class Fitting(keras.Model):
         tokenizer = self.tokenizer
         if tokenizer is None:
             raise UserError(
-                "Texts require a tokenizer, but there is none in the folder of the weights. Set "
+                "Texts require a tokenizer, but the model was loaded without one. Set "
                 "model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
             )
         length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
         check_fit(tokenizer, self.config, length)
         rows = self.encode_examples(x, y, tokenizer, length)
         if sample_weight is not None:
-            weights = np.asarray(as_arrays(sample_weight, "sample_weight"), "float32")
-            rows.weights = list(weights[rows.examples])
+            weights = as_arrays(sample_weight, "sample_weight")
+            check_types({"sample_weight": weights})
+            rows.weights = list(np.asarray(weights, "float32")[rows.examples])
         return rows
 
     def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
@@ -255,10 +252,7 @@ class Fitting(keras.Model):
     def _in_order(
         self, rows: Any, batch_size: int | None, steps: int | None
     ) -> tuple[Any, np.ndarray]:
-        """Returns a dataset of rows sorted by length, and their order.
-
-        The dataset contains the first `steps` batches of rows.
-        """
+        """Returns a dataset of the first `steps` batches sorted by length, and the rows' order."""
         batches = self._batches(rows, batch_size, steps, shuffle=False)
         last = len(rows) if steps is None else steps * batches.batch_size
         order = np.argsort(rows.lengths[:last], kind="stable")
@@ -268,7 +262,7 @@ class Fitting(keras.Model):
     def _evaluation_data(
         self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
     ) -> tuple[Any, Any, Any]:
-        """Returns `x`, `y`, and `sample_weight` of an evaluation in a form that Keras reads."""
+        """Converts `x`, `y`, and `sample_weight` of an evaluation to a form that Keras accepts."""
         if (rows := self._encode(*data)) is not None:
             return self._in_order(rows, batch_size, steps)[0], None, None
         if holds_rows(data[0]):
@@ -277,20 +271,16 @@ class Fitting(keras.Model):
         return data
 
     def _arrays(self, function: str, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Names and checks arrays, and returns them in a form that Keras reads."""
+        """Checks arrays, and returns them in a form that Keras accepts."""
         batch = arrays_of(self, x, y, sample_weight)
         self._trace_for(function, keras.tree.flatten(batch.labels))
         return batch.for_keras(self.targets)
 
     def _trace_for(self, function: str, labels: list[Any]) -> None:
-        """Makes Keras retrace a function if the ranks of the labels have changed.
+        """Makes Keras retrace a function if the ranks of the labels (or their specs) have changed.
 
-        Otherwise TensorFlow would relax their shapes to an unknown rank. An evaluation within `fit`
-        doesn't affect the training step.
-
-        Args:
-            function: name of the Keras attribute that stores the traced function.
-            labels: arrays, or the specs of a dataset.
+        Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test
+        functions are traced separately, so an evaluation within `fit` doesn't affect training.
         """
         ranks = tuple([len(label.shape) for label in labels])
         if ranks and ranks != self._label_ranks.get(function):
@@ -299,7 +289,7 @@ class Fitting(keras.Model):
 
 
 def labels_in(dataset: Any) -> list[Any]:
-    """Returns the specs of a dataset's labels, or an empty list if their ranks are unknown."""
+    """Returns the specs of a dataset's labels, or an empty list if a rank is unknown."""
     spec = getattr(dataset, "element_spec", None)
     labels = keras.tree.flatten(spec[1]) if isinstance(spec, tuple) and len(spec) > 1 else []
     # The specs of a distributed dataset have no shape.
@@ -308,16 +298,16 @@ def labels_in(dataset: Any) -> list[Any]:
 
 
 def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
-    """Returns the optimizer's schedule if it has no `total_steps`, which `fit` then sets."""
+    """Returns the optimizer's schedule if it lacks `total_steps`, which `fit` then sets."""
     schedule = getattr(inner(optimizer), "_learning_rate", None)
     is_open = isinstance(schedule, WarmupPolynomialDecay) and schedule.total_steps is None
     return schedule if is_open else None
 
 
 def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
-    """Restarts the model's open schedule, and returns a callback that sets its number of steps.
+    """Returns a callback that sets the number of steps of the model's open schedule.
 
-    The optimizer's state is reset as well, unless `fit` continues from an `initial_epoch`.
+    Resets the optimizer, and with it the schedule, unless `fit` continues from `initial_epoch`.
     """
     if not initial_epoch:
         for variable in inner(model.optimizer).variables:
@@ -326,7 +316,7 @@ def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
 
 
 class _ScheduleSteps(keras.callbacks.Callback):
-    """Sets a schedule's number of steps, which Keras only knows when training begins."""
+    """Sets a schedule's number of steps, which Keras doesn't know until training begins."""
 
     def __init__(self, schedule: WarmupPolynomialDecay):
         super().__init__()
@@ -336,9 +326,9 @@ class _ScheduleSteps(keras.callbacks.Callback):
         steps = self.params.get("steps")
         if steps is None:
             raise UserError(
-                "The learning rate schedule requires the number of steps, which is unknown for "
-                "this data. Pass steps_per_epoch to fit, or an optimizer to compile."
+                "The default learning rate schedule requires the number of steps, which is unknown "
+                "for this data. Pass steps_per_epoch to fit, or an optimizer to compile."
             )
         if self.schedule.steps != steps * self.params["epochs"]:
             self.schedule.steps = steps * self.params["epochs"]
-            self.model.make_train_function(force=True)  # the traced function uses old rates
+            self.model.make_train_function(force=True)  # the traced function uses the old rates

@@ -1,4 +1,4 @@
-"""Exports and predictions that differ from those of `keras.Model`."""
+"""Overrides of the `keras.Model` methods for exports and predictions."""
 
 import os
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ from albert_tf.models.examples import (
 )
 from albert_tf.tasks import TaskFacts
 
-# Whether a call is part of `predict`, which needs no gradients. Each thread has its own value.
+# Whether a call is part of `predict` and needs no gradients. Each thread has its own value.
 in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 
 
 class KerasHooks(keras.Model):
-    """Base of `PreTrainedModel`: exports with declared inputs, predictions without gradients."""
+    """Base of `PreTrainedModel` that exports declared inputs and predicts without gradients."""
 
     task: TaskFacts
     config: AlbertConfig
@@ -39,14 +39,15 @@ class KerasHooks(keras.Model):
         input_signature: Any = None,
         **kwargs: Any,
     ) -> None:
-        """Exports the model like `keras.Model.export`, but with declared inputs by default.
+        """Exports the model for inference, like `keras.Model.export`.
 
-        The inputs are a dict of `input_ids`, `attention_mask`, and `token_type_ids`, all int32. For
-        exports that take strings and are checked against the model, use
-        `albert_tf.export_saved_model` and `albert_tf.export_tflite`.
+        By default, the exported model takes a dict of `input_ids`, `attention_mask`, and
+        `token_type_ids`, all int32. Unlike this method, `albert_tf.export_saved_model` and
+        `albert_tf.export_tflite` export models that take strings, and compare them with the
+        original.
 
         Raises:
-            UserError: the backend is torch.
+            UserError: if the backend is torch.
         """
         backend = keras.backend.backend()
         if backend == "torch":  # Keras can't trace dicts of inputs on torch.
@@ -56,7 +57,7 @@ class KerasHooks(keras.Model):
             )
         if input_signature is None:
             input_signature = [self._input_specs()]
-            if backend == "jax":  # Keras would give each input its own length.
+            if backend == "jax":  # Otherwise each input would have its own symbolic length.
                 axes = "batch, choices, length" if self.task.has_choices else "batch, length"
                 shapes = dict.fromkeys(input_signature[0], f"({axes})")
                 kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
@@ -64,9 +65,9 @@ class KerasHooks(keras.Model):
 
     @property
     def _default_save_signature(self) -> Any:
-        """The default signature of `tf.saved_model.save`: inputs of `export`, float32 outputs.
+        """The default signature of `tf.saved_model.save`: int32 inputs and float32 outputs.
 
-        Keras's own default signature has float32 ids.
+        In Keras's own default signature, ids are float32.
         """
         if keras.backend.backend() != "tensorflow":
             return None
@@ -88,7 +89,7 @@ class KerasHooks(keras.Model):
         return serving_default
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
-        """Returns the specs of the inputs that every export has."""
+        """Returns the specs of the inputs of `export`."""
         shape = (None, None, None) if self.task.has_choices else (None, None)
         return {
             name: keras.InputSpec(dtype="int32", shape=shape, name=name)
@@ -99,12 +100,14 @@ class KerasHooks(keras.Model):
         """Converts lists to arrays, and rejects ids that are out of range."""
         x = input_arrays(x)
         if holds_rows(x):
-            check_ids(self.config, x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x})
+            inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
+            check_types(inputs)
+            check_ids(self.config, inputs)
         return x
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         x = self._check_inputs(x)
-        if is_empty(x):  # Keras has no outputs without a batch
+        if is_empty(x):  # Keras returns no outputs if there is no batch
             if not isinstance(x, Mapping):
                 specs = self._input_specs()
                 x = {
@@ -123,7 +126,7 @@ class KerasHooks(keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Runs Keras's `predict_step`, in which the layers may run in a graph loop."""
+        """Runs Keras's `predict_step`. Within it, the layers can run in a graph loop."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
         inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
         check_types(inputs)
@@ -138,7 +141,8 @@ class KerasHooks(keras.Model):
 def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
     """Traces a TensorFlow `predict_function` once for all batch sizes and lengths.
 
-    Otherwise TensorFlow would retrace it when the length, and when the batch size, first changes.
+    Otherwise, TensorFlow would retrace it once the length changes, and again once the batch size
+    changes.
     """
     import tensorflow as tf
 

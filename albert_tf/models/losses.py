@@ -11,12 +11,12 @@ from albert_tf.tasks import IGNORED
 
 
 class Term(NamedTuple):
-    """A weighted mean, which is part of a loss.
+    """A term of a loss: a weighted mean.
 
     Attributes:
         values: float32 `[B, …]`.
-        weights: weights of the same shape; 0 ignores a value.
-        weight: factor of the mean.
+        weights: weights of the same shape. A value with a weight of 0 is ignored.
+        weight: factor by which the mean is multiplied.
     """
 
     values: Any
@@ -33,7 +33,7 @@ def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
     """Returns a term's mean times its factor. As in Keras, sample weights aren't normalized.
 
     Args:
-        sample_weight: weights of the examples, `[B]` or more axes.
+        sample_weight: weights of the examples `[B]`, or of their values `[B, …]`.
         count: divisor of the sum. Default: the sum of the term's weights.
     """
     weighted = term.values * term.weights
@@ -66,10 +66,9 @@ def is_class(labels: Any) -> bool:
 
 
 def count(labels: Any, by_token: bool = False) -> Any:
-    """Returns the number of labels in a batch that count in the loss.
+    """Returns the number of labels in a batch that contribute to the loss.
 
-    Args:
-        by_token: whether labels are class ids `[B, T]` or probabilities `[B, T, C]`.
+    With `by_token`, labels are class ids `[B, T]` or probabilities `[B, T, C]`.
     """
     if by_token and len(labels.shape) == 3:
         labels = labels[..., 0]
@@ -79,7 +78,7 @@ def count(labels: Any, by_token: bool = False) -> Any:
 
 
 def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
-    """Returns whether two shapes may be equal; sizes that aren't ints are unknown."""
+    """Returns whether two shapes can be equal. Sizes that aren't ints are unknown."""
     return len(shape) == len(expected) and all(
         size == other or not (isinstance(size, int) and isinstance(other, int))
         for size, other in zip(shape, expected, strict=True)
@@ -87,7 +86,7 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def count_positions(labels: Any, length: Any) -> Any:
-    """Returns the number of positions in `[0, length)`, or of rows of probabilities `[B, T]`."""
+    """Returns the number of positions in `[0, length)`, or of rows in probabilities `[B, T]`."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))
@@ -102,14 +101,14 @@ def _are_probabilities(labels: Any, logits: Any) -> bool:
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the cross-entropy between `probabilities` and `logits`, both `[B, …, C]`.
 
-    In `[B, T, C]`, positions that contain `IGNORED` don't count.
+    In `[B, T, C]`, positions that contain `IGNORED` are ignored.
 
     Source: Hinton et al., arXiv 1503.02531.
     """
     sizes = {values.shape[-1] for values in (probabilities, logits)} - {None}
     if len(sizes) > 1:
         raise ValueError(
-            "labels that are probabilities must have the shape of the logits. Received: shape "
+            "Probabilities as labels must have the same shape as the logits. Received: shape "
             f"{tuple(probabilities.shape)} for logits of shape {tuple(logits.shape)}."
         )
     target = ops.cast(probabilities, logits.dtype)
@@ -124,7 +123,7 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the cross-entropy between `labels` and `logits` `[B, …, C]`.
 
     Args:
-        labels: class ids `[B, …]`, of which `IGNORED` doesn't count; or probabilities, float
+        labels: class ids `[B, …]`, where `IGNORED` is ignored, or probabilities, float
             `[B, …, C]`.
     """
     if _are_probabilities(labels, logits):
@@ -143,7 +142,7 @@ def reject_one_hot(labels: Any, logits: Any) -> None:
 
 
 def not_ids(shape: Sequence[Any]) -> ValueError:
-    """Returns the error for labels of this shape where class ids are expected."""
+    """Returns the error for labels with a class axis where class ids are expected."""
     return ValueError(
         f"labels must be class ids, without a class axis. Received shape {tuple(shape)}. Pass "
         "labels.argmax(axis=-1) for one-hot labels. The model's own loss also takes float "
@@ -165,7 +164,7 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
 
 
 def are_inside(positions: Any, length: Any) -> Any:
-    """Returns whether positions lie in `[0, length)`; positions outside don't count."""
+    """Returns whether positions are in `[0, length)`. The loss ignores all others."""
     return ops.logical_and(positions >= 0, ops.less(positions, length))
 
 
@@ -183,7 +182,7 @@ def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Ter
 
 
 def _reshape_labels(targets: Any, outputs: Any) -> Any:
-    """Returns labels in the shape and dtype of `outputs`, which is `[B, C]` or `[B]`."""
+    """Converts labels to the shape and dtype of `outputs`, which is `[B, C]` or `[B]`."""
     shapes = [tuple(values.shape) for values in (targets, outputs)]
     core = [shape[:-1] if len(shape) == 2 and shape[-1] == 1 else shape for shape in shapes]
     if not agree(*core):
@@ -194,7 +193,7 @@ def _reshape_labels(targets: Any, outputs: Any) -> Any:
 
 
 def unweighted(values: Any, weight: float = 1.0) -> Term:
-    """Returns a term in which every value counts."""
+    """Returns a term in which every value has a weight of 1."""
     return Term(values, ops.ones_like(values), weight)
 
 

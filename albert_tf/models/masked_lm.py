@@ -1,4 +1,4 @@
-"""ALBERT with a masked-language-modeling head."""
+"""ALBERT for masked language modeling."""
 
 from typing import Any
 
@@ -17,22 +17,22 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForMaskedLM(TaskModel):
-    """Predicts the tokens at masked positions.
+    """ALBERT with a masked language modeling head, which predicts the tokens at masked positions.
 
     The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take a list of texts, without labels. They mask words as in
-    pretraining, differently in each epoch.
+    `fit` and `evaluate` also take a list of texts without labels. Words are masked as in
+    pretraining, with new masks in each epoch.
 
     Args:
-        config: sizes and probabilities.
+        config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel`, and
-        masked_lm_positions: int `[B, P]`, the positions to score, which saves most of the memory.
-            Default: all positions.
-        labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
+    Call arguments: the same as for `AlbertModel`, and
+        masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions, which
+            takes much more memory.
+        labels: int `[B, T]`, or `[B, P]` with `masked_lm_positions`. Labels of -100 are ignored.
     Returns:
-        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, V]` or `[B, P, V]`, and
+        A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, V]` or `[B, P, V]`, and
         on request `hidden_states` and `attentions`.
 
     Example:
@@ -72,7 +72,7 @@ class AlbertForMaskedLM(TaskModel):
         from albert_tf.data.pretraining.texts import MaskedTexts
 
         if y is not None:
-            raise UserError("Texts don't take labels here. Omit y, or pass ids with labels.")
+            raise UserError("Texts can't have labels here. Drop y, or pass ids and labels.")
         (texts,) = text_columns(x, 1)
         return MaskedTexts(tokenizer, texts, max_length)
 

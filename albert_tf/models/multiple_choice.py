@@ -14,26 +14,31 @@ from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
-# Logit of a padding choice. It fits in float16, and its probability is 0 in float32.
+# Logit of a padding choice. It fits into float16, and its probability is 0 in float32.
 NO_CHOICE: Final = -1e4
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForMultipleChoice(TaskModel):
-    """Scores the C choices of each example; the loss is the cross-entropy of the correct one.
+    """ALBERT with a multiple choice head, which scores the C choices of each example.
+
+    The loss is the cross-entropy of the correct choice.
 
     `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
     columns, where `choices` is a list of texts. Labels are the indices of the correct choices.
 
+    The context is the first segment, and each choice is a second segment, which is truncated to its
+    last 128 tokens. The end of the context is truncated to fit. The log counts truncated choices.
+
     Args:
-        config: sizes and probabilities.
+        config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel` with a choice axis (`input_ids` `[B, C, T]`), and
+    Call arguments: the same as for `AlbertModel`, with a choice axis (`input_ids` `[B, C, T]`), and
         labels: int `[B]`, the index of the correct choice.
     Returns:
-        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, C]`, and on request
-        `hidden_states` and `attentions` of the `B·C` sequences. A choice whose `attention_mask` is
-        all 0 is padding for examples with fewer choices; its logit is `NO_CHOICE`.
+        A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, C]`, and on request
+        `hidden_states` and `attentions` of the `B·C` sequences. For examples with fewer choices,
+        add choices whose `attention_mask` is all 0; their logits are `NO_CHOICE`.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
 
     Example:

@@ -1,4 +1,4 @@
-"""`ModelOutput`, the named outputs of a call."""
+"""`ModelOutput`, the outputs of a model."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ ON_REQUEST: Final = ("hidden_states", "attentions")
 
 
 class ModelOutput(dict[str, Any]):
-    """Named outputs, accessed as `outputs["logits"]`, `outputs.logits`, or `outputs[0]`.
+    """The outputs of a model, accessed as `outputs["logits"]`, `outputs.logits`, or `outputs[0]`.
 
     The attributes `loss`, `hidden_states`, and `attentions` are None if they weren't computed.
     Keras, TensorFlow, JAX, and torch treat a `ModelOutput` as a nested structure, like a dict.

@@ -1,4 +1,4 @@
-"""ALBERT with the two heads it is pretrained with."""
+"""ALBERT with its two pretraining heads."""
 
 from functools import partial
 from typing import Any
@@ -18,19 +18,19 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForPreTraining(TaskModel):
-    """Predicts masked tokens, and whether two segments are in order.
+    """ALBERT with both pretraining heads: masked language modeling and sentence order prediction.
 
-    The loss is the sum of both cross-entropies, or one of them if only its label is passed.
+    The loss is the sum of both cross-entropies, or only one of them if the other label is missing.
 
     Args:
-        config: sizes and probabilities; its label names are dropped.
+        config: an `AlbertConfig`, whose label names are dropped.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, and
         masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions.
-        labels: int `[B, T]`, or `[B, P]` with positions; -100 is ignored.
-        sentence_order_label: int `[B]`; 0 in order, 1 swapped.
+        labels: int `[B, T]`, or `[B, P]` with `masked_lm_positions`. Labels of -100 are ignored.
+        sentence_order_label: int `[B]`, 0 if the two segments are in order, 1 if they are swapped.
     Returns:
-        `ModelOutput` with `loss` (if a label is passed), `prediction_logits` `[B, T, V]` or
+        A `ModelOutput` with `loss` (if a label is passed), `prediction_logits` `[B, T, V]` or
         `[B, P, V]`, `sop_logits` `[B, 2]`, and on request `hidden_states` and `attentions`.
     Source: ALBERT, arXiv 1909.11942, section 3.1; google-research/albert, run_pretraining.py.
 

@@ -1,7 +1,6 @@
 """ALBERT for extractive question answering, as in SQuAD 1.1 and 2.0."""
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -21,32 +20,37 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForQuestionAnswering(TaskModel):
-    """Scores where an answer starts and ends, and with `answerability` whether there is one.
+    """ALBERT with a span head, which scores where an answer starts and ends.
 
-    The loss is the mean cross-entropy of both positions; `answerability` adds half the sigmoid
-    cross-entropy of `is_impossible`. With it, the end is scored for a given start, so training
-    requires the true start as a feature: `fit({**features, "start_positions": …}, labels)`.
+    The loss is the mean cross-entropy of both positions.
+
+    With `answerability`, the model has the original SQuAD 2.0 head, which also predicts whether
+    there is an answer. Half the sigmoid cross-entropy of `is_impossible` is added to the loss. The
+    head scores the end given the start, so training requires the true start as a feature:
+    `fit({**features, "start_positions": …}, labels)`.
 
     A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions jointly: labels are
-    int `[B, 2]`, logits `[B, 2, T]`, and the sample weight is that of the start. A dict contains
-    the metrics of each output.
+    int `[B, 2]`, logits are `[B, 2, T]`, and the sample weights are those of the start. To compute
+    metrics of a single output, pass a dict keyed by output.
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context is split into windows.
+    unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
+    half of their context. A question is truncated to 64 tokens, or to half a window. The label of a
+    window without the complete answer is `[CLS]`.
 
     Args:
-        config: sizes and probabilities; its label names are dropped.
+        config: an `AlbertConfig`, whose label names are dropped.
         answerability: whether to use the original SQuAD 2.0 head. Default: `config.answerability`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel`, and
-        p_mask: `[B, T]`, 1 where an answer can't be; requires `answerability`. Default: all tokens
-            except `[CLS]` and the context.
-        start_positions, end_positions: int `[B]`; positions outside `[0, T)` are ignored.
-        is_impossible: `[B]`, 1 for an unanswerable question; requires `answerability`.
+    Call arguments: the same as for `AlbertModel`, and
+        p_mask: `[B, T]`, 1 where an answer can't start or end; requires `answerability`. By
+            default, answers are limited to `[CLS]` and the context.
+        start_positions, end_positions: int `[B]`. Positions outside `[0, T)` are ignored.
+        is_impossible: `[B]`, 1 for unanswerable questions; requires `answerability`.
     Returns:
-        `ModelOutput` with `loss` (if labels are passed), `start_logits` and `end_logits` `[B, T]`
-        (or the outputs of `layers.AnswerSpans` with `answerability`), and on request
+        A `ModelOutput` with `loss` (if labels are passed), `start_logits` and `end_logits` `[B, T]`
+        (with `answerability`, the outputs of `layers.AnswerSpans` instead), and on request
         `hidden_states` and `attentions`.
     Source: ALBERT, arXiv 1909.11942, appendix; google-research/albert, run_squad_v1.py and
         run_squad_v2.py.
@@ -123,7 +127,7 @@ class AlbertForQuestionAnswering(TaskModel):
         )
 
     def _metrics_by_output(self, metrics: Any) -> Any:
-        """Returns a list of metrics unchanged, unless it contains a list for each position."""
+        """Returns a flat list of metrics unchanged, because they compare both positions jointly."""
         is_flat = isinstance(metrics, list | tuple) and not any(
             isinstance(each, list | tuple) for each in metrics
         )
@@ -140,12 +144,7 @@ class AlbertForQuestionAnswering(TaskModel):
             batch.weights.get("start_positions"),
         )
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         if self.config.answerability and "start_log_probs" not in outputs:
             raise ValueError(
                 "With answerability, training requires start_positions among the features: "
@@ -167,10 +166,10 @@ class AlbertForQuestionAnswering(TaskModel):
 
 
 def _default_p_mask(inputs: Inputs, shape: Tensor) -> Tensor:
-    """Returns the default of `p_mask`, `[B, T]`.
+    """Returns the default `p_mask` `[B, T]`.
 
-    The context is the second segment without its `[SEP]`; without `token_type_ids`, it is the
-    whole text.
+    The context is the second segment without its `[SEP]`. If there are no `token_type_ids`, the
+    context is the whole text.
     """
     mask, types = inputs["attention_mask"], inputs["token_type_ids"]
     if mask is None or len(mask.shape) != 2:

@@ -17,6 +17,7 @@ from albert_tf.models.examples import (
     Kind,
     Target,
     check_labels,
+    check_types,
     holds_strings,
     label_arrays,
     text_columns,
@@ -39,25 +40,26 @@ _LOSSES: Final[Mapping[Kind, Callable[[Tensor, Tensor], losses.Term]]] = {
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForSequenceClassification(TaskModel):
-    """Predicts one class, several classes, or numbers, depending on `config.problem_type`.
+    """ALBERT with a classification or regression head on the pooled output.
 
-    With one label, `problem_type` defaults to "regression".
+    `config.problem_type` determines the labels and the default loss:
 
-    The default loss is the cross-entropy (for class ids `[B]`), the sigmoid cross-entropy (for
-    several labels, 0 or 1, `[B, num_labels]`), or the squared error (for regression, float `[B]`).
+    - "single_label_classification": class ids `[B]`, cross-entropy.
+    - "multi_label_classification": 0 or 1, `[B, num_labels]`, sigmoid cross-entropy.
+    - "regression" (the default if there is only one label): float `[B]`, squared error.
 
-    `fit`, `evaluate`, and `predict` take ids or texts: a list of texts, or for pairs a list of
-    tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels may
-    be names in `config.label2id`; a model with several labels takes a list per text.
+    `fit`, `evaluate`, and `predict` also take texts: a list of texts, or for text pairs a list of
+    tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels can
+    also be names in `config.label2id`, or lists of names for multi-label classification.
 
     Args:
-        config: sizes, probabilities, and labels.
+        config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, and
         labels: see above.
     Returns:
-        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, num_labels]`, and on request
-        `hidden_states` and `attentions`.
+        A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, num_labels]`, and on
+        request `hidden_states` and `attentions`.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification
@@ -105,6 +107,7 @@ class AlbertForSequenceClassification(TaskModel):
 
         labels = label_arrays(self, y, x)
         if labels is not None:
+            check_types({"labels": labels})
             check_labels(self, {"labels": labels}, {}, self.loss)
         texts, *pairs = text_columns(x)
         columns: dict[str, Any] = {"text_pairs": pairs[0] if pairs else None}
@@ -119,33 +122,28 @@ class AlbertForSequenceClassification(TaskModel):
         steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:
-        """Predicts like `keras.Model.predict`, but also accepts texts and keeps their order."""
+        """Returns the outputs for inputs, which can be texts; see `keras.Model.predict`."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
         dataset, order = self._in_order(self._encode(x), batch_size, steps)
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         return [_LOSSES[self.targets["labels"].kind](labels["labels"], outputs["logits"])]
 
     @property
     def problem_type(self) -> str:
-        """`config.problem_type`, or "single_label_classification" if it is unset."""
+        """`config.problem_type`, or "single_label_classification" if it isn't set."""
         return self.config.problem_type or "single_label_classification"
 
 
 def _with_problem_type(config: AlbertConfig) -> AlbertConfig:
-    """Sets `problem_type` to regression for a model with one label, if it is unset."""
+    """Returns the configuration of a model with one label, with "regression" as the default."""
     if config.problem_type == "single_label_classification":
         raise UserError(
-            "With problem_type='single_label_classification' and one label, the probability is "
-            "always 1. Pass from_pretrained another num_labels, or problem_type='regression' or "
-            "'multi_label_classification' (if the label may be absent)."
+            "problem_type='single_label_classification' requires at least two labels. Pass another "
+            "num_labels to from_pretrained, or problem_type='regression' or "
+            "'multi_label_classification' (if the label can be absent)."
         )
     return config.replace(problem_type=config.problem_type or "regression")

@@ -1,6 +1,5 @@
-"""ALBERT that learns text embeddings whose cosine measures the similarity of texts."""
+"""ALBERT for text embeddings, whose cosine similarity measures how similar two texts are."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import keras
@@ -21,34 +20,35 @@ from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel, merge_choices
 from albert_tf.tasks import IGNORED
 
-# Factor of the cosines in the loss of `groups`, as in sentence-transformers.
+# Factor of the cosine similarities in the loss of `groups`, as in sentence-transformers.
 SCALE: Final = 20.0
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForSimilarity(TaskModel):
-    """Embeds the C texts of each example as unit vectors, and compares them by their cosines.
+    """ALBERT that embeds the C texts of each example as unit vectors, and compares the vectors.
 
-    The loss of `labels` is the squared error of the cosine of the first two texts. The loss of
-    `groups` is the cross-entropy of finding the second text of an example among all texts in the
-    batch that aren't first texts; the logits are 20 times their cosines with the first text. Second
-    texts of the same group are left out, as are texts with the same `input_ids` as the first or
-    second text of the example.
+    With `labels`, the loss is the squared error of the cosine similarity of the first two texts.
 
-    A checkpoint is that of an `AlbertModel` with sentence-transformers modules. The pooler isn't
-    trained.
+    With `groups`, the loss is the cross-entropy of finding an example's second text (its partner)
+    among the texts of the batch, without the first texts. The logits are 20 times the cosine
+    similarities with the example's first text. Partners of other examples in the same group aren't
+    candidates, nor are texts with the same `input_ids` as the example's first or second text.
+
+    Checkpoints have the format of an `AlbertModel` with sentence-transformers modules. The pooler
+    isn't trained.
 
     Args:
-        config: sizes and probabilities.
+        config: an `AlbertConfig`.
         pooling: a key of `sentence_transformers.POOLINGS`. Default: "mean".
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel` with a text axis (`input_ids` `[B, C, T]`), and
-        labels: float `[B]`, the target cosines.
-        groups: int `[B]`, a number shared by the examples whose texts all belong together.
+    Call arguments: the same as for `AlbertModel`, with a text axis (`input_ids` `[B, C, T]`), and
+        labels: float `[B]`, the target cosine similarities.
+        groups: int `[B]`, the group of each example. All texts of a group belong together.
     Returns:
-        `ModelOutput` with `loss` (if labels or groups are passed), float32 `embeddings`
-        `[B, C, H]`, `similarity` `[B, C - 1]` (the cosines of the first text with the others), and
-        on request `hidden_states` and `attentions` of the `B·C` sequences.
+        A `ModelOutput` with `loss` (if labels or groups are passed), float32 `embeddings`
+        `[B, C, H]`, `similarity` `[B, C - 1]` (the cosine similarities of the first text with the
+        others), and on request `hidden_states` and `attentions` of the `B·C` sequences.
     Source: Sentence-BERT, arXiv 1908.10084, section 3; in-batch negatives: arXiv 1705.00652.
 
     Example:
@@ -80,12 +80,7 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model from a checkpoint in memory, with the pooling in its folder.
-
-        Raises:
-            UserError: the folder contains unsupported sentence-transformers modules, or compares
-                embeddings by a function other than the cosine.
-        """
+        """Creates a model from a checkpoint in memory, with the pooling set in its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
@@ -95,7 +90,7 @@ class AlbertForSimilarity(TaskModel):
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
-        """Returns the pooling, followed by scaling to unit length."""
+        """Returns the model's pooling, with normalization to unit length."""
         length = None if self._tokenizer is None else self._tokenizer.model_max_length
         return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
@@ -130,12 +125,7 @@ class AlbertForSimilarity(TaskModel):
         similarity = ops.sum(embeddings[:, :1] * embeddings[:, 1:], axis=-1)
         return {"embeddings": embeddings, "similarity": similarity}
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         """Returns the squared error of `labels` and the cross-entropy of `groups`."""
         return [
             losses.squared_error(label, ops.reshape(outputs["similarity"][:, 0], (-1, 1)))
@@ -146,7 +136,7 @@ class AlbertForSimilarity(TaskModel):
 
 
 def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> losses.Term:
-    """Returns the cross-entropy of finding each example's second text in the batch.
+    """Returns the cross-entropy of finding each example's partner; see `AlbertForSimilarity`.
 
     Args:
         vectors: unit vectors `[B, C, H]`.

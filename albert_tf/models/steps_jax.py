@@ -1,4 +1,4 @@
-"""The training step on JAX, exact for micro-batches; devices share a batch as one array."""
+"""The training step on JAX, exact for micro-batches. Batches are arrays sharded over devices."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ class TrainingStep:
     def _update_metrics_variables(
         self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
     ) -> Any:
-        """Updates the metrics as Keras does, but weights the loss by `loss_weight`."""
+        """Updates the metrics like Keras, but weights the loss by `loss_weight`."""
         known = list(zip(self.metrics_variables, metrics, strict=True))
         batch = batch_of(self, x, y, sample_weight)
         with keras.StatelessScope(state_mapping=known) as scope:
@@ -61,8 +61,8 @@ class TrainingStep:
         if len(values) % self.micro_batches:
             raise UserError(
                 "On JAX, the batch size must be a multiple of micro_batches. Received: "
-                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass fit another "
-                "batch_size, or a dataset with drop_remainder=True."
+                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass another "
+                "batch_size to fit, or a dataset with drop_remainder=True."
             )
         parts = values.reshape(-1, self.micro_batches, *values.shape[1:])
         return parts.swapaxes(0, 1)

@@ -14,9 +14,9 @@ from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
-FAR: Final = 1_000_000_007  # offset between replicas' dropout seeds, which Keras draws below 1e9
-# Slices of a batch that a CPU computes in parallel. One small matmul leaves threads idle; two, each
-# on half of the threads, don't.
+FAR: Final = 1_000_000_007  # offset between the dropout seeds of replicas; Keras's are below 1e9
+# Number of slices of a batch that a CPU computes in parallel. One small matmul leaves threads idle,
+# but two matmuls that each use half of the threads don't.
 SLICES: Final = 2
 
 
@@ -92,17 +92,17 @@ class TrainingStep:
             self._note(loss * replicas * self.parts, batch, outputs)
             loss = self.optimizer.scale_loss(loss)
         variables = self.trainable_variables
-        # A head without labels has no gradients. TensorFlow's option for that fails in eager mode.
+        # Heads without labels have no gradients. unconnected_gradients="zero" fails in eager mode.
         return [
             tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(tape.gradient(loss, variables), variables, strict=True)
         ]
 
     def _outputs(self: Any, batch: Batch, training: bool) -> tuple[Batch, Any]:
-        """Computes the outputs in slices, and returns the batch and the outputs in their order.
+        """Computes the outputs in slices, and returns the batch and the outputs in that order.
 
-        Slice i contains the examples whose index modulo `SLICES` is i, so that slices contain about
-        the same number of tokens.
+        Slice i contains the examples whose index modulo `SLICES` is i, so that all slices contain
+        about the same number of tokens.
         """
         ours = type(self).__module__.startswith("albert_tf.")  # others may need whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
@@ -115,20 +115,20 @@ class TrainingStep:
         )
 
     def _note(self: Any, loss: Any, batch: Batch, outputs: Any) -> None:
-        """Updates the metrics; the loss of a micro-batch must be scaled to the whole batch."""
+        """Updates the metrics. A micro-batch's loss must be scaled to the whole batch."""
         replicas = self.distribute_strategy.num_replicas_in_sync
         self._loss_tracker.update_state(loss, sample_weight=self.loss_weight(batch, replicas))
         self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics, or with several hosts only the loss, with an axis Keras reduces."""
+        """Returns the metrics, or on several hosts only the loss, with an axis to reduce."""
         if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
         return self.get_metrics_result()
 
     @contextlib.contextmanager
     def _shift_seeds(self: Any, replicas: int) -> Iterator[None]:
-        """Shifts the dropout seeds within the context; otherwise replicas share the same seeds."""
+        """Shifts the dropout seeds within the context, so that each replica has different ones."""
         seeds = [
             variable
             for variable in self.non_trainable_variables

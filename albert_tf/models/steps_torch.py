@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import torch
 
-from albert_tf.models.batch import Batch, batch_of
+from albert_tf.models.batch import batch_of
 
 
 class TrainingStep:
@@ -19,9 +19,12 @@ class TrainingStep:
         self.zero_grad()
         with self.in_parts(parts, counts):
             for number in range(parts):
-                self._add_gradients(
-                    keras.tree.map_structure(lambda values, i=number: values[i::parts], batch)
-                )
+                part = keras.tree.map_structure(lambda values, i=number: values[i::parts], batch)
+                outputs = self.outputs_of(part, training=True)
+                loss, weight = self.loss_of(part, outputs, training=True), self.loss_weight(part)
+                self._loss_tracker.update_state(loss * self.parts, sample_weight=weight)
+                self.optimizer.scale_loss(loss).backward()
+                self.metrics_of(part, outputs)
         weights = self.trainable_weights[:]
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad
@@ -30,11 +33,3 @@ class TrainingStep:
         with torch.no_grad():
             self.optimizer.apply(gradients, weights)
         return self.get_metrics_result()
-
-    def _add_gradients(self: Any, batch: Batch) -> None:
-        outputs = self.outputs_of(batch, training=True)
-        loss = self.loss_of(batch, outputs, training=True)
-        weight = self.loss_weight(batch)
-        self._loss_tracker.update_state(loss * self.parts, sample_weight=weight)
-        self.optimizer.scale_loss(loss).backward()
-        self.metrics_of(batch, outputs)

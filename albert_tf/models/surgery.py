@@ -1,4 +1,4 @@
-"""Changes to a model's vocabulary, depth, or sharing that keep its weights."""
+"""Changes a model's vocabulary, depth, or weight sharing, and keeps its weights."""
 
 import dataclasses
 import re
@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=keras.Model)
 
 
 class Surgery:
-    """Mixin of `PreTrainedModel` that changes the vocabulary and the depth."""
+    """Mixin of `PreTrainedModel` for changing the vocabulary and the depth."""
 
     def get_input_embeddings(self: Any) -> WordEmbeddings:
         """Returns the layer that maps ids to `inputs_embeds`; `weight` is its embedding matrix."""
@@ -35,12 +35,12 @@ class Surgery:
         the head that shares the embedding matrix change accordingly.
 
         Args:
-            new_num_tokens: V, for example `len(tokenizer)`. Default: the current size.
-            pad_to_multiple_of: number of which V is rounded up to a multiple.
+            new_num_tokens: the new size V, for example `len(tokenizer)`. Default: the current size.
+            pad_to_multiple_of: if set, V is rounded up to a multiple of this number.
         Returns:
-            The result of `get_input_embeddings`.
+            The layer that `get_input_embeddings` returns.
         Raises:
-            UserError: the optimizer already has state. Call `compile` again first.
+            UserError: if the optimizer already has state. Call `compile` again first.
         """
         size = self.config.vocab_size if new_num_tokens is None else new_num_tokens
         if pad_to_multiple_of:
@@ -58,7 +58,7 @@ class Surgery:
         Args:
             num_hidden_layers: number of layers of the copy.
         Raises:
-            UserError: no configuration describes such a model; see `AlbertConfig.at_depth`.
+            UserError: if no configuration describes such a model; see `AlbertConfig.at_depth`.
 
         Example:
             >>> from albert_tf import AlbertForSequenceClassification
@@ -77,7 +77,7 @@ class Surgery:
 
 
 def _copy_attributes(source: Any, copy: Any) -> None:
-    """Copies the tokenizer, the folder with the pooling, and the names of untrained heads."""
+    """Copies the tokenizer, the paths of the folders, and the names of untrained parts."""
     copy.newly_initialized = list(source.newly_initialized)
     copy._tokenizer, copy._folder = source._tokenizer, source._folder
     copy._module_folder = source._module_folder
@@ -89,17 +89,12 @@ def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
 
 
 def _resize_vocabulary(model: Any, size: int) -> None:
-    """Replaces the word embeddings and the bias of the masked-word head in place.
-
-    Args:
-        model: any model.
-        size: V, the new number of tokens; see `resize_token_embeddings`.
-    """
+    """Replaces the word embeddings and the bias of the masked-LM head in place."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and optimizer.built:
         raise UserError(
-            "Resize the vocabulary before training: the optimizer's slots already have the old "
-            f"size (after {steps_of(optimizer)} steps). Call compile again, then "
+            "The vocabulary must be resized before training, but the optimizer already has state "
+            f"(after {steps_of(optimizer)} steps). Call compile again, then "
             "resize_token_embeddings."
         )
     config = model.config.replace(vocab_size=size)
@@ -113,7 +108,7 @@ def _resize_vocabulary(model: Any, size: int) -> None:
 
 
 def _recreate_variables(layer: Any) -> None:
-    """Recreates all variables of a layer in order, because weights files depend on the order."""
+    """Recreates all variables of a layer in order, because weight files depend on the order."""
     old = {variable.name: variable for variable in layer._trainable_variables}
     values = {name: ops.convert_to_numpy(variable) for name, variable in old.items()}
     for name in old:
@@ -131,15 +126,16 @@ def _recreate_variables(layer: Any) -> None:
 
 
 def unshare(model: Model, share: str = "none") -> Model:
-    """Returns a copy of a model with the same outputs, whose layers share fewer weights.
+    """Returns a copy of a model whose layers share fewer weights.
 
-    With further training, the layers diverge.
+    The copy has the same outputs as the model. Its layers diverge with further training.
 
     Args:
         model: any model.
-        share: weights that layers still share: "none", "attention", or "ffn" (see `AlbertConfig`).
+        share: the weights that layers still share: "none", "attention", or "ffn" (see
+            `AlbertConfig`).
     Raises:
-        ValueError: `model` itself doesn't share these weights.
+        ValueError: if the layers of `model` don't share these weights.
     Source: ALBERT, arXiv 1909.11942, table 4, compares these variants.
 
     Example:

@@ -1,4 +1,4 @@
-"""Base class of the task models: an encoder, a head, and a loss."""
+"""Base class of the task models, which have an encoder, a head, and a loss."""
 
 import contextlib
 import importlib
@@ -30,7 +30,7 @@ _CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "
 
 
 class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
-    """An `AlbertModel` (`self.albert`) with a head.
+    """Base class of the task models: an `AlbertModel` (`self.albert`) with a head.
 
     A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs` and
     a `call` that takes its inputs and labels and returns `self.compute_outputs(locals())`. If its
@@ -38,13 +38,13 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
     receive the output that the label is compared with, or dicts if there are several labels. Keras
-    losses and metrics passed by name read logits.
+    losses and metrics that are passed by name take logits.
 
-    In `fit`, each replica computes its batch in `micro_batches` parts. The means in the model's own
-    loss are over all parts and replicas. The gradients are summed, clipped once, and applied once.
-    (Keras's step averages means over different counts, clips on each replica, and counts
-    micro-batches as steps of the schedule and of the moving average of the weights.) Any other loss
-    is the mean over the parts.
+    In `fit`, each replica computes its batch in `micro_batches` parts. The model's own loss is a
+    mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
+    gradients are summed, clipped once, and applied once. (Keras's own step averages means over
+    different numbers of labels, clips on each replica, and counts every micro-batch as a step of
+    the schedule and of the moving average of the weights.)
 
     Attributes:
         pooled: whether the encoder has a pooler.
@@ -58,17 +58,14 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     shows_losses: bool = False
     micro_batches: int = 1
     _measured: frozenset[str] = frozenset()  # outputs with their own metrics
-    _has_only_lists: bool = False  # whether metrics are passed as lists, not by output
+    _has_only_lists: bool = False  # whether all metrics were passed as lists
     _counts: Mapping[str, Any] | None = None  # number of labels in the whole batch, by target
-    parts: Any = 1  # number of micro-batches; a float32 scalar if a graph computes it
+    parts: Any = 1  # number of micro-batches; a float32 scalar if it is computed in a graph
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.albert = AlbertModel(
-            self.config,
-            add_pooling_layer=self.pooled,
-            name="albert",
-            dtype=self.dtype_policy,
+            self.config, add_pooling_layer=self.pooled, name="albert", dtype=self.dtype_policy
         )
         self.built = True
 
@@ -85,7 +82,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return layer
 
     def compute_outputs(self, arguments: Mapping[str, Any]) -> ModelOutput:
-        """Computes the outputs, and the loss if there are labels, from the `locals()` of `call`."""
+        """Computes the outputs, and the loss if there are labels, for the `locals()` of `call`."""
         options = {name: arguments[name] for name in _CALL_OPTIONS}
         others = {name: arguments[name] for name in arguments if name not in options}
         others.pop("self")
@@ -105,19 +102,11 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         """Returns the head's outputs keyed by name.
 
-        Args:
-            encoded: the encoder's outputs.
-            inputs: all inputs and labels keyed by name; those that weren't passed are None.
-            training: whether the model is being trained.
+        `inputs` contains all inputs and labels, with None for those that weren't passed.
         """
         raise NotImplementedError
 
-    def loss_terms(
-        self,
-        labels: Mapping[str, Tensor],
-        outputs: Mapping[str, Tensor],
-        inputs: Mapping[str, Tensor],
-    ) -> list[losses.Term]:
+    def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         """Returns the terms of the loss. Default: the cross-entropy of each label."""
         return [
             losses.cross_entropy(label, outputs[self.targets[name].output])
@@ -136,23 +125,26 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         micro_batches: int = 1,
         **options: Any,
     ) -> None:
-        """Configures training like `keras.Model.compile`, with defaults for fine-tuning.
+        """Configures the model for training, with defaults for fine-tuning.
+
+        For the other arguments, see `keras.Model.compile`.
 
         Args:
-            optimizer: as in Keras. "auto" is `AlbertAdamW` with bias correction, weight decay 0.01,
-                and a clip norm of 1. Its learning rate rises over the first tenth of the steps of
-                `fit`, then falls linearly to 0; each `fit` restarts it, unless it continues from an
-                `initial_epoch`. The peak depends on the model, as in `albert-tf finetune`: 2e-5 for
-                base and wider models, 1e-4 for narrower models such as `small`, and 5e-4 for newly
-                initialized models. Load weights before calling `compile`.
-            loss: as in Keras, except that a name means the loss on logits. Default: the model's
-                own loss.
+            optimizer: an optimizer, or its name. "auto" is `AlbertAdamW` with bias correction, a
+                weight decay of 0.01, and a clip norm of 1. Its learning rate rises over the first
+                tenth of the steps of `fit`, then falls linearly to 0. Each `fit` restarts the
+                schedule, unless it continues from an `initial_epoch`. The peak is 2e-5 for base and
+                wider models, 1e-4 for narrower models such as `small`, and 5e-4 for newly
+                initialized models, so load weights before you call `compile`.
+            loss: a loss, or its name, which resolves to the version for logits. Default: the
+                model's own loss.
             loss_weights: a number for each output.
-            metrics: as in Keras, except that a name means the metric on logits.
+            metrics: metrics, or their names, which resolve to the versions for logits.
             weighted_metrics: metrics that are weighted by `sample_weight`.
             micro_batches: number of parts in which a replica computes a batch, to save memory.
         Raises:
-            UserError: a loss or metric requires probabilities, or doesn't support micro-batches.
+            UserError: if a loss or metric requires probabilities, or if the model or optimizer
+                doesn't support micro-batches.
         """
         self._check_parts(optimizer, micro_batches)
         outputs = [target.output for target in self.targets.values()]
@@ -165,7 +157,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
         if isinstance(loss, list | tuple) and len(loss) != 1:
             raise UserError(
-                f"loss must be a single loss, or one for each of {', '.join(outputs)}. "
+                f"loss must be one loss, or a loss for each of {', '.join(outputs)}. "
                 f"Received: a list of {len(loss)}."
             )
         given = [each for each in (metrics, weighted_metrics) if each is not None]
@@ -193,13 +185,13 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
         if micro_batches > 1 and accumulated:
             raise UserError(
-                f"micro_batches={micro_batches} can't be used with an optimizer that has "
-                f"gradient_accumulation_steps={accumulated}. Omit one of them."
+                "micro_batches and the optimizer's gradient_accumulation_steps can't be combined. "
+                f"Received: {micro_batches} and {accumulated}. Drop one of them."
             )
         if micro_batches > 1 and type(self).compute_loss is not TaskModel.compute_loss:
             raise UserError(
-                f"micro_batches can't be used with {type(self).__name__}.compute_loss. Pass the "
-                "loss to compile instead, or omit micro_batches."
+                f"micro_batches doesn't support {type(self).__name__}.compute_loss. Pass the loss "
+                "to compile instead, or drop micro_batches."
             )
 
     def get_compile_config(self) -> Any:
@@ -212,7 +204,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     def compile_from_config(self, config: Any) -> None:
         if not type(self).compile.__module__.startswith("albert_tf."):
-            super().compile_from_config(config)  # warns that a subclass has its own `compile`
+            super().compile_from_config(config)  # warns that the subclass overrides `compile`
             return
         try:
             self.compile(**keras.saving.deserialize_keras_object(config))
@@ -223,7 +215,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, values: Any) -> Any:
-        """Returns a dict by output for values that `compile` received by output or by label."""
+        """Converts an argument of `compile` that is keyed by label to a dict keyed by output."""
         if isinstance(values, Mapping):
             return {
                 self.targets[name].output if name in self.targets else name: value
@@ -246,15 +238,15 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return convert(given, self._activation(output))
 
     def _activation(self, output: str | None) -> str | None:
-        """Returns the function that maps an output's logits to probabilities; None for numbers.
+        """Returns the function from an output's logits to probabilities, or None for regression.
 
-        Outputs without a label, and None, use the function of the first target.
+        For None and outputs without a label, this is the function of the first target.
         """
         activations = {target.output: target.activation for target in self.targets.values()}
         return activations.get(output or "", next(iter(activations.values())))
 
     def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
-        """Converts the logits of an output to probabilities; returns numbers unchanged."""
+        """Converts the logits of an output to probabilities. Regression outputs don't change."""
         activation = self._activation(output)
         return logits if activation is None else getattr(ops, activation)(logits)
 
@@ -268,13 +260,13 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     ) -> Any:
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
-                "compute_loss is called by Keras. To train with the model's own loss, call "
-                "compile() without a loss; to compute it, use model(features, labels=labels).loss."
+                "compute_loss is a method for Keras. To train with the model's own loss, call "
+                "compile() without a loss; to compute it, call model(features, labels=labels).loss."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
     def outputs_of(self, batch: Batch, training: bool) -> Any:
-        """Returns the outputs of a step, without the loss of labels that the head reads."""
+        """Returns the outputs of a step, without the loss for a label among the features."""
         with trusted():
             outputs = self(batch.features, training=training)
         if isinstance(outputs, ModelOutput):
@@ -282,7 +274,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return outputs
 
     def loss_of(self, batch: Batch, outputs: Any, training: bool) -> Any:
-        """Returns the loss of a step; calls a subclass's `compute_loss` as Keras does."""
+        """Returns the loss of a step. A subclass's `compute_loss` is called as in Keras."""
         if type(self).compute_loss is TaskModel.compute_loss:
             return self._batch_loss(batch, outputs, training)
         x, y, sample_weight = batch.for_keras(self.targets)
@@ -316,8 +308,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
         Args:
             parts: number of micro-batches, none of which is empty.
-            counts: number of labels by target in the batches of all replicas; None for a whole
-                batch on one replica.
+            counts: number of labels in the batches of all replicas, keyed by target; None for a
+                whole batch on a single replica.
         """
         self._counts = counts
         self.parts = parts if isinstance(parts, int) else ops.cast(parts, "float32")
@@ -327,18 +319,18 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             self.parts, self._counts = 1, None
 
     def loss_weight(self, batch: Batch, replicas: int = 1) -> Any:
-        """Returns the weight of a loss in the mean that `fit` reports.
+        """Returns the weight of a batch's loss in the mean that `fit` reports.
 
-        This is the number of labels of the first target that count, divided by the number of
-        micro-batches and replicas. For a Keras loss, or without labels, it is the number of
-        examples.
+        This is the number of labels of the first target that aren't ignored, divided by the number
+        of micro-batches and replicas. For a Keras loss, or if there are no labels, it is the number
+        of examples.
         """
         if self.loss is None and (counts := self._counts or self.label_counts(batch)):
             return next(iter(counts.values())) / (replicas * self.parts if self._counts else 1)
         return ops.cast(batch.size, "float32")
 
     def label_counts(self, batch: Batch) -> dict[str, Any]:
-        """Returns the number of labels of each target that count in the model's own loss."""
+        """Returns, for each target, the number of labels that the loss doesn't ignore."""
         ids = batch.features.get("input_ids", batch.features.get("inputs_embeds"))
         return {
             name: losses.count_positions(label, ops.shape(ids)[1])
@@ -353,7 +345,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self._batch_metrics(batch_of(self, x, y, sample_weight), y_pred)
 
     def metrics_of(self, batch: Batch, outputs: Any) -> dict[str, Any]:
-        """Updates the metrics; calls a subclass's `compute_metrics` as Keras does."""
+        """Updates the metrics. A subclass's `compute_metrics` is called as in Keras."""
         if type(self).compute_metrics is TaskModel.compute_metrics:
             return self._batch_metrics(batch, outputs)
         x, y, sample_weight = batch.for_keras(self.targets)
@@ -363,7 +355,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in self._measured if name not in measured]:
             raise UserError(
-                f"The metrics of {', '.join(missing)} require labels for it. Received: "
+                f"Metrics of {', '.join(missing)} require its labels. Received: "
                 f"{', '.join(batch.labels) or 'no labels'}."
             )
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
@@ -371,7 +363,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
         """Returns the labels, outputs, and weights for the losses and metrics of `compile`.
 
-        They are dicts by output, or arrays if there is a single target and `loss` isn't a dict.
+        They are dicts keyed by output, or arrays if there is one target and `loss` isn't a dict.
         """
         compared = {name: outputs[self.targets[name].output] for name in batch.labels}
         if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
@@ -394,7 +386,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
 
 def _replicas() -> int:
-    """Returns the number of replicas, by which losses are divided because gradients are summed."""
+    """Returns the number of replicas. Losses are divided by it because gradients are summed."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf

@@ -16,21 +16,21 @@ from albert_tf.models.task import Inputs, TaskModel
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForTokenClassification(TaskModel):
-    """Classifies every token.
+    """ALBERT with a token classification head, which predicts one label per token.
 
     The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take words: a list of words per sentence, with a list of tags, which
-    are class ids or names in `config.label2id`. The first token of a word gets its tag. Sentences
+    `fit` and `evaluate` also take a list of words for each sentence, and a list of tags, which are
+    class ids or names in `config.label2id`. A word's tag is the label of its first token. Sentences
     longer than `max_position_embeddings` are split into windows.
 
     Args:
-        config: sizes, probabilities, and labels.
+        config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: those of `AlbertModel`, and
-        labels: int `[B, T]`; -100 is ignored.
+    Call arguments: the same as for `AlbertModel`, and
+        labels: int `[B, T]`. Labels of -100 are ignored.
     Returns:
-        `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, num_labels]`, and on
+        A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, num_labels]`, and on
         request `hidden_states` and `attentions`.
 
     Example:

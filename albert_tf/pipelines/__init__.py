@@ -1,4 +1,4 @@
-"""From raw text to results in one call with `pipeline(task, model)`, as in transformers."""
+"""Pipelines, which take raw text and return results, as in transformers."""
 
 import os
 import warnings
@@ -60,7 +60,7 @@ def pipeline(
     batch_size: int = 8,
     **options: Any,
 ) -> Pipeline:
-    """Builds a pipeline that takes raw text and returns results, as in Hugging Face transformers.
+    """Returns a pipeline, which takes raw text and returns results, as in transformers.
 
     Example:
 
@@ -73,21 +73,23 @@ def pipeline(
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
             ("ner"), "question-answering", "feature-extraction", "sentence-order", or
             "zero-shot-classification".
-        model: a model, a directory, a hub name or any other name that `from_pretrained` accepts,
-            or an exported .tflite or .onnx file, which runs without TensorFlow.
+        model: a model, a directory or other name that `from_pretrained` accepts, or an exported
+            .tflite or .onnx file, which runs without TensorFlow.
         tokenizer: a tokenizer or a directory. Default: the model's own tokenizer, from the same
-            directory or embedded in the exported file.
+            directory or the exported file.
         batch_size: number of sequences in a batch.
         **options: options of the task (see its class in `albert_tf.pipelines`), and `revision`,
-            `token`, `cache_dir`, and `local_files_only` for the hub. Older transformers names
-            (`return_all_scores`, `grouped_entities`, `ignore_subwords`, `topk`) keep their meaning.
-            `use_fast` and `num_workers` are ignored. `device`, `framework`, `torch_dtype`, and
-            `model_kwargs` raise an error that names the replacement.
+            `token`, `cache_dir`, and `local_files_only` for the Hub. The older transformers names
+            `return_all_scores`, `grouped_entities`, `ignore_subwords`, and `topk` are also
+            accepted. `use_fast` and `num_workers` are ignored.
+    Returns:
+        A `Pipeline`.
     Raises:
-        UserError: the task or model doesn't exist, the checkpoint has no trained head for the task
-            (a model object without one only causes a warning), or the tokenizer doesn't match the
-            model.
-        TypeError: the task has no such option.
+        UserError: if the task or model doesn't exist, the checkpoint has no trained head for the
+            task (a model object without one only causes a warning), or the tokenizer doesn't match
+            the model. Also for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
+            message says what to do instead.
+        TypeError: if the task has no such option.
     """
     name = ALIASES.get(task, task)
     if name not in PIPELINES:
@@ -110,7 +112,7 @@ def pipeline(
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None or model is None:
         raise UserError(
-            "A pipeline requires a model, and also a tokenizer if the model has none. "
+            "A pipeline requires a model, and a tokenizer unless the model has one. "
             f"Received: model={type(model).__name__}, tokenizer={tokenizer!r}."
         )
     if isinstance(tokenizer, str | os.PathLike):
@@ -121,7 +123,7 @@ def pipeline(
 
 
 def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bool) -> None:
-    """Rejects a checkpoint without a trained head, and warns about a model object without one."""
+    """Rejects a checkpoint without a trained head. For a model object, warns instead."""
     if task == "feature-extraction" or not (fresh := model.untrained_parts()):
         return
     if is_read:
@@ -131,7 +133,7 @@ def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bo
         )
     warnings.warn(
         f"The results of {task!r} are random, because these parts of the model are untrained: "
-        f"{', '.join(fresh)}. If you loaded weights or trained them with your own loop, call "
-        "model.newly_initialized.clear().",
+        f"{', '.join(fresh)}. If you have trained them in your own loop or loaded their weights, "
+        "call model.newly_initialized.clear().",
         stacklevel=3,
     )

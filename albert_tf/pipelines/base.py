@@ -1,4 +1,4 @@
-"""The base of all pipelines, which encodes texts, runs the model, and converts its outputs."""
+"""Base class of all pipelines, which encodes texts, runs the model, and converts its outputs."""
 
 import dataclasses
 import sys
@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number, without_foreign
+from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
+from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
 from albert_tf.runtimes.exported import POSITIONS as POSITIONS
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
@@ -20,20 +21,9 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # Number of batches whose texts are sorted by length as one group.
+SORTED: Final = 16  # number of batches whose texts are sorted by length together
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
-_WITHOUT_EFFECT: Final = ("use_fast", "num_workers")  # Results are the same with any value.
-_ON_DEVICE: Final = "Create and call the pipeline within keras.device('cpu:0') or another device."
-_OF_MODEL: Final = "Pass a model instead of a name: {}."
-# Other arguments of transformers pipelines: the value without effect, and what to do instead.
-_FOREIGN: Final = {
-    "device": (None, _ON_DEVICE),
-    "device_map": (None, _ON_DEVICE),
-    "dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
-    "torch_dtype": (None, _OF_MODEL.format("from_pretrained(name, dtype='mixed_float16')")),
-    "model_kwargs": (None, _OF_MODEL.format("from_pretrained(name, **options)")),
-}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
 
@@ -45,7 +35,7 @@ class Texts(NamedTuple):
 
 
 class Window(NamedTuple):
-    """One sequence for the model: a text, a pair, or a part of a long text.
+    """A sequence for the model: a text, a pair, or a part of a long text.
 
     Attributes:
         features: lists keyed by name, all of the same length except `masked_lm_positions`.
@@ -63,15 +53,14 @@ class Window(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WindowOptions:
-    """The options for windows.
+    """Options for windows.
 
     Attributes:
         stride: number of tokens by which the windows of a long text overlap. The default depends
             on the task.
         max_length: maximum number of tokens in a sequence, including special tokens. Default: the
             maximum that the model and the tokenizer support.
-        padding: ignored; accepted for compatibility with Hugging Face. Sequences are padded as
-            needed.
+        padding: ignored; accepted for compatibility with transformers.
     """
 
     stride: int | None = None
@@ -83,7 +72,7 @@ class WindowOptions:
 
 
 def check_numbers(options: Any, **ranges: Range) -> None:
-    """Checks that option fields are None or whole numbers within their ranges."""
+    """Checks that fields of options are None or integers within their ranges."""
     for name, allowed in ranges.items():
         if getattr(options, name) is not None:
             check_number(name, getattr(options, name), allowed)
@@ -94,10 +83,10 @@ TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_se
 
 @dataclasses.dataclass(frozen=True)
 class LongTextOptions(WindowOptions):
-    """The options for texts that are longer than the model supports.
+    """Options for texts that are longer than the model supports.
 
-    A long text is truncated, or read in windows if `stride` is set. The windows of a pair split its
-    second text, or the one that `truncation` names.
+    A long text is truncated, or split into windows if `stride` is set. For a pair, the second text
+    is split, unless `truncation` names the first.
 
     Attributes:
         truncation: True truncates the longer text of a pair first, as in training. "only_first"
@@ -119,35 +108,36 @@ class LongTextOptions(WindowOptions):
 
     @property
     def strategy(self) -> bool | str | None:
-        """The `truncation` argument of the tokenizer for long texts."""
+        """The tokenizer's `truncation` argument for long texts."""
         return True if self.truncation is None else self.truncation
 
 
 class Pipeline(ABC):
-    """Runs a task on raw text.
+    """Base class of all pipelines.
 
-    For a single example, a call returns its result. For a list or another column of examples (a
-    tuple, an array, a pandas Series), it returns a list of results in the same order. Sequences of
-    similar length share a batch to reduce padding. For any other iterable (a generator, a
-    `tf.data.Dataset`), it returns an iterator that reads `ahead` batches at a time. Special tokens
-    that occur in a text are treated as plain text, except in "fill-mask".
+    A call with a single example returns its result. A call with a list or another column of
+    examples (a tuple, an array, or a pandas Series) returns a list of results in the same order;
+    sequences of similar length share a batch to reduce padding. A call with any other iterable (a
+    generator or a `tf.data.Dataset`) returns an iterator. Special tokens that occur in a text are
+    treated as plain text, except in "fill-mask".
 
     Args:
         model: an instance of one of `models`, or an `ExportedModel` of one.
         tokenizer: the tokenizer that the model was trained with.
-        batch_size: number of sequences in a batch. A long text can become several sequences.
+        batch_size: number of sequences in a batch. A long text can be split into several sequences.
         **options: fields of the class's `Options`, which a call can override.
     Attributes:
-        ahead: number of batches of an iterable to read and sort by length together. Default: 1.
+        ahead: number of batches of an iterable that are read and sorted by length together.
+            Default: 1.
     Raises:
-        UserError: the model belongs to a different task, or the tokenizer doesn't match the model.
-        TypeError: the task has no such option.
+        UserError: if the model belongs to a different task, or the tokenizer doesn't match it.
+        TypeError: if the task has no such option.
     """
 
     task: ClassVar[str]
-    models: ClassVar[tuple[str, ...]]  # Names of classes in `albert_tf.models`.
-    Options: ClassVar[Any]  # A frozen dataclass.
-    takes_pairs: ClassVar[bool] = False  # Whether a tuple of two texts is one example.
+    models: ClassVar[tuple[str, ...]]  # names of classes in `albert_tf.models`
+    Options: ClassVar[Any]  # a frozen dataclass
+    takes_pairs: ClassVar[bool] = False  # whether a tuple of two texts is one example
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -179,13 +169,13 @@ class Pipeline(ABC):
         if isinstance(inputs, Iterable):
             return self._stream(inputs, chosen, size, self.ahead * size)
         raise TypeError(
-            f"{self.task!r} takes an example, a list of examples, or an iterable. "
+            f"{self.task!r} takes an example, or an iterable of examples. "
             f"Received: {short_repr(inputs)} of type {type(inputs).__name__}."
         )
 
     @abstractmethod
     def preprocess(self, given: Any, options: Any) -> Any:
-        """Checks an input from the caller, and returns it as an example."""
+        """Converts an input from the caller to an example, after checking it."""
 
     def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
         """Returns the windows of each example. By default, examples are `Texts`."""
@@ -204,9 +194,9 @@ class Pipeline(ABC):
     def _stream(
         self, inputs: Iterable[Any], options: Any, batch_size: int, ahead: int
     ) -> Iterator[Any]:
-        """Yields results; encodes `ahead` examples, then runs the model on their windows.
+        """Yields results, computed for `ahead` examples at a time.
 
-        If reading the inputs raises an error, yields the results of the earlier inputs first.
+        If reading the inputs fails, the results of the earlier inputs are yielded before the error.
         """
         stream, failure = iter(inputs), None
         while failure is None:
@@ -229,7 +219,7 @@ class Pipeline(ABC):
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first: if memory is insufficient, it runs out in the first batch.
+        # The longest windows come first, so that memory runs out in the first batch if at all.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
@@ -239,7 +229,7 @@ class Pipeline(ABC):
         return found
 
     def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
-        """Returns int32 `[B, T]` by name, padded on the right."""
+        """Returns the features, int32 `[B, T]`, padded on the right."""
         longest = max(each.length for each in windows)
         length = padded_length(longest, self.model.jit_compile)
         arrays = dict(
@@ -258,18 +248,13 @@ class Pipeline(ABC):
         return arrays
 
     def _merge_options(self, options: Mapping[str, Any]) -> Any:
-        """Returns the pipeline's options, overridden by those of a call."""
-        keras = sys.modules.get("keras")  # Exported models don't import Keras.
+        """Returns the pipeline's options, overridden by the options of a call."""
+        keras = sys.modules.get("keras")  # exported models don't import it
         framework = _FRAMEWORKS.get(keras.backend.backend()) if keras else None
-        foreign = {
-            **_FOREIGN,
-            "framework": (framework, "Set KERAS_BACKEND before the first import."),
-        }
-        given = {
-            _ALIASES.get(name, name): value
-            for name, value in without_foreign(options, foreign).items()
-            if name not in _WITHOUT_EFFECT
-        }
+        way_out = "Set KERAS_BACKEND before the first import."
+        foreign = {**PIPELINE, "framework": (framework, way_out)}
+        own = own_options(options, foreign, IGNORED_BY_PIPELINES)
+        given = {_ALIASES.get(name, name): value for name, value in own.items()}
         known = [field.name for field in dataclasses.fields(self.options)]
         if unknown := given.keys() - set(known):
             raise TypeError(
@@ -280,15 +265,9 @@ class Pipeline(ABC):
 
 
 def as_column(values: Any) -> list[Any] | None:
-    """Returns a list, tuple, array, tensor, or pandas Series as a list, or None for other inputs.
-
-    Raises:
-        TypeError: `values` is a set, which has no order, or has several axes.
-    """
+    """Converts a list, tuple, array, tensor, or pandas Series to a list; returns None otherwise."""
     if isinstance(values, set | frozenset):
-        raise TypeError(
-            "A set of examples has no order in which to return the results. Pass sorted(examples)."
-        )
+        raise TypeError("Examples must have an order. Received: a set. Pass sorted(examples).")
     axes = len(getattr(values, "shape", ()))
     if axes > 1:
         raise TypeError(
@@ -300,11 +279,7 @@ def as_column(values: Any) -> list[Any] | None:
 
 
 def as_text(value: Any, name: str = "A text") -> str:
-    """Converts a str, UTF-8 bytes, or a tensor of either to a str.
-
-    Raises:
-        TypeError: `value` is none of these.
-    """
+    """Converts a str, UTF-8 bytes, or a tensor of either to a str."""
     given = value
     if hasattr(value, "numpy"):
         value = value.numpy()
@@ -318,16 +293,12 @@ def as_text(value: Any, name: str = "A text") -> str:
 
 
 def as_texts(example: Any) -> Texts:
-    """Converts a text, a pair `(text, text_pair)`, or a dict with these keys to `Texts`.
-
-    Raises:
-        TypeError: `example` is none of these.
-    """
+    """Converts a text, a pair `(text, text_pair)`, or a dict with these keys to `Texts`."""
     if isinstance(example, Mapping):
         unknown = set(example) - {"text", "text_pair"}
         if unknown or "text" not in example:
             raise TypeError(
-                "A dict must have the key text and optionally text_pair. "
+                "A dict must have the key text, and can have the key text_pair. "
                 f"Received: {', '.join(map(repr, example)) or 'an empty dict'}."
             )
         example = (example["text"], example.get("text_pair"))
@@ -345,13 +316,10 @@ def as_texts(example: Any) -> Texts:
 def checked_length(
     length: int | None, longest: int, name: str = "max_length", least: int = special_count(True)
 ) -> int:
-    """Returns the maximum number of tokens in a sequence after checking it.
+    """Returns the maximum number of tokens in a sequence, after checking it.
 
     Args:
-        length: the requested length. Default: `longest`.
-        longest: maximum that the model and the tokenizer support.
-        name: name of the option.
-        least: minimum length.
+        length: value of the option `name`. Default: `longest`, which the model supports.
     """
     length = longest if length is None else length
     if not least <= length <= longest:
@@ -365,7 +333,7 @@ def checked_length(
 def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
-    """Yields a list of windows for each text or pair: only one, unless the text is long."""
+    """Yields the windows of each text or pair: a single one, unless the text is long."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
@@ -386,36 +354,36 @@ def text_windows(
 def _long_layout(
     texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
 ) -> Layout:
-    """Returns how to read a text or a pair that is longer than `length`.
+    """Returns the layout of a text or pair that is longer than `length`.
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are removed. Windows always begin at the start.
+        side: side on which tokens are truncated. Windows always start at the beginning.
     """
     stride = options.stride
     if stride is None:
         if options.truncation is False:
             raise UserError(
                 f"With truncation=False, a text can have at most {length} tokens. "
-                f"Received: {texts[0][:60]!r}…. Truncate it with truncation=True, or "
-                "read it in windows with stride=64."
+                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it, or stride=64 "
+                "to split it into windows."
             )
         if options.truncation is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                "this warning, or stride=64 to read the whole text in windows.",
+                "this warning, or stride=64 to split long texts into windows.",
                 stacklevel=3,
             )
         return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
     is_pair, strategy = len(texts) == 2, options.truncation
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
-    room = length - special_count(True) - stride  # For the first text, if the second has windows.
+    room = length - special_count(True) - stride  # for the first text, if the second is split
     if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
-            f"The first text of a pair has {lengths[0]} tokens, which leaves no room for windows "
-            f"of the second with stride={stride} and {length} tokens per window. Reduce stride, "
-            "or drop it to truncate both texts."
+            f"The first text of a pair has {lengths[0]} tokens, so windows of {length} tokens with "
+            f"stride={stride} have no room for the second. Reduce stride, or drop it to truncate "
+            "both texts."
         )
     return Layout(
         truncation=strategy, max_length=length, stride=stride, return_overflowing_tokens=True
@@ -423,5 +391,5 @@ def _long_layout(
 
 
 def window(sequence: EncodedSequence, details: Any = None) -> Window:
-    """Returns an encoded sequence as a window."""
+    """Converts an encoded sequence to a window."""
     return Window({name: getattr(sequence, name) for name in FEATURES}, details)

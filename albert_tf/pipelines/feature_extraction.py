@@ -1,4 +1,4 @@
-"""Returns the encoder's states for each token of a text, or one vector for a text."""
+"""The feature extraction pipeline, which returns the encoder's states or text embeddings."""
 
 import dataclasses
 import functools
@@ -7,12 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints.sentence_transformers import (
-    FOLDER,
-    POOLINGS,
-    SentenceEmbedding,
-    chosen,
-)
+from albert_tf.checkpoints.sentence_transformers import FOLDER, POOLINGS, SentenceEmbedding, chosen
 from albert_tf.errors import UserError
 from albert_tf.pipelines.base import (
     LongTextOptions,
@@ -26,14 +21,15 @@ from albert_tf.pipelines.base import (
 from albert_tf.tasks import ENCODER
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
-EDGE: Final = 1  # Number of special tokens at each end of a row.
+EDGE: Final = 1  # number of special tokens at each end of a row
 
 
 class FeatureExtractionPipeline(Pipeline):
-    """Returns nested lists `[1, T, H]` per text, including special tokens, or `[H]` with `pooling`.
+    """Feature extraction pipeline, which returns the encoder's states or an embedding of each text.
 
-    For a sentence-transformers folder, the result is the vector `[H]` that sentence-transformers
-    returns for the text, which is truncated to the folder's maximum length.
+    The result for a text is a nested list `[1, T, H]`, including special tokens, or a list `[H]`
+    with `pooling`. For a sentence-transformers folder, it is the embedding `[H]` that
+    sentence-transformers returns; the text is truncated to the folder's maximum length.
 
     With `stride`, T is the length of the whole text, and each token's state comes from the window
     in which it has more context. With "cls" pooling, the result is the mean over the windows.
@@ -45,8 +41,8 @@ class FeatureExtractionPipeline(Pipeline):
     >>> embed("A quiet delight.").shape
     (384,)
 
-    Args: see `Pipeline`, and `Options` for the options. The model can belong to any task, because
-        only its encoder is used.
+    Args: see `Pipeline`, and `Options` for the options. The model can belong to any task; only its
+        encoder is used.
     """
 
     task = "feature-extraction"
@@ -57,13 +53,12 @@ class FeatureExtractionPipeline(Pipeline):
         """The options of feature extraction.
 
         Attributes:
-            return_tensors: return NumPy arrays instead of lists.
+            return_tensors: whether to return NumPy arrays instead of lists.
             pooling: None for the states of all positions, "mean" for their mean (including special
                 tokens), "cls" for the state of `[CLS]`, or "max" for the maximum of each
-                dimension. Default: as configured in a sentence-transformers folder, or None for
-                other models.
-            normalize: scale vectors to unit length. Default: as configured in the folder, or
-                False.
+                dimension. Default: as configured in a sentence-transformers folder, otherwise None.
+            normalize: whether to scale embeddings to unit length. Default: as configured in a
+                sentence-transformers folder, otherwise False.
         """
 
         return_tensors: bool | str = False
@@ -81,10 +76,10 @@ class FeatureExtractionPipeline(Pipeline):
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
         self._read_folder = functools.cache(model.sentence_embedding)
-        self.embedding(self.options)  # Fails immediately if the folder can't be read.
+        self.embedding(self.options)  # fails now if the folder can't be read
 
     def embedding(self, options: Options) -> SentenceEmbedding | None:
-        """Returns how to compute a text's vector, or None to return the states of its tokens."""
+        """Returns how to compute a text's embedding, or None to return the states of its tokens."""
         return chosen(self._read_folder, options.pooling, options.normalize)
 
     def preprocess(self, given: Any, options: Options) -> Texts:
@@ -97,11 +92,7 @@ class FeatureExtractionPipeline(Pipeline):
         return text_windows(self.tokenizer, examples, options, longest)
 
     def postprocess(
-        self,
-        example: Texts,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
-        options: Options,
+        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
     ) -> Any:
         states = [
             each["last_hidden_state"][: window.length].astype("float32")
@@ -117,7 +108,7 @@ class FeatureExtractionPipeline(Pipeline):
 
 
 def _join_windows(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
-    """Joins the states of windows that overlap by `stride` into the states of a text `[T, H]`."""
+    """Joins the states of windows that overlap by `stride` to the states `[T, H]` of a text."""
     first_half = EDGE + stride // 2
     second_half = EDGE + stride - stride // 2
     last = len(windows) - 1

@@ -1,4 +1,4 @@
-"""Predicts the most likely tokens for `[MASK]`."""
+"""The mask filling pipeline, which predicts the tokens at `[MASK]`."""
 
 import dataclasses
 import logging
@@ -29,12 +29,14 @@ logger = logging.getLogger(__name__)
 
 
 class FillMaskPipeline(Pipeline):
-    """Returns `[{"score": …, "token": …, "token_str": …, "sequence": …}]` for a text with `[MASK]`.
+    """Mask filling pipeline, which predicts the most likely tokens at `[MASK]`.
 
-    For a text with several masks, returns a list of such lists. Each mask is filled independently.
-    As in transformers, the result for a list of one text is the same as for the text. A long text
-    is only truncated if `truncation` is set. Otherwise, each mask is filled from the window around
-    it, and "sequence" is the whole text.
+    The result for a text is a list of dicts with the keys "score", "token", "token_str", and
+    "sequence". For a text with several masks, it is a list of such lists, and each mask is filled
+    independently. As in transformers, a list of one text has the same result as the text.
+
+    A long text is only truncated if `truncation` is set. Otherwise, each mask is filled from the
+    window around it, and "sequence" is the whole text.
 
     Example:
 
@@ -55,9 +57,9 @@ class FillMaskPipeline(Pipeline):
 
         Attributes:
             top_k: number of tokens to return, best first.
-            targets: tokens of the vocabulary or their ids, to which the results are limited. In a
-                SentencePiece vocabulary, a word starts with "▁". A target that isn't a token is
-                replaced by its first token.
+            targets: tokens or ids to which the results are limited. In a SentencePiece vocabulary,
+                a word starts with "▁". A target that isn't a token is replaced with its first
+                token.
         """
 
         top_k: int = 5
@@ -67,11 +69,11 @@ class FillMaskPipeline(Pipeline):
             super().__post_init__()
             if self.stride is not None:
                 raise UserError(
-                    "fill-mask doesn't support stride, because it reads the window around each "
+                    "fill-mask doesn't support stride, because it always uses the window around a "
                     f"mask. Received: stride={self.stride}."
                 )
             if not isinstance(self.top_k, Integral) or self.top_k < 1:
-                raise UserError(f"top_k must be 1 or more. Received: {self.top_k!r}.")
+                raise UserError(f"top_k must be at least 1. Received: {self.top_k!r}.")
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
                 raise UserError("targets must not be empty. Pass at least one token.")
 
@@ -93,8 +95,8 @@ class FillMaskPipeline(Pipeline):
         if self.tokenizer.mask_token_id not in ids:
             cut = " after truncation" if options.truncation else ""
             raise UserError(
-                f"A text must have the mask token, {self.tokenizer.mask_token}. "
-                f"Received: {text[:60]!r}, which has none{cut}."
+                f"A text must contain the mask token {self.tokenizer.mask_token}{cut}. "
+                f"Received: {text[:60]!r}."
             )
         return self._without_space_after_mask(ids)
 
@@ -118,7 +120,7 @@ class FillMaskPipeline(Pipeline):
         return results if len(results) > 1 else results[0]
 
     def _windows(self, ids: list[int], length: int) -> list[Window]:
-        """Returns one window with all masks if `ids` fit, or one window per mask."""
+        """Returns one window with all masks, or one window per mask if the text is too long."""
         masks = [at for at, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
         if len(ids) <= length:
             return [_window(ids, masks, 0)]
@@ -133,13 +135,13 @@ class FillMaskPipeline(Pipeline):
     def _without_space_after_mask(self, ids: list[int]) -> list[int]:
         """Drops the single "▁" between a mask and a full stop, bracket, or dash.
 
-        The text after a special token is encoded separately and therefore begins with "▁". In
-        pretraining, a mask that replaced the last token of a word was never followed by "▁" and
-        such a mark. The transformers tokenizer doesn't add a "▁" either.
+        The text after a special token is encoded separately, and therefore starts with "▁". In
+        pretraining, a mask at the end of a word was never followed by "▁" and such a mark. The
+        transformers tokenizer doesn't add a "▁" either.
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-        marks.discard(self.tokenizer.unk_token_id)  # Some vocabularies lack such a piece.
+        marks.discard(self.tokenizer.unk_token_id)  # some vocabularies lack such a piece
         return [
             token
             for at, token in enumerate(ids)
@@ -191,7 +193,7 @@ class FillMaskPipeline(Pipeline):
         if isinstance(target, Integral):
             if not 0 <= target < tokenizer.vocab_size:
                 raise UserError(
-                    f"The id of a target must be between 0 and {tokenizer.vocab_size - 1}. "
+                    f"The id of a target must be in [0, {tokenizer.vocab_size}). "
                     f"Received: {target}."
                 )
             return int(target)
@@ -201,7 +203,7 @@ class FillMaskPipeline(Pipeline):
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
             ids = tokenizer(target, add_special_tokens=False)["input_ids"]
-            # A single "▁" precedes a word without known tokens.
+            # A word without known tokens is encoded as a single "▁" and unknown tokens.
             if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
                 raise UserError(
                     "A target must be a token of the vocabulary or start with one. "
@@ -209,16 +211,16 @@ class FillMaskPipeline(Pipeline):
                 )
             token = ids[0]
             logger.warning(
-                "The target %r isn't a token of the vocabulary and is replaced with %r.",
+                "The target %r isn't a token, and is replaced with its first token, %r.",
                 target,
                 tokenizer.convert_ids_to_tokens(token),
             )
         elif tokenizer.convert_tokens_to_ids(start) != tokenizer.unk_token_id:
-            logger.warning("The target %r continues a word; %r starts one.", target, start)
+            logger.warning("The target %r continues a word. Pass %r to start one.", target, start)
         return token
 
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
-    """Returns the window that starts `start` tokens into a text whose masks are at `masks`."""
+    """Returns a window that starts at token `start` of a text with masks at `masks`."""
     features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
     return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)

@@ -1,4 +1,4 @@
-"""Answers questions with spans of a context."""
+"""The question answering pipeline, which answers questions with spans of a context."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,25 +16,20 @@ from albert_tf.pipelines.base import (
     checked_length,
     window,
 )
-from albert_tf.probabilities import sigmoid
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
-    CLS,
     MAX_QUESTION,
     SPECIAL,
-    Span,
-    beam_spans,
     best_spans,
     context_positions,
-    logit_sum,
     merge_same_text,
     merge_windows,
     question_windows,
     read_span,
 )
 
-LENGTH: Final = 384  # Tokens.
-SPARE: Final = 10  # Spans to examine beyond 2 * `top_k`, because several can be the same answer.
+LENGTH: Final = 384  # tokens
+SPARE: Final = 10  # spans to examine beyond 2 * `top_k`, because several can have the same text
 
 
 class QuestionInContext(NamedTuple):
@@ -45,16 +40,19 @@ class QuestionInContext(NamedTuple):
 
 
 class QuestionAnsweringPipeline(Pipeline):
-    """Returns `{"score": …, "start": …, "end": …, "answer": …}`; `answer` is `context[start:end]`.
+    """Question answering pipeline, which answers questions with spans of a context.
 
-    Takes `question=` and `context=` (texts or lists of texts), or dicts with these keys. A long
-    context is read in windows. The score of an answer is its probability in its window. Answers
-    with the same text in a window are merged, and their scores are added up.
+    A call takes `question=` and `context=` (texts or lists of texts), or dicts with these keys. The
+    result for a question is a dict with the keys "score", "start", "end", and "answer", which is
+    `context[start:end]`.
+
+    A long context is split into windows. The score of an answer is its probability in its window.
+    Answers with the same text in a window are merged, and their scores are added up.
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
-    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. For
-    a fine-tuned model, the threshold that its evaluation stored in `config.thresholds` applies
-    instead. All other answers come from the head's beam of five starts with five ends each.
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. A
+    fine-tuned model uses the threshold that its evaluation stored in `config.thresholds` instead.
+    All other answers come from the head's beam of five starts with five ends each.
 
     Example:
 
@@ -78,17 +76,17 @@ class QuestionAnsweringPipeline(Pipeline):
         """The options of question answering.
 
         Attributes:
-            top_k: number of answers, best first; 1 returns a dict instead of a list.
+            top_k: number of answers to return, best first. 1 returns a dict instead of a list.
             max_answer_len: maximum number of tokens in an answer.
-            handle_impossible_answer: allow "no answer" as a result, which is `""` from 0 to 0.
-                Default: only if fine-tuning chose a threshold for it (`config.thresholds`).
-            align_to_words: extend answers to whole words.
-            doc_stride: number of tokens by which the windows of the context overlap. Default: 128,
+            handle_impossible_answer: whether `""` (from 0 to 0) is a possible answer. Default: only
+                if fine-tuning has stored a threshold for it in `config.thresholds`.
+            align_to_words: whether to extend answers to whole words.
+            doc_stride: number of tokens by which the windows of a context overlap. Default: 128,
                 but at most half of the context tokens in a window.
             max_seq_len: maximum number of tokens in a window, including the question. Default:
-                384, but at most what the model and the tokenizer support.
+                384, or the maximum that the model and the tokenizer support if that is less.
             max_question_len: maximum number of tokens in a question, limited to half a window.
-            padding: ignored; accepted for compatibility with Hugging Face.
+            padding: ignored; accepted for compatibility with transformers.
         """
 
         top_k: int = 1
@@ -117,7 +115,7 @@ class QuestionAnsweringPipeline(Pipeline):
             inputs = _questions(question, context)
         elif question is not None or context is not None:
             raise TypeError(
-                "Pass a question either as question= and context=, or as a dict, but not both."
+                "Pass either question= and context=, or a dict with these keys, but not both."
             )
         return super().__call__(inputs, batch_size=batch_size, **options)
 
@@ -132,7 +130,7 @@ class QuestionAnsweringPipeline(Pipeline):
         parts = []
         for name in QuestionInContext._fields:
             if given.get(name) is None:
-                raise UserError(f"The {name} is missing. Pass both question=… and context=….")
+                raise UserError(f"The {name} is missing. Pass both a question and a context.")
             parts.append(as_text(given[name], f"A {name}"))
             if not parts[-1].strip():
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
@@ -163,50 +161,36 @@ class QuestionAnsweringPipeline(Pipeline):
         found: Sequence[Outputs],
         options: Options,
     ) -> Any:
-        nulls, answers, best_scores = [], [], []
+        config, answers, best_logits = self.model.config, [], []
+        nulls, null_logits = [], []
         for each_window, outputs in zip(windows, found, strict=True):
-            best, null = self._spans(each_window, outputs, options)
+            positions = each_window.details
+            spans, null, null_logit = best_spans(
+                outputs, positions.possible, 2 * options.top_k + SPARE, options.max_answer_len
+            )
             nulls.append(null)
-            if best and not self.model.config.answerability:
-                best_scores.append(logit_sum(outputs, best[0].start, best[0].end))
+            null_logits.append(null_logit)
+            best_logits += [span.logit for span in spans[:1] if not config.answerability]
             texts = [
-                read_span(example.context, each_window.details, span, options.align_to_words)
-                for span in best
+                read_span(example.context, positions, span, options.align_to_words)
+                for span in spans
             ]
-            texts = [each for each in texts if each["answer"]]  # Drops spans of white space.
+            texts = [each for each in texts if each["answer"]]  # drops spans of whitespace
             count = None if options.align_to_words else options.top_k
             answers.append(merge_same_text(texts[:count]))
         none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
-        null_odds = self._null_odds(found, max(best_scores, default=0.0))
+        null_odds = min(null_logits) - max(best_logits, default=0.0)
         ranked = self._with_none(merge_windows(answers), none, null_odds, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
-    def _spans(
-        self, window: Window, outputs: Outputs, options: Options
-    ) -> tuple[list[Span], float]:
-        """Returns a window's best spans, and the probability of no answer."""
-        count, longest = 2 * options.top_k + SPARE, options.max_answer_len
-        possible = window.details.possible
-        if self.model.config.answerability:
-            null = float(sigmoid(outputs["cls_logits"]))
-            return beam_spans(outputs, possible, longest)[:count], null
-        starts, ends = (outputs[name][: window.length] for name in ("start_logits", "end_logits"))
-        return best_spans(starts, ends, possible, count, longest)
-
-    def _null_odds(self, found: Sequence[Outputs], best_score: float) -> float:
-        """Returns the null score minus the best span's score (SQuAD's null odds)."""
-        if self.model.config.answerability:
-            return min(float(outputs["cls_logits"]) for outputs in found)
-        return min(logit_sum(outputs, CLS, CLS) for outputs in found) - best_score
-
     def _with_none(
-        self,
-        ranked: list[dict[str, Any]],
-        none: dict[str, Any],
-        null_odds: float,
-        options: Options,
+        self, ranked: list[dict[str, Any]], none: dict[str, Any], null_odds: float, options: Options
     ) -> list[dict[str, Any]]:
-        """Adds "" to the answers if the options allow it or there is no other answer."""
+        """Adds "" to the answers if the options allow it or there is no other answer.
+
+        Args:
+            null_odds: score of no answer minus the best span's score, as in SQuAD 2.0.
+        """
         config, may_be_none = self.model.config, options.handle_impossible_answer
         if may_be_none is None:
             may_be_none = config.thresholds is not None
@@ -215,18 +199,18 @@ class QuestionAnsweringPipeline(Pipeline):
         if not may_be_none:
             return ranked
         if not config.answerability and not config.thresholds:
-            return sorted([*ranked, none], key=_by_score)
+            return _sort([*ranked, none])
         if null_odds > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
-        return [ranked[0], *sorted([*ranked[1:], none], key=_by_score)]
+        return [ranked[0], *_sort([*ranked[1:], none])]
 
 
-def _by_score(found: dict[str, Any]) -> float:
-    return -found["score"]
+def _sort(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(answers, key=lambda answer: -answer["score"])
 
 
 def _questions(question: Any, context: Any) -> Any:
-    """Returns one question or a list of questions, which can share a single context."""
+    """Returns a question, or a list of questions, which can share a single context."""
     questions, contexts = as_column(question), as_column(context)
     if questions is None and contexts is None:
         return {"question": question, "context": context}

@@ -1,4 +1,4 @@
-"""Classifies texts and text pairs, and predicts the order of a pair."""
+"""The pipelines for classifying texts or text pairs, and for sentence order prediction."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,14 @@ _FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 class TextClassificationPipeline(Pipeline):
-    """Returns labels with their scores: `[{"label": …, "score": …}]`.
+    """Text classification pipeline, which returns labels and their scores.
 
-    As in transformers, the result for a text is a list of one dict, or of `top_k` dicts. The result
-    for a list of texts is a list of dicts, or of lists if `top_k` is set. A pair is a tuple, or a
-    dict with `text` and `text_pair`, and its result is a single dict. With `stride`, the scores of
-    a text are averaged over its windows.
+    A call takes texts or text pairs. A pair is a tuple, or a dict with the keys "text" and
+    "text_pair". With `stride`, the scores of a text are averaged over its windows.
+
+    As in transformers, the result for a text is a list of dicts with the keys "label" and "score",
+    one by default or `top_k`. The result for a pair is a dict. The result for a list of texts is a
+    list of dicts, or of lists if `top_k` is set.
 
     Example:
 
@@ -49,11 +51,11 @@ class TextClassificationPipeline(Pipeline):
         """The options of text classification.
 
         Attributes:
-            top_k: number of labels to return, best first; None for all, or "best" for just the
-                best label, not wrapped in a list.
-            function_to_apply: function that maps logits to scores: "softmax", "sigmoid", or
-                "none". Default: "none" for regression, "sigmoid" for multi-label models, and
-                "softmax" for all others.
+            top_k: number of labels to return, best first; None for all labels, or "best" for the
+                best label without a list.
+            function_to_apply: function from logits to scores: "softmax", "sigmoid", or "none".
+                Default: "none" for regression, "sigmoid" for multi-label models, and "softmax" for
+                all others.
         """
 
         top_k: int | str | None = BEST
@@ -65,7 +67,7 @@ class TextClassificationPipeline(Pipeline):
                 isinstance(self.top_k, int) and self.top_k > 0
             ):
                 raise UserError(
-                    f"top_k must be 1 or more, or None for all. Received: {self.top_k!r}."
+                    f"top_k must be at least 1, or None for all. Received: {self.top_k!r}."
                 )
             name = self.function_to_apply
             if name not in (None, "default") and name not in _FUNCTIONS:
@@ -79,7 +81,7 @@ class TextClassificationPipeline(Pipeline):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        every = given.pop("return_all_scores", None)  # In place of top_k before transformers 4.20.
+        every = given.pop("return_all_scores", None)  # older than top_k
         if every is not None:
             given.setdefault("top_k", None if every else BEST)
         return super()._merge_options(given)
@@ -88,28 +90,24 @@ class TextClassificationPipeline(Pipeline):
         return as_texts(given)
 
     def postprocess(
-        self,
-        example: Texts,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
-        options: Options,
+        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
     ) -> Any:
-        function = _FUNCTIONS[self._function(options)]
+        name = options.function_to_apply
+        if name in (None, "default"):
+            defaults = {"regression": "none", "multi_label_classification": "sigmoid"}
+            name = defaults.get(self.model.config.problem_type, "softmax")
+        function = _FUNCTIONS[str(name)]
         scores = np.mean([function(each["logits"]) for each in found], axis=0)
         labels = self.model.config.labels
         order = np.argsort(-scores, kind="stable")
         ranked = [{"label": labels[index], "score": float(scores[index])} for index in order]
         return ranked[0] if isinstance(options.top_k, str) else ranked[: options.top_k]
 
-    def _function(self, options: Options) -> str:
-        if options.function_to_apply not in (None, "default"):
-            return str(options.function_to_apply)
-        functions = {"regression": "none", "multi_label_classification": "sigmoid"}
-        return functions.get(self.model.config.problem_type, "softmax")
-
 
 class SentenceOrderPipeline(Pipeline):
-    """Returns `{"label": "in_order" or "swapped", "score": …}` for a pair of texts.
+    """Sentence order pipeline, which predicts whether the two texts of a pair are in order.
+
+    The result for a pair is a dict with the keys "label" ("in_order" or "swapped") and "score".
 
     Example:
 
@@ -131,8 +129,8 @@ class SentenceOrderPipeline(Pipeline):
         texts = as_texts(given)
         if texts.text_pair is None:
             raise UserError(
-                "sentence-order requires a text pair: (first, second). "
-                f"Received: one text, {texts.text[:60]!r}."
+                "sentence-order requires a text pair, (first, second). "
+                f"Received: a single text, {texts.text[:60]!r}."
             )
         return texts
 

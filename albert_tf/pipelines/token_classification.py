@@ -1,4 +1,4 @@
-"""Labels the tokens of a text, and groups them into entities."""
+"""The token classification pipeline, which labels tokens and groups them into entities."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ class Token(NamedTuple):
     Attributes:
         text: the token as in the vocabulary.
         scores: `[C]`, the probability of each label.
-        start, end: the start and end character of the token in the text.
-        position: the position of the token; `[CLS]` is at 0.
+        start, end: the token's start and end character in the text.
+        position: the token's position; `[CLS]` is at 0.
         continues: whether the token belongs to the same word as the previous token.
     """
 
@@ -49,12 +49,12 @@ class Token(NamedTuple):
 
 
 class SplitText(NamedTuple):
-    """A text, or words and the text that consists of them.
+    """A text, which the caller may have passed as a list of words.
 
     Attributes:
         text: the whole text.
-        words: its words, if they were passed as a list.
-        starts: the start character of each word in the text.
+        words: the words that the caller passed, or None.
+        starts: the start character of each of these words in the text.
     """
 
     text: str
@@ -72,12 +72,13 @@ class TaggedSpan(NamedTuple):
 
 
 class TokenClassificationPipeline(Pipeline):
-    """Returns the entities of a text, with their `start` and `end` characters.
+    """Token classification pipeline, which labels tokens or finds entities.
 
-    Without aggregation, returns `{"entity", "score", "index", "word", "start", "end"}` for every
-    token. With aggregation, returns `{"entity_group", "score", "word", "start", "end"}` for every
-    entity, where `word` is `text[start:end]`. A long text is read in windows. If entities from
-    several windows overlap, only the longest is returned.
+    The result for a text is a list of dicts. By default, there is a dict for every token, with the
+    keys "entity", "score", "index", "word", "start", and "end". With `aggregation_strategy`, there
+    is a dict for every entity, with the keys "entity_group", "score", "word", "start", and "end",
+    where "word" is `text[start:end]`. A long text is split into windows. If entities from several
+    windows overlap, only the longest is returned.
 
     Example:
 
@@ -100,13 +101,13 @@ class TokenClassificationPipeline(Pipeline):
 
         Attributes:
             aggregation_strategy: "none" returns every token. "simple" groups neighboring tokens of
-                the same kind. "first", "average", and "max" also group them, but first assign the
-                same label to all tokens of a word.
+                the same kind. "first", "average", and "max" first assign a single label to all
+                tokens of a word, then group the words.
             ignore_labels: labels to omit from the result. None keeps all labels.
             is_split_into_words: whether a text is a list of words, as in transformers. The result
-                for one such list is a list with one result. `start` and `end` refer to the joined
+                for one such list is a list with one result. "start" and "end" refer to the joined
                 text.
-            delimiter: text between the joined words.
+            delimiter: string with which words are joined.
         """
 
         aggregation_strategy: str = "none"
@@ -185,7 +186,7 @@ class TokenClassificationPipeline(Pipeline):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        # Options that chose the strategy before transformers 5.
+        # Options of older transformers versions that determine the strategy.
         is_grouped = given.pop("grouped_entities", None)
         is_first = given.pop("ignore_subwords", None)
         if is_grouped is not None or is_first is not None:
@@ -201,7 +202,7 @@ class TokenClassificationPipeline(Pipeline):
         return chosen
 
     def _tokens(self, example: SplitText, tokens: Tokens, start: int) -> Iterator[Token]:
-        """Yields the tokens of a window without scores; `start` is the index of the first token."""
+        """Yields the tokens of a window, without scores. `start` is the index of the first one."""
         names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
         rows = zip(names, tokens.ids, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
         last = None
@@ -254,10 +255,11 @@ def entities(
     """Groups neighboring tokens of the same kind into entities that don't share characters.
 
     Args:
-        strategy: "simple" uses each token's own label, except that tokens that come from
-            one character ("½") all get the label with the highest mean score. All other strategies
-            assign one label to all tokens of a word: "first" that of the first token, "average" the
-            one with the highest mean score, and "max" that of the token with the highest score.
+        strategy: "simple" uses each token's own label, except that tokens that come from one
+            character ("½") all get the label with the highest mean score. The other strategies
+            assign a single label to all tokens of a word: "first" uses the label of the first
+            token, "average" the label with the highest mean score, and "max" the label of the token
+            with the highest score.
         ignored: kinds to omit. `OUTSIDE` refers to the label "O", not to a kind with this name.
     """
     is_simple = strategy == "simple"
@@ -277,14 +279,14 @@ def entities(
 
 
 def words(tokens: Iterable[Token]) -> list[list[Token]]:
-    """Returns the tokens of each word, always keeping the tokens of a character together."""
+    """Groups tokens by word. Tokens that share a character always stay together."""
     return _units(tokens, lambda token: token.continues)
 
 
 def _units(
     tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
 ) -> list[list[Token]]:
-    """Groups each token with the previous one if `joins` says so or they share a character."""
+    """Groups a token with the previous one if they share a character or `joins(token)` is True."""
     found: list[list[Token]] = []
     for token in tokens:
         if found and (joins(token) or token.start < found[-1][-1].end):
@@ -297,11 +299,8 @@ def _units(
 def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[TaggedSpan]]:
     """Returns runs of spans of the same kind, including "O".
 
-    "B-" and "S-" start a new run, and so does the label after "E-" or "S-". A label without a
-    prefix is treated as "I-".
-
-    Args:
-        labels: all labels of the model.
+    A new run starts at "B-" and "S-", and after "E-" and "S-". A label without a prefix is treated
+    like "I-".
     """
     known = parsed(labels)
     groups = [[tagged[0]]] if tagged else []
@@ -325,22 +324,14 @@ def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
 
 
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keeps the longest of overlapping entities, or the highest-scoring of equally long ones."""
+    """Keeps the longest of overlapping entities; of equally long ones, the highest-scoring one."""
     result: list[dict[str, Any]] = []
-    # All tokens that come from one character have the same start.
+    # Tokens are sorted by index, because those that come from one character have the same start.
     for each in sorted(found, key=lambda one: one.get("index", one["start"])):
-        if result and _overlap(result[-1], each):
-            result[-1] = max(result[-1], each, key=_weight)
+        last = result[-1] if result else {"index": None, "end": -1}
+        is_token = "index" in each
+        if each["index"] == last["index"] if is_token else each["start"] < last["end"]:
+            result[-1] = max(last, each, key=lambda one: (one["end"] - one["start"], one["score"]))
         else:
             result.append(each)
     return result
-
-
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    if "index" in one:
-        return one["index"] == other["index"]
-    return one["start"] <= other["start"] < one["end"]
-
-
-def _weight(entity: dict[str, Any]) -> tuple[int, float]:
-    return entity["end"] - entity["start"], entity["score"]

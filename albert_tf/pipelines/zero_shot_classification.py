@@ -1,4 +1,4 @@
-"""Classifies texts into labels not seen in training, using natural language inference."""
+"""The zero-shot classification pipeline, which uses natural language inference."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, 
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
-ENTAILS, CONTRADICTS = "entail", "contradict"  # Prefixes of the labels of NLI models.
+ENTAILS, CONTRADICTS = "entail", "contradict"  # prefixes of an NLI model's labels
 
 
 class Candidates(NamedTuple):
@@ -23,10 +23,11 @@ class Candidates(NamedTuple):
 
 
 class ZeroShotClassificationPipeline(Pipeline):
-    """Returns `{"sequence": …, "labels": […], "scores": […]}` for a text, best label first.
+    """Zero-shot classification pipeline, which classifies texts into labels not seen in training.
 
-    Each candidate label becomes a hypothesis, and its score is the probability that the text
-    entails it. A call takes the labels as a list or as a text separated by commas.
+    The result for a text is a dict with the keys "sequence", "labels", and "scores", best label
+    first. Each candidate label is turned into a hypothesis, and its score is the probability that
+    the text entails the hypothesis. Labels are passed as a list or as comma-separated text.
 
     Example:
 
@@ -52,10 +53,10 @@ class ZeroShotClassificationPipeline(Pipeline):
         Attributes:
             candidate_labels: labels to choose from.
             hypothesis_template: a sentence with {} for the label. As in `str.format`, {{ and }}
-                are braces.
-            multi_label: whether several labels can apply. If so, the scores are independent of
-                each other and compare entailment with contradiction. A single label is always
-                scored this way.
+                stand for braces.
+            multi_label: whether several labels can apply. If so, the score of each label is
+                independent of the others, and compares entailment with contradiction. A single
+                label is always scored this way.
         """
 
         candidate_labels: str | Sequence[str] = ()
@@ -72,12 +73,12 @@ class ZeroShotClassificationPipeline(Pipeline):
             if not _has_one_field(self.hypothesis_template):
                 raise UserError(
                     "hypothesis_template must contain {} exactly once, for the label; {{ and }} "
-                    f"are braces. Received: {self.hypothesis_template!r}."
+                    f"stand for braces. Received: {self.hypothesis_template!r}."
                 )
 
         @property
         def strategy(self) -> bool | str | None:
-            """The `truncation` argument of the tokenizer, which never truncates a hypothesis."""
+            """The tokenizer's `truncation` argument, so that hypotheses are never truncated."""
             return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -113,7 +114,7 @@ class ZeroShotClassificationPipeline(Pipeline):
         labels = [as_text(label, "A candidate label").strip() for label in labels]
         if not labels or not all(labels) or len(set(labels)) < len(labels):
             raise UserError(
-                "candidate_labels must contain at least one text, and no empty or repeated ones. "
+                "candidate_labels must be one or more different, non-empty strings. "
                 f"Received: {labels or 'none'}."
             )
         return Candidates(as_text(given), labels)
@@ -135,7 +136,7 @@ class ZeroShotClassificationPipeline(Pipeline):
         if options.multi_label or len(example.labels) == 1:
             if self.contradiction is None:
                 raise UserError(
-                    "multi_label or a single candidate label requires a model with a label "
+                    "multi_label, like a single candidate label, requires a model with the label "
                     f"'contradiction'. Received: {listed(self.model.config.labels)}."
                 )
             scores = softmax(logits[:, [self.contradiction, self.entailment]], axis=-1)[:, 1]

@@ -1,1 +1,1 @@
-"""Tokenization in Python and in graphs, with vocabularies that normalize raw text themselves."""
+"""Tokenizers for Python and graphs, whose vocabularies normalize raw text themselves."""

@@ -1,4 +1,4 @@
-"""Adds tokens to the vocabulary file itself so that every runtime knows them."""
+"""Adds tokens to the vocabulary file itself, so that they work in every runtime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,8 +13,8 @@ from albert_tf.errors import UserError, short_repr
 
 # The keys under which transformers lists special tokens other than the model's own.
 ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
-SPACE: Final = "▁"  # SentencePiece's symbol for a space. It starts a word.
-# The special tokens that a model is trained with.
+SPACE: Final = "▁"  # SentencePiece's symbol for a space, with which words start
+# The special tokens with which a model is trained.
 _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 
 
@@ -40,16 +40,12 @@ def _add(tokenizer: Any, new: Sequence[str]) -> None:
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
-    """Returns the tokens to add from a transformers dict of special tokens.
-
-    Raises:
-        UserError: the dict would change the padding token or another built-in special token.
-    """
+    """Returns the tokens to add from a transformers dict of special tokens."""
     known = tokenizer.special_tokens_map
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
             raise UserError(
-                f"{name} is built into the vocabulary and can't change. Received: "
+                f"{name} is part of the vocabulary and can't change. Received: "
                 f"{name}={str(token)!r} instead of {known.get(name)!r}. Add the token under "
                 f"{ADDITIONAL[0]!r}, or drop it."
             )
@@ -58,14 +54,7 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
 
 
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Marks the special tokens listed in tokenizer files from any version of transformers.
-
-    Args:
-        files: the content of `tokenizer_config.json`, `special_tokens_map.json`,
-            `added_tokens.json`, and `tokenizer.json`, if they exist.
-    Raises:
-        UserError: the vocabulary lacks a listed token, or contains it under a different id.
-    """
+    """Marks the special tokens in JSON files, keyed by name, from any version of transformers."""
     special = []
     for token, number, file in _named_tokens(files):
         content, options = text_and_options(token)
@@ -73,10 +62,10 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
         is_known = tokenizer.convert_ids_to_tokens(index) == content
         if not is_known or str(number) not in (str(index), "None"):
             raise UserError(
-                f"{file} adds a token that isn't in the vocabulary file, so exported models "
-                f"wouldn't know it. Received: {short_repr(content)} with the id {number}. Load "
-                "only the vocabulary file, add the tokens with add_tokens in the order of their "
-                "ids, and save the tokenizer in a new folder."
+                f"{file} adds a token that the vocabulary file doesn't contain, so exported models "
+                f"wouldn't support it. Received: {short_repr(content)} with id {number}. Load only "
+                "the vocabulary file, add the tokens with add_tokens in the order of their ids, "
+                "and save the tokenizer to a new folder."
             )
         if number is None or options.get("special") is True:
             special.append(content)
@@ -84,10 +73,7 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields the token, id, and file of each added token, unchecked.
-
-    The id is None for an additional special token.
-    """
+    """Yields each added token with its id (None for an additional special token) and its file."""
     decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
         yield token, index, TOKENIZER_CONFIG
@@ -104,28 +90,24 @@ def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any,
 
 
 def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
-    """Returns a token's text and options; transformers writes a token as a string or a dict."""
+    """Returns the text and options of a token, which transformers writes as a string or a dict."""
     return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Rejects special tokens that the files call differently than the vocabulary does.
-
-    Args:
-        stored: texts of special tokens by their transformers names. Other keys are ignored.
-    """
+    """Rejects special tokens that differ from the vocabulary; `stored` is keyed by their names."""
     for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):
             raise UserError(
                 f"{name}_token must be {own!r}, as in the vocabulary. Received: "
-                f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json; "
-                "a model that was trained with a different token can't be loaded."
+                f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json. "
+                "Models that were trained with a different token aren't supported."
             )
 
 
 def _spelling(tokenizer: Any, token: str) -> str:
-    """Returns a token as the vocabulary normalizes it, with a leading "▁" only if it had one."""
+    """Returns a token in normalized form, with a leading "▁" only if the token has one."""
     tokens = tokenizer.tokenize(token.replace(SPACE, " "))
     if tokenizer.unk_token in tokens:
         return token.lower() if tokenizer.do_lower_case else token

@@ -1,4 +1,4 @@
-"""Extractive question answering: splits contexts into windows, and turns logits into answers."""
+"""Extractive question answering: splits contexts into windows, and finds answers in logits."""
 
 import logging
 import unicodedata
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from albert_tf.errors import UserError
-from albert_tf.probabilities import softmax
+from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
@@ -19,8 +19,8 @@ from albert_tf.text.windows import make_sequences, special_count
 
 SPECIAL: Final = special_count(True)
 # Number of tokens by which the windows of a context overlap, so that every answer of up to 128
-# tokens lies within one window. The transformers pipeline uses the same overlap. In
-# google-research/albert, 128 is the distance between the starts of two windows instead.
+# tokens is inside one window. The transformers pipeline uses the same overlap. In
+# google-research/albert, 128 is the distance between the starts of two windows.
 ANSWER_OVERLAP: Final = 128
 MAX_QUESTION: Final = 64  # tokens; google-research/albert, run_squad_v1.py and run_squad_v2.py
 logger = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ def question_windows(
     max_question: int = MAX_QUESTION,
     locations: Sequence[str] = (),
 ) -> list[list[EncodedSequence]]:
-    """Returns the windows of each question's context, as sequences with offsets and words.
+    """Returns the windows of each question and its context, as sequences with offsets and words.
 
-    A context that several questions share is encoded only once.
+    A context that several questions share is only encoded once.
 
     Args:
         questions, contexts: texts, one context per question.
@@ -46,8 +46,6 @@ def question_windows(
             but at most half of the context tokens in a window.
         max_question: maximum number of tokens in a question, limited to half a window.
         locations: file and line of each question, for the warning.
-    Raises:
-        UserError: the stride is too long for a window.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
@@ -89,8 +87,8 @@ def _encode_questions(
     if cut:
         first = next(iter(cut))
         logger.warning(
-            "%d of %d questions have more than %d tokens and are truncated. The first is %s. Raise "
-            "the limit for questions to keep more, up to half a window.",
+            "%d of %d questions have more than %d tokens and are truncated. The first is %s. To "
+            "keep more tokens (up to half a window), raise the limit for questions.",
             *(len(cut), len(questions), longest),
             locations[first] if locations else repr(questions[first][:60]),
         )
@@ -99,22 +97,45 @@ def _encode_questions(
     return tokens
 
 
-NOWHERE: Final = -1e4  # Logit of a position where no answer can start or end.
-CLS: Final = 0  # Position of [CLS], which stands for "no answer".
-CONTEXT: Final = 1  # Index of the context in a window's texts.
+NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
+CLS: Final = 0  # position of [CLS], which stands for "no answer"
+CONTEXT: Final = 1  # index of the context in a window's texts
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
-BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of opening and closing brackets.
-# Unicode categories of white space, control characters, and invisible characters such as U+200B. An
-# answer or an entity never starts or ends with one. tokenizer.js on the web page has the same rule.
+BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of brackets and quotation marks
+# Unicode categories of whitespace, control characters, and invisible characters such as U+200B. An
+# answer or entity never starts or ends with one. tokenizer.js on the web page has the same rule.
 INVISIBLE: Final = ("Zs", "Zl", "Zp", "Cc", "Cf")
 
 
 class Span(NamedTuple):
-    """The first and last position of an answer, and its probability."""
+    """An answer in a window.
+
+    Attributes:
+        start, end: positions of the first and the last token.
+        score: probability in the window.
+        logit: start logit plus end logit, by which the official scripts rank the spans of all
+            windows. For the SQuAD 2.0 head, it is the log probability.
+    """
 
     start: int
     end: int
     score: float
+    logit: float
+
+
+class BestSpans(NamedTuple):
+    """The best spans of a window.
+
+    Attributes:
+        spans: spans with a positive score, best first.
+        null: probability of no answer.
+        null_logit: start logit plus end logit of `[CLS]`, or the logit of no answer for the SQuAD
+            2.0 head.
+    """
+
+    spans: list[Span]
+    null: float
+    null_logit: float
 
 
 class ContextPositions(NamedTuple):
@@ -123,7 +144,7 @@ class ContextPositions(NamedTuple):
     Attributes:
         offsets: start and end character of each position in its text.
         words: index of each position's word in the context, or None outside the context.
-        possible: bool `[T]`, whether a position lies in the context.
+        possible: bool `[T]`, whether a position is in the context.
     """
 
     offsets: Sequence[tuple[int, int]]
@@ -142,23 +163,36 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 
 
 def best_spans(
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    possible: np.ndarray,
-    count: int,
-    longest: int,
-) -> tuple[list[Span], float]:
-    """Returns the best spans of a window, best first, and the probability of no answer.
+    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
+) -> BestSpans:
+    """Returns the best spans of a window. Ties are ordered by position, or as in the beam.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
-    the possible positions and `[CLS]`, whose product is the probability of no answer.
+    the possible positions and `[CLS]`, whose product is the probability of no answer. The SQuAD 2.0
+    head instead returns a beam of spans, and the logit of no answer.
+
+    Exported graphs (`albert_tf_export.words`) and the web page (`tasks.js`) compute the same.
 
     Args:
-        start_logits, end_logits: float `[T]`.
+        outputs: the model's outputs for one window, with or without padding.
         possible: bool `[T]`, whether an answer can start or end at a position.
         count: maximum number of spans.
         longest: maximum number of tokens in a span.
     """
+    if "cls_logits" in outputs:
+        spans = _beam_spans(outputs, possible, longest)
+        null_logit = float(outputs["cls_logits"])
+        null = float(sigmoid(null_logit))
+    else:
+        starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
+        spans, null = _logit_spans(starts, ends, possible, count, longest)
+        null_logit = float(starts[CLS] + ends[CLS])
+    return BestSpans(spans[:count], null, null_logit)
+
+
+def _logit_spans(
+    start_logits: np.ndarray, end_logits: np.ndarray, possible: np.ndarray, count: int, longest: int
+) -> tuple[list[Span], float]:
     seen = possible.copy()
     seen[CLS] = True
     starts, ends = (
@@ -169,68 +203,36 @@ def best_spans(
     longest = min(longest, len(ends))
     followers = np.pad(ends * possible, (0, longest - 1))  # the `longest` ends of each start
     products = (starts * possible)[:, None] * sliding_window_view(followers, longest)
-    order = np.argsort(-products, axis=None, kind="stable")[:count]
-    indices = zip(*np.unravel_index(order, products.shape), strict=True)
-    spans = [
-        Span(int(start), int(start + more), float(products[start, more])) for start, more in indices
-    ]
-    return [span for span in spans if span.score > 0], null
+    best = np.argsort(-products, axis=None, kind="stable")[:count].tolist()
+    # Spans with a score of 0 may end after the last position.
+    found = [(at // longest, at // longest + at % longest, products.flat[at]) for at in best]
+    return [
+        Span(start, end, float(score), float(start_logits[start] + end_logits[end]))
+        for start, end, score in found
+        if score > 0
+    ], null
 
 
-def beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
-    """Returns the valid spans in the beam of the SQuAD 2.0 head, best first.
-
-    Args:
-        outputs: a window's `start_top_log_probs` and `start_top_index`, `[K]`, and its
-            `end_top_log_probs` and `end_top_index`, `[K·K]`, the K ends for each start in turn.
-        possible, longest: see `best_spans`.
-    """
+def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
+    """Returns the valid spans in a beam of K starts with K ends each; see `layers.AnswerSpans`."""
     beam = len(outputs["start_top_index"])
-    starts = np.repeat(outputs["start_top_index"], beam)
-    ends = outputs["end_top_index"]
+    starts = np.repeat(outputs["start_top_index"], beam).tolist()
+    ends = outputs["end_top_index"].tolist()
     log_probs = np.repeat(outputs["start_top_log_probs"], beam) + outputs["end_top_log_probs"]
     spans = [
-        Span(int(start), int(end), float(np.exp(log_prob)))
+        Span(start, end, float(np.exp(log_prob)), float(log_prob))
         for start, end, log_prob in zip(starts, ends, log_probs, strict=True)
         if start <= end < min(start + longest, len(possible)) and possible[start] and possible[end]
     ]
-    return sorted(spans, key=lambda span: -span.score)
-
-
-def scored_spans(
-    outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
-) -> tuple[list[Span], float]:
-    """Returns a window's best spans and its no-answer score, both comparable between windows.
-
-    A score is the sum of a start logit and an end logit. The SQuAD 2.0 head instead scores a span
-    by its log probability, and no answer by a logit of its own.
-
-    Args:
-        outputs: model outputs for one window, with or without padding.
-        possible, count, longest: see `best_spans`.
-    """
-    if "cls_logits" in outputs:
-        found = [span for span in beam_spans(outputs, possible, longest)[:count] if span.score > 0]
-        scored = [span._replace(score=float(np.log(span.score))) for span in found]
-        return scored, float(outputs["cls_logits"])
-    starts, ends = (outputs[name][: len(possible)] for name in ("start_logits", "end_logits"))
-    found, _ = best_spans(starts, ends, possible, count, longest)
-    scored = [span._replace(score=logit_sum(outputs, span.start, span.end)) for span in found]
-    return scored, logit_sum(outputs, CLS, CLS)
-
-
-def logit_sum(outputs: Mapping[str, Any], start: int, end: int) -> float:
-    """Returns the score by which the official scripts rank the spans of a window."""
-    return float(outputs["start_logits"][start] + outputs["end_logits"][end])
+    return sorted((span for span in spans if span.score > 0), key=lambda span: -span.score)
 
 
 def read_span(
     context: str, positions: ContextPositions, span: Span, aligned: bool
 ) -> dict[str, Any]:
-    """Returns a span as `{"score", "start", "end", "answer"}`; `answer` is `context[start:end]`.
+    """Returns a span, extended to whole words if `aligned`, as a dict.
 
-    Args:
-        aligned: extend the span to whole words.
+    The keys are "score", "start", "end", and "answer", which is `context[start:end]`.
     """
     first, last = _whole_words(context, positions, span) if aligned else span[:2]
     start, end = trimmed(context, positions.offsets[first][0], positions.offsets[last][1])
@@ -238,7 +240,7 @@ def read_span(
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the start and end of a span without the `INVISIBLE` characters at its edges."""
+    """Returns the start and end of a span without `INVISIBLE` characters at its edges."""
     while start < end and unicodedata.category(text[start]) in INVISIBLE:
         start += 1
     while end > start and unicodedata.category(text[end - 1]) in INVISIBLE:
@@ -267,7 +269,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merges the answers of a window that have the same text, and adds up their scores."""
+    """Merges answers of a window that have the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in answers:
         known = by_text.setdefault(answer["answer"].lower(), answer)
@@ -277,7 +279,7 @@ def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the answers of all windows, best first, keeping the best of those with equal text."""
+    """Returns the answers of all windows, best first. Of equal texts, only the best is kept."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in chain.from_iterable(windows):
         known = by_text.setdefault(answer["answer"].lower(), answer)

@@ -16,10 +16,17 @@ from albert_tf.checkpoints import hub
 from albert_tf.checkpoints.finder import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, split_hub_options
 from albert_tf.errors import UserError
 from albert_tf.files import as_json
+from albert_tf.huggingface import (
+    IGNORED_BY_TOKENIZERS,
+    TOKENIZER_LOADING,
+    TOKENIZER_METHODS,
+    TOKENIZER_SAVING,
+    Foreign,
+    own_options,
+)
 from albert_tf.options import without_foreign, without_methods
 from albert_tf.text.added_tokens import add_tokens, additional_tokens, check_special, mark_special
 from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
-from albert_tf.text.huggingface import FROM_PRETRAINED, SAVE_PRETRAINED, TOKENIZER_METHODS
 from albert_tf.text.ids import IdMethods
 from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
 from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
@@ -35,7 +42,7 @@ from albert_tf.text.windows import make_sequences
 
 _ALL_CORES: Final = -1
 
-# Attributes that the vocabulary determines. Assigning them would change neither ids nor files.
+# Attributes that the vocabulary determines. Assigning to them wouldn't change ids or files.
 _FIXED: Final = frozenset(
     ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
     + ("do_lower_case", "keep_accents")
@@ -49,19 +56,17 @@ class BaseTokenizer(IdMethods):
     Args:
         special: the special tokens.
         vocab_size: number of tokens, including special tokens.
-        model_max_length: default length for truncation, in tokens.
-        split_special_tokens: treat special tokens that occur in a text as plain text.
-        padding_side: "right" or "left".
-        truncation_side: "right" or "left", the side on which tokens are removed.
+        model_max_length, split_special_tokens, padding_side, truncation_side: see
+            `AlbertTokenizer`.
     """
 
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     pad_token_type_id = 0
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    continuation: ClassVar[str] = ""  # Prefix of tokens that continue a word.
+    continuation: ClassVar[str] = ""  # prefix of tokens that continue a word
     do_lower_case: bool
-    # The constructor arguments that tokenizer_config.json stores, and their types.
+    # The constructor arguments in tokenizer_config.json, and their types.
     SETTINGS: ClassVar[Mapping[str, type]] = {
         "model_max_length": int,
         "split_special_tokens": bool,
@@ -72,8 +77,8 @@ class BaseTokenizer(IdMethods):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and name in vars(self):
             raise UserError(
-                f"{name} can't change after the tokenizer is created, because it is part of the "
-                f"vocabulary. Received: {name}={value!r}. Create a new tokenizer."
+                f"{name} is part of the vocabulary and can't change. Received: {name}={value!r}. "
+                "Create a new tokenizer."
             )
         super().__setattr__(name, value)
 
@@ -103,6 +108,17 @@ class BaseTokenizer(IdMethods):
         self.padding_side = checked_side(padding_side)
         self.truncation_side = checked_side(truncation_side, "truncation_side")
 
+    @classmethod
+    def _own_arguments(cls, arguments: Mapping[str, Any], foreign: Foreign) -> dict[str, Any]:
+        """Drops the transformers arguments of a constructor that have no effect here."""
+        own = own_options(arguments, foreign, IGNORED_BY_TOKENIZERS)
+        if unknown := sorted(own.keys() - cls.SETTINGS):
+            raise TypeError(
+                f"Unknown tokenizer option {', '.join(unknown)}. The options are "
+                f"{', '.join(cls.SETTINGS)}."
+            )
+        return own
+
     @property
     @abstractmethod
     def model_bytes(self) -> bytes:
@@ -115,21 +131,18 @@ class BaseTokenizer(IdMethods):
 
     @abstractmethod
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Encodes texts in bulk, as one int32 `[T]` per text.
+        """Encodes texts without surrogates in bulk, as one int32 `[T]` per text.
 
         Special tokens that occur in a text are treated as plain text.
-
-        Raises:
-            UnicodeEncodeError: a text contains surrogates.
         """
 
     @abstractmethod
     def _tokenize(self, text: str) -> list[str]:
-        """Returns the tokens as strings. Unknown tokens are normalized text, or `[UNK]`."""
+        """Returns the tokens as strings. An unknown token is normalized text or `[UNK]`."""
 
     @abstractmethod
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Returns tokens with offsets and words; special tokens count as plain text."""
+        """Returns tokens with offsets and words, treating special tokens as plain text."""
 
     @abstractmethod
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:
@@ -163,44 +176,47 @@ class BaseTokenizer(IdMethods):
         return_length: bool = False,
         verbose: bool = True,
     ) -> BatchEncoding:
-        """Encodes a text, a pair of texts, or a batch of either.
+        """Encodes a text, a text pair, or a batch of either.
 
         Args:
-            text, text_pair: a str, UTF-8 bytes, or lists of them. A list of tuples or lists of two
-                texts is a batch of pairs.
+            text, text_pair: a str, UTF-8 bytes, or a list of them. A list whose elements are
+                tuples or lists of two texts is a batch of pairs.
+            add_special_tokens: whether to add `[CLS]` and `[SEP]`.
             padding: True or "longest", "max_length", or False.
             truncation: True or "longest_first", "only_first", "only_second", or False. Default:
-                "longest_first" if `max_length` is passed without padding.
+                "longest_first" if `max_length` is passed without `padding`.
             max_length: maximum number of tokens in a sequence, including special tokens. Default:
                 `model_max_length`.
             stride: number of tokens by which neighboring windows overlap.
-            is_split_into_words: whether the texts are lists of words. Each word is encoded as if
-                it came after a space, and the result's `word_ids` returns the word of each
-                position.
+            is_split_into_words: whether texts are lists of words. Each word is encoded as if it
+                followed a space, and `word_ids` of the result returns the word of each position.
+            pad_to_multiple_of: if set, lengths are padded to a multiple of this number.
             padding_side, truncation_side, split_special_tokens: override the constructor
                 arguments for this call.
+            return_tensors: "np", "tf", or "pt". Default: lists.
             return_token_type_ids, return_attention_mask: False omits the feature.
-            return_offsets_mapping: add the `(start, end)` characters of each token in the raw
-                text, or in its word for split texts. A stray byte counts as one character, and
-                special tokens have `(0, 0)`.
-            return_overflowing_tokens: return truncated tokens as additional sequences.
+            return_offsets_mapping: whether to add the `(start, end)` characters of each token in
+                the raw text, or in its word for split texts. A stray byte counts as one character,
+                and special tokens have `(0, 0)`.
+            return_overflowing_tokens: whether to return truncated tokens as additional sequences.
                 `overflow_to_sample_mapping` contains the index of each sequence's text.
-            return_special_tokens_mask: add a mask that is 1 for special tokens around the texts
-                and for padding, and 0 for the tokens of a text.
-            return_length: add `length`, the length of each sequence including padding.
-            verbose: warn once about a sequence that exceeds `model_max_length` and isn't
-                truncated.
+            return_special_tokens_mask: whether to add a mask that is 1 for special tokens around
+                the texts and for padding, and 0 for the tokens of a text.
+            return_length: whether to add `length`, the length of each sequence including padding.
+            verbose: whether to warn once about a sequence that exceeds `model_max_length` and
+                isn't truncated.
         Returns:
-            `input_ids`, `token_type_ids`, `attention_mask`, and the requested features, as lists
-            for one text, lists of lists for a batch, or int32 `[B, T]` with `return_tensors`.
+            A `BatchEncoding` with `input_ids`, `token_type_ids`, `attention_mask`, and the
+            requested features: lists for one text, lists of lists for a batch, or int32 `[B, T]`
+            with `return_tensors`.
         Raises:
-            TypeError: a text is neither str nor bytes.
-            ValueError: options contradict each other.
+            TypeError: if a text is neither str nor bytes.
+            ValueError: if options contradict each other.
         """
         return self._encode(text, text_pair, self._layout(locals()))
 
     def _layout(self, options: Mapping[str, Any]) -> Layout:
-        """Returns the checked options of a call, with the tokenizer's settings instead of None."""
+        """Returns the options of a call. The tokenizer's settings replace those that are None."""
         own = {name: value for name, value in options.items() if name in OPTIONS}
         settings = BaseTokenizer.SETTINGS
         own |= {name: getattr(self, name) for name in settings if options.get(name) is None}
@@ -224,8 +240,8 @@ class BaseTokenizer(IdMethods):
             }
         if layout.return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, layout.padding_side)
-        # Offsets take ten times as long as ids, so they are computed only when needed, by a copy of
-        # the tokenizer that lacks tokens added later.
+        # Offsets take ten times as long as ids, so they are only computed when needed. The copy of
+        # the tokenizer doesn't contain tokens that are added in the meantime.
         now = copy.copy(self)
         return BatchEncoding(
             features,
@@ -240,10 +256,9 @@ class BaseTokenizer(IdMethods):
         if length > self.model_max_length and not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(
-                f"A sequence has {length} tokens, which exceeds "
-                f"model_max_length={self.model_max_length}. Pass truncation=True unless the model "
-                "supports that many positions.",
-                stacklevel=4,  # The line that calls the tokenizer.
+                f"A sequence of {length} tokens exceeds model_max_length={self.model_max_length}. "
+                "Pass truncation=True, unless the model supports that many positions.",
+                stacklevel=4,  # the line that calls the tokenizer
             )
 
     def _sequences(
@@ -272,10 +287,8 @@ class BaseTokenizer(IdMethods):
         """Returns the tokens of each text, without adding special tokens.
 
         Args:
-            split_special: treat special tokens in a text as plain text.
-            with_offsets: add offsets and words, which takes about ten times as long.
-        Raises:
-            TypeError: a text is neither str nor bytes.
+            split_special: whether to treat special tokens in a text as plain text.
+            with_offsets: whether to add offsets and words, which takes about ten times as long.
         """
         strings = [as_text(text) for text in texts]
         if split_special or not self.special.are_in("".join(strings)):
@@ -310,10 +323,11 @@ class BaseTokenizer(IdMethods):
 
         Args:
             encoded_inputs: one encoding, a batch, or a list of single encodings.
+            padding, max_length, pad_to_multiple_of, padding_side, return_tensors: see `__call__`.
             return_attention_mask: False doesn't add an `attention_mask` if there is none.
             verbose: ignored.
         Raises:
-            ValueError: `input_ids` are missing, or options contradict each other.
+            ValueError: if `input_ids` are missing, or options contradict each other.
         """
         layout = self._layout(locals())
         return BatchEncoding(pad_encodings(encoded_inputs, layout, self.pad_token_id))
@@ -333,23 +347,22 @@ class BaseTokenizer(IdMethods):
         return tokens
 
     def add_tokens(self, new_tokens: str | Sequence[Any], special_tokens: bool = False) -> int:
-        """Adds tokens to the vocabulary file itself so that every runtime knows them.
+        """Adds tokens to the vocabulary file itself, so that they work in every runtime.
 
-        Then resize the model's embedding with `model.resize_token_embeddings(len(tokenizer))`. A
-        SentencePiece vocabulary finds a token anywhere in a word (after a separate "▁" if it is at
-        the start), but "▁token" only at the start. A WordPiece vocabulary finds a token only at
-        the start.
+        Afterwards, call `model.resize_token_embeddings(len(tokenizer))`. A SentencePiece vocabulary
+        finds a token anywhere in a word (after a separate "▁" if it is at the start), but finds
+        "▁token" only at the start. A WordPiece vocabulary finds a token only at the start.
 
         Args:
-            new_tokens: tokens in normalized form (lower case if uncased). Existing tokens are
-                skipped.
+            new_tokens: tokens in normalized form (in lower case for uncased vocabularies). Existing
+                tokens are skipped.
             special_tokens: whether decoding with `skip_special_tokens` skips the tokens. This
                 doesn't affect how texts are encoded.
         Returns:
             The number of new tokens.
         Raises:
-            UserError: the vocabulary would split or normalize a new token, for example because it
-                lower-cases all text. In this case, no token is added.
+            UserError: if the vocabulary would split or normalize a new token, for example because
+                it lower-cases all text. In this case, no token is added.
         """
         return add_tokens(self, new_tokens, special_tokens)
 
@@ -357,7 +370,7 @@ class BaseTokenizer(IdMethods):
         """Adds the tokens under "additional_special_tokens" as special tokens; see `add_tokens`.
 
         Raises:
-            UserError: as `add_tokens`, or another special token would change.
+            UserError: see `add_tokens`; or another special token would change.
         """
         return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
 
@@ -366,9 +379,9 @@ class BaseTokenizer(IdMethods):
     ) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json`, and `special_tokens_map.json`.
 
-        Accepts the transformers options only with their default values.
+        Options of transformers are only accepted with their default values.
         """
-        if unknown := without_foreign(options, SAVE_PRETRAINED):
+        if unknown := without_foreign(options, TOKENIZER_SAVING):
             raise TypeError(
                 f"save_pretrained takes only save_directory. Received: {', '.join(unknown)}."
             )
@@ -380,14 +393,14 @@ class BaseTokenizer(IdMethods):
         """Writes the vocabulary as `spiece.model` or `vocab.txt`, or as `prefix-spiece.model`.
 
         Returns:
-            A tuple that contains the path of the file.
+            A tuple with the path of the file.
         """
         name = f"{filename_prefix}-{self.vocab_name}" if filename_prefix else self.vocab_name
         return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def files(self) -> dict[str, bytes]:
         """Returns the content of the files that `save_pretrained` writes, by name."""
-        # Without these names, transformers 5 omits token_type_ids, so that pairs lose their types.
+        # Without these names, transformers 5 omits token_type_ids, and pairs lose their segments.
         names = list(self.model_input_names)
         settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
         special = self.special_tokens_map
@@ -398,13 +411,13 @@ class BaseTokenizer(IdMethods):
         }
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Uploads the tokenizer's files to the Hugging Face hub; returns the commit's URL.
+        """Uploads the tokenizer to the Hugging Face Hub, and returns the URL of the commit.
 
         Args:
-            repo_id: repository as owner/name. It is created if it doesn't exist.
-            **options: `token`, `private`, `commit_message`, `revision`, `create_pr`.
+            repo_id: owner/name. The repository is created if it doesn't exist.
+            **options: `token`, `private`, `commit_message`, `revision`, and `create_pr`.
         Raises:
-            UserError: there is no token, no write permission, or no network.
+            UserError: if there is no token, no write permission, or no network.
         """
         return hub.upload(self.save_pretrained, repo_id, **options)
 
@@ -412,22 +425,21 @@ class BaseTokenizer(IdMethods):
     def from_pretrained(
         cls, pretrained_model_name_or_path: str | os.PathLike[str], **options: Any
     ) -> "BaseTokenizer":
-        """Loads a tokenizer from a directory, a vocabulary file, or the Hugging Face hub.
+        """Loads a tokenizer from a directory, a vocabulary file, or the Hugging Face Hub.
 
         `AlbertTokenizer.from_pretrained` returns a `WordPieceTokenizer` if the directory contains
         a WordPiece vocabulary (`vocab.txt`, as in the Chinese models) and no SentencePiece model.
 
         Args:
-            pretrained_model_name_or_path: a path, or a hub name such as "albert/albert-base-v2".
-                `tokenizer_files.py` lists the file names of vocabularies. The path of a
-                TensorFlow 1 checkpoint stands for its folder.
-            **options: `revision`, `token`, `cache_dir`, and `local_files_only` for the hub, and
+            pretrained_model_name_or_path: path of a vocabulary, a directory, or a TensorFlow 1
+                checkpoint, or a model ID on the Hub such as "albert/albert-base-v2".
+            **options: `revision`, `token`, `cache_dir`, and `local_files_only` for the Hub, and
                 constructor arguments, which override `tokenizer_config.json`.
         Raises:
-            UserError: the name doesn't exist, the directory doesn't contain exactly one vocabulary,
-                or the vocabulary lacks a token that the transformers files add.
+            UserError: if the path or ID doesn't exist, the directory doesn't contain exactly one
+                vocabulary, or the vocabulary lacks a token that the transformers files add.
         """
-        hub_options, options = split_hub_options(without_foreign(options, FROM_PRETRAINED))
+        hub_options, options = split_hub_options(without_foreign(options, TOKENIZER_LOADING))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
         tokenizer_class: Any = cls._class_for(stored.vocabulary)
         reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))

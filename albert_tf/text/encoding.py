@@ -1,4 +1,4 @@
-"""The result of a tokenizer: features by name, and the text that each position comes from."""
+"""The result of a tokenizer: features keyed by name, and the origin of each position."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -9,17 +9,17 @@ import numpy as np
 import optree
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import ENCODING_METHODS
 from albert_tf.options import without_methods
-from albert_tf.text.huggingface import ENCODING_METHODS
 from albert_tf.text.padding import NO_TEXT, RaggedRows, as_list, pad
 from albert_tf.text.tokens import SpecialTokens, Tokens
 
 
 class EncodedSequence(NamedTuple):
-    """A sequence, whose features are lists with one entry per position.
+    """A sequence of tokens, whose features are lists with one entry per position.
 
     Attributes:
-        texts: the tokens of its one or two texts.
+        texts: the tokens of one or two texts.
         special: the special tokens to add, or None.
         sample: the index of the text or pair in the batch.
     """
@@ -42,14 +42,14 @@ class EncodedSequence(NamedTuple):
 
     @property
     def sequence_ids(self) -> list[int | None]:
-        """The text (0 or 1) of each position; None for special tokens."""
+        """The text (0 or 1) of each position, or None for special tokens."""
         positions = Positions([self])
         texts = positions.token_type_ids[positions.is_text]
         return [None if text < 0 else text for text in positions.spread([texts], -1).tolist()]
 
     @property
     def word_ids(self) -> list[int | None]:
-        """The index of each token's word in its text; None for special tokens."""
+        """The index of each token's word in its text, or None for special tokens."""
         words = Positions([self]).spread([text.words for text in self.texts], -1)
         return [None if word < 0 else word for word in words.tolist()]
 
@@ -58,9 +58,9 @@ class Positions:
     """The N positions of S sequences, concatenated into arrays.
 
     Args:
-        sequences: either all single texts or all pairs, with the same special tokens.
+        sequences: only single texts or only pairs, with the same special tokens.
     Attributes:
-        lengths: `[S]`, number of positions in each sequence.
+        lengths: `[S]`, the number of positions in each sequence.
         token_type_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the
             text before it.
         is_text: bool `[N]`, False for special tokens.
@@ -121,14 +121,14 @@ def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[
 
 
 class CharSpan(NamedTuple):
-    """The characters of a text from `start` to `end` (exclusive)."""
+    """A span of characters, from `start` to `end` (exclusive)."""
 
     start: int
     end: int
 
 
 class TokenSpan(NamedTuple):
-    """The positions of a sequence from `start` to `end` (exclusive)."""
+    """A span of positions, from `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -136,28 +136,28 @@ class TokenSpan(NamedTuple):
 
 @without_methods(ENCODING_METHODS)
 class BatchEncoding(dict[str, Any]):
-    """Named features, read as `encoding["input_ids"]` or `encoding.input_ids`.
+    """The features of a batch, accessed as `encoding["input_ids"]` or `encoding.input_ids`.
 
-    The methods align positions with the words and characters of the texts. Each takes the index of
-    a sequence and then that of the position, word, or character, or only the latter for sequence 0.
-    Words and characters refer to the first text unless `sequence_index` is 1. The methods
-    return None for special tokens, padding, and truncated text. They work on the tokenizer's own
-    result; a copied or unpickled encoding contains only the features.
+    The methods align positions with the words and characters of the texts. They take the index of a
+    sequence and the index of a position, word, or character, or only the latter for sequence 0.
+    Words and characters refer to the first text unless `sequence_index` is 1. The methods return
+    None for special tokens, padding, and truncated text. They only work on the tokenizer's own
+    result, because a copied or unpickled encoding only contains the features.
 
     Args:
         features: lists or arrays keyed by name.
         sequences: the sequences without padding.
         lengths: the lengths of the sequences with padding.
         padding_side: "right" or "left".
-        encode_with_offsets: returns the same sequences with offsets and words, if `sequences` lack
-            them. It is called once, when a method first needs them.
+        encode_with_offsets: if `sequences` have no offsets and words, a function that returns the
+            same sequences with them. It is called once, when a method first needs them.
     """
 
     is_fast = True
 
     def __init__(
         self,
-        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow creates an empty one.
+        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow passes none
         sequences: Sequence[EncodedSequence] | None = None,
         lengths: Sequence[int] = (),
         padding_side: str = "right",
@@ -173,12 +173,12 @@ class BatchEncoding(dict[str, Any]):
             return self[name]
         except KeyError:
             raise AttributeError(
-                f"There is no feature {name!r}. The features are {', '.join(self)}."
+                f"Unknown feature {name!r}. The features are {', '.join(self)}."
             ) from None
 
     def __missing__(self, key: Any) -> Any:
-        way_out = f" Write encoding['input_ids'][{key}]." if isinstance(key, int) else ""
-        raise KeyError(f"There is no feature {key!r}.{way_out}")
+        way_out = f" Use encoding['input_ids'][{key}]." if isinstance(key, int) else ""
+        raise KeyError(f"Unknown feature {key!r}.{way_out}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchEncoding, (dict(self),)
@@ -190,8 +190,8 @@ class BatchEncoding(dict[str, Any]):
     def word_ids(self, batch_index: int = 0) -> list[int | None]:
         """Returns the word index of each position, or None for special tokens and padding.
 
-        With `is_split_into_words`, the words are those passed by the caller. Otherwise, the
-        vocabulary's tokens determine where a word starts.
+        With `is_split_into_words`, these are the words that the caller passed. Otherwise, the
+        vocabulary determines where a word starts.
         """
         sequence = self._sequence(batch_index)
         if any(len(text.words) < len(text.ids) for text in sequence.texts):
@@ -220,7 +220,7 @@ class BatchEncoding(dict[str, Any]):
     def token_to_chars(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> CharSpan | None:
-        """Returns the characters of a position in its text, or in its word for split texts."""
+        """Returns the characters of a position in its text, or for split texts in its word."""
         row, position = _split_indices(batch_or_token_index, token_index)
         if self.token_to_sequence(row, position) is None:
             return None
@@ -229,7 +229,7 @@ class BatchEncoding(dict[str, Any]):
     def char_to_token(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Returns the first position that covers a character, or None for white space."""
+        """Returns the first position that covers a character, or None for whitespace."""
         row, character = _split_indices(batch_or_char_index, char_index)
         offsets = self._offsets(row)
         for position, text in enumerate(self.sequence_ids(row)):
@@ -241,7 +241,7 @@ class BatchEncoding(dict[str, Any]):
     def char_to_word(
         self, batch_or_char_index: int, char_index: int | None = None, sequence_index: int = 0
     ) -> int | None:
-        """Returns the index of the word that covers a character, or None for white space."""
+        """Returns the index of the word that covers a character, or None for whitespace."""
         row, character = _split_indices(batch_or_char_index, char_index)
         position = self.char_to_token(row, character, sequence_index)
         return None if position is None else self.token_to_word(row, position)
@@ -258,7 +258,7 @@ class BatchEncoding(dict[str, Any]):
     def word_to_chars(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> CharSpan | None:
-        """Returns the characters of a word in its text, or within the word for split texts."""
+        """Returns the characters of a word in its text, or for split texts in the word."""
         row, word = _split_indices(batch_or_word_index, word_index)
         span = self.word_to_tokens(row, word, sequence_index)
         if span is None:
@@ -286,8 +286,8 @@ class BatchEncoding(dict[str, Any]):
     def _require_sequences(self) -> Sequence[EncodedSequence]:
         if self._sequences is None:
             raise ValueError(
-                "An encoding that was padded with `pad`, copied, or unpickled has lost its words "
-                "and characters. Call the method on the tokenizer's own result."
+                "An encoding that was padded with `pad`, copied, or unpickled contains no words or "
+                "characters. Call the method on the tokenizer's own result."
             )
         return self._sequences
 
@@ -296,7 +296,7 @@ class BatchEncoding(dict[str, Any]):
 
 
 def as_leaves(encoding: BatchEncoding) -> tuple[list[Any], tuple[str, ...]]:
-    """Returns an encoding's features as the leaves of a nested structure, and their names."""
+    """Returns an encoding's features and their names, to flatten nested structures."""
     names = tuple(sorted(encoding))
     return [encoding[name] for name in names], names
 
@@ -306,7 +306,7 @@ def from_leaves(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-# Lets Keras treat an encoding as a dict, in functional models and in `fit` of any model. On torch,
+# Makes Keras treat an encoding as a dict, in functional models and in `fit` of any model. On torch,
 # Keras uses a different registry; see `models/batch.py`.
 optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="keras")
 
@@ -317,11 +317,7 @@ def _split_indices(first: int, second: int | None) -> tuple[int, int]:
 
 
 def _item(values: Sequence[int | None], position: int) -> int | None:
-    """Returns the value of a position, or None past the end.
-
-    Raises:
-        UserError: the position is negative.
-    """
+    """Returns the value at a position, or None past the end."""
     if position < 0:
-        raise UserError(f"A position must be 0 or more. Received: {position}.")
+        raise UserError(f"A position must not be negative. Received: {position}.")
     return values[position] if position < len(values) else None

@@ -1,4 +1,4 @@
-"""Conversion between ids, tokens, and text, including special tokens, as in Hugging Face."""
+"""Conversion between ids, tokens, and text, with the API of Hugging Face."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from albert_tf.text.windows import special_count
 
 
 class IdMethods(ABC):
-    """Implements the methods of `BaseTokenizer` that work on ids and tokens."""
+    """Base of `BaseTokenizer` with the methods that take ids and tokens."""
 
-    is_fast = True  # It returns offsets, words, and windows.
+    is_fast = True  # returns offsets, words, and windows
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")
-    vocab_file: str | None  # None if the vocabulary was passed as bytes.
+    vocab_file: str | None  # None if the vocabulary was passed as bytes
     vocab_size: int
     model_max_length: int
     special: SpecialTokens
@@ -36,14 +36,14 @@ class IdMethods(ABC):
 
     @abstractmethod
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
-        """Joins tokens into a text, in which special tokens appear by name."""
+        """Joins tokens, including special tokens, into a text."""
 
     def __len__(self) -> int:
         return self.vocab_size
 
     @property
     def special_tokens_map(self) -> dict[str, Any]:
-        """Special tokens by their Hugging Face names."""
+        """Special tokens keyed by their Hugging Face names."""
         own = {f"{name}_token": getattr(self, f"{name}_token") for name in self.special_names}
         more = self.additional_special_tokens
         return {**own, "additional_special_tokens": more} if more else own
@@ -53,7 +53,7 @@ class IdMethods(ABC):
         return {self._token(index): index for index in range(self.vocab_size)}
 
     def _mark_special(self, tokens: Iterable[str]) -> None:
-        """Marks tokens as special so that decoding can skip them. Ignores unknown tokens."""
+        """Marks tokens as special, so that decoding can skip them. Unknown tokens are ignored."""
         own = self.special
         ids = {token: self._id(token) for token in tokens if token not in own.tokens}
         known = {token: index for token, index in ids.items() if index != self.unk_token_id}
@@ -66,7 +66,7 @@ class IdMethods(ABC):
     @overload
     def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """Returns the id of each token (one or a list), or `unk_token_id` if it is unknown."""
+        """Returns the ids of a token or a list of tokens; `unk_token_id` for unknown tokens."""
         if isinstance(tokens, str):
             return self._id(tokens)
         return [self._id(token) for token in tokens]
@@ -80,10 +80,10 @@ class IdMethods(ABC):
     def convert_ids_to_tokens(
         self, ids: int | Iterable[int], skip_special_tokens: bool = False
     ) -> str | list[str]:
-        """Returns the token of each id (one, a list, or an array).
+        """Returns the tokens of an id, a list, or an array.
 
         Raises:
-            ValueError: an id is outside `[0, vocab_size)`.
+            ValueError: if an id is outside `[0, vocab_size)`.
         """
         if isinstance(ids, int):
             return self._lookup_token(ids)
@@ -95,8 +95,8 @@ class IdMethods(ABC):
     def _lookup_token(self, index: int) -> str:
         if not 0 <= index < self.vocab_size:
             raise ValueError(
-                f"An id must be in [0, {self.vocab_size}). Received: {index}. "
-                "Use the vocabulary that the text was encoded with."
+                f"An id must be in [0, {self.vocab_size}). Received: {index}. Decode with the "
+                "vocabulary that encoded the text."
             )
         return self._token(index)
 
@@ -106,10 +106,9 @@ class IdMethods(ABC):
         skip_special_tokens: bool = False,
         clean_up_tokenization_spaces: bool | None = None,
     ) -> Any:
-        """Returns the normalized text of ids (one, a list, or an array).
+        """Returns the normalized text of ids, or a list of texts for several sequences.
 
-        Returns a list of texts for several sequences. `clean_up_tokenization_spaces` is ignored,
-        because the vocabulary determines where spaces are.
+        `clean_up_tokenization_spaces` is ignored, because the vocabulary determines the spaces.
         """
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
@@ -149,14 +148,14 @@ class IdMethods(ABC):
 
         Args:
             token_ids_0, token_ids_1: ids of one or two texts.
-            already_has_special_tokens: whether `token_ids_0` already is a complete sequence. If
-                not, the mask is for the sequence that `build_inputs_with_special_tokens` returns.
+            already_has_special_tokens: whether `token_ids_0` is a complete sequence. If not, the
+                mask is for the result of `build_inputs_with_special_tokens`.
         """
         if already_has_special_tokens:
             if token_ids_1 is not None:
                 raise UserError(
-                    "already_has_special_tokens=True doesn't accept token_ids_1. Pass the whole "
-                    "sequence as token_ids_0."
+                    "With already_has_special_tokens=True, pass the whole sequence as token_ids_0, "
+                    "and drop token_ids_1."
                 )
             return [int(index in self.all_special_ids) for index in token_ids_0]
         return self._positions(token_ids_0, token_ids_1).special_tokens_mask.tolist()
@@ -166,7 +165,7 @@ class IdMethods(ABC):
         return Positions([EncodedSequence(texts, self.special)])
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """Returns 2 for a single text, 3 for a pair."""
+        """Returns the number of special tokens: 2 for a single text, 3 for a pair."""
         return special_count(pair)
 
     @property
@@ -181,7 +180,7 @@ class IdMethods(ABC):
 
     @property
     def vocab(self) -> dict[str, int]:
-        """Every token with its id, as returned by `get_vocab`."""
+        """Every token with its id; see `get_vocab`."""
         return self.get_vocab()
 
     def get_added_vocab(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The options of a tokenizer call, which are checked once and describe how to lay out sequences."""
+"""The options of a tokenizer call, which describe how to lay out sequences."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
 
 Side = Literal["right", "left"]
 Tensors = Literal["np", "tf", "pt"]
-# The Hugging Face values of `padding` and `truncation`, and the strategies they stand for.
+# The Hugging Face values of `padding` and `truncation`, and their strategies.
 PADDING_STRATEGIES: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
     name: name for name in ("longest", "max_length", "do_not_pad")
 }
@@ -18,7 +18,7 @@ TRUNCATION_STRATEGIES: Final[Mapping[Any, str]] = {
     False: "do_not_truncate",
 } | {name: name for name in ("longest_first", "only_first", "only_second", "do_not_truncate")}
 FRAMEWORKS: Final[Mapping[Any, Any]] = {name: name for name in (None, "np", "tf", "pt")}
-NO_LIMIT: Final = 1_000_000  # Tokens. transformers writes 1e30 for a tokenizer without a limit.
+NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer without a limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,8 +29,6 @@ class Layout:
 
     Attributes:
         model_max_length: the default for `max_length`.
-    Raises:
-        ValueError: an option has a value that Hugging Face doesn't define for it.
     """
 
     add_special_tokens: bool = True
@@ -75,12 +73,12 @@ class Layout:
 
     @property
     def length(self) -> int:
-        """Number of tokens to truncate to, or to pad to with `padding="max_length"`."""
+        """The number of tokens to truncate or pad to."""
         return self.model_max_length if self.max_length is None else self.max_length
 
     @property
     def features(self) -> list[str]:
-        """Names of the requested features, except `length`."""
+        """The names of the requested features, except `length`."""
         requested = {
             "input_ids": True,
             "token_type_ids": self.return_token_type_ids is not False,
@@ -96,7 +94,7 @@ OPTIONS: Final = frozenset(field.name for field in dataclasses.fields(Layout))
 
 
 def checked_side(side: str, name: str = "padding_side") -> Side:
-    """Returns the side to pad or to truncate after checking it."""
+    """Returns the side to pad or truncate, after checking it."""
     if side not in ("right", "left"):
         raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Padding: turns sequences of different lengths into lists or tensors of the same length."""
+"""Pads sequences to the same length, and converts them to lists or tensors."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
@@ -9,8 +9,8 @@ import numpy as np
 from albert_tf.errors import UserError
 from albert_tf.text.layout import NO_LIMIT, Layout
 
-NO_TEXT: Final = (0, 0)  # Offsets of special tokens and padding.
-# The value of each feature at padded positions. `input_ids` are padded with the padding token.
+NO_TEXT: Final = (0, 0)  # offsets of special tokens and padding
+# The padding value of each feature. `input_ids` are padded with the padding token.
 PADDING: Final[Mapping[str, Any]] = {
     "token_type_ids": 0,
     "attention_mask": 0,
@@ -25,7 +25,7 @@ class RaggedRows(NamedTuple):
     Attributes:
         values: int32 `[N]`, or `[N, 2]` for offsets.
         lengths: int64 `[S]`, the length of each row.
-        width: length to pad rows to. Longer rows are unchanged.
+        width: length to which shorter rows are padded.
         padding: padding value.
         side: "right" or "left".
     """
@@ -51,11 +51,7 @@ class RaggedRows(NamedTuple):
         return [pad(row, self.width, self.padding, self.side) for row in rows]
 
     def array(self) -> np.ndarray:
-        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`.
-
-        Raises:
-            ValueError: the rows differ in length.
-        """
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`."""
         lengths = np.maximum(self.lengths, self.width)
         longest = int(lengths.max(initial=0))
         if (lengths < longest).any():
@@ -73,26 +69,20 @@ def as_list(values: np.ndarray) -> list[Any]:
 
 
 def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
-    """Returns a sequence padded to `length` with `value`, unchanged if it is longer."""
+    """Pads a sequence to `length` with `value`. Longer sequences don't change."""
     padding = [value] * (length - len(values))
     return padding + values if side == "left" else values + padding
 
 
 def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[str, Any]:
-    """Pads all `RaggedRows` to the same length, and returns other features unchanged.
-
-    Args:
-        features: features keyed by name, including "input_ids". Long sequences are not truncated.
-        layout: the padding options.
-        pad_id: id of the padding token.
-    """
+    """Sets how to pad all `RaggedRows` to the same length. Other features don't change."""
     if layout.padding == "do_not_pad":
         return dict(features)
     if layout.padding == "longest":
         length = int(features["input_ids"].lengths.max(initial=0))
     elif (length := layout.length) > NO_LIMIT:
         raise ValueError(
-            "padding='max_length' requires max_length, because the tokenizer has no limit "
+            "padding='max_length' requires max_length for a tokenizer without a limit "
             f"(model_max_length={length})."
         )
     if multiple := layout.pad_to_multiple_of:
@@ -107,10 +97,9 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
 
 
 def padded_length(longest: int, jit_compile: bool) -> int:
-    """Returns the length to pad a batch to: that of its longest sequence.
+    """Returns the length to which a batch is padded: the length of its longest sequence.
 
-    With XLA, the length is rounded up to a multiple of 8, because XLA compiles again for each new
-    length. TensorFlow graphs accept any length.
+    With XLA, it is rounded up to a multiple of 8, because XLA compiles again for each new length.
     """
     return -(-longest // 8) * 8 if jit_compile else longest
 
@@ -118,7 +107,7 @@ def padded_length(longest: int, jit_compile: bool) -> int:
 def pad_encodings(
     encoded_inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], layout: Layout, pad_id: int
 ) -> dict[str, Any]:
-    """Returns the features of encodings, padded; see `BaseTokenizer.pad`."""
+    """Returns the padded features of encodings; see `BaseTokenizer.pad`."""
     if not isinstance(encoded_inputs, Mapping):
         names = encoded_inputs[0] if encoded_inputs else ()
         encoded_inputs = {name: [single[name] for single in encoded_inputs] for name in names}
@@ -144,18 +133,14 @@ def pad_encodings(
 
 
 def _as_lists(values: Any) -> list[Any]:
-    """Returns sequences of numbers (lists or arrays) as lists."""
+    """Converts an array, a tensor, or a sequence of arrays to lists."""
     if hasattr(values, "numpy"):
         values = values.numpy()
     return [value.tolist() if hasattr(value, "tolist") else value for value in values]
 
 
 def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
-    """Returns lists, int32 NumPy arrays ("np") or TensorFlow tensors ("tf"), or int64 torch ("pt").
-
-    Raises:
-        ValueError: the sequences differ in length.
-    """
+    """Returns lists, or int32 NumPy arrays ("np"), int32 TensorFlow or int64 torch tensors."""
     if framework is None:
         return {
             name: rows.lists() if isinstance(rows, RaggedRows) else rows
@@ -173,7 +158,7 @@ def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, 
     except ImportError as error:
         raise UserError(
             "return_tensors='pt' requires torch, which isn't installed. Install torch, or use "
-            "'np', which models on every backend accept."
+            "'np', which models accept on every backend."
         ) from error
     return {name: torch.from_numpy(array).long() for name, array in arrays.items()}
 
@@ -184,10 +169,10 @@ def _array(name: str, rows: RaggedRows | Sequence[Any]) -> np.ndarray:
     except (TypeError, ValueError) as error:
         way_out = "Use padding=True, and truncation=True with a max_length."
         lengths = str(error)
-        if not isinstance(rows, RaggedRows):  # Labels, which the tokenizer doesn't pad.
+        if not isinstance(rows, RaggedRows):  # labels, which the tokenizer doesn't pad
             lengths = ", ".join(map(str, sorted({np.size(row) for row in rows})))
-            way_out = "Pad them with -100, as albert_tf.data's datasets do."
+            way_out = "Pad them with -100."
         raise ValueError(
-            "Sequences of different lengths can't be converted to one array. "
+            "Sequences of different lengths can't be converted to an array. "
             f"Received: {name} with lengths {lengths}. {way_out}"
         ) from None

@@ -1,4 +1,4 @@
-"""Preprocessing of raw strings inside a graph, for tf.data, exported models, and TFLite."""
+"""Preprocessing of raw strings in a graph, for tf.data, exported models, and TFLite."""
 
 import base64
 import zlib
@@ -22,7 +22,7 @@ from albert_tf.text.wordpiece import WordPieceTokenizer
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertPreprocessor(keras.layers.Layer):
-    """Converts strings to `input_ids`, `attention_mask`, and `token_type_ids`.
+    """Preprocessing layer that converts strings to the inputs of a model.
 
     Example:
 
@@ -33,32 +33,34 @@ class AlbertPreprocessor(keras.layers.Layer):
     >>> sorted((name, tuple(value.shape)) for name, value in features.items())
     [('attention_mask', (2, 16)), ('input_ids', (2, 16)), ('token_type_ids', (2, 16))]
 
-    The ids are the same as from `AlbertTokenizer(split_special_tokens=True)`: special tokens that
-    occur in a text are treated as plain text. Bytes that aren't UTF-8 become unknown characters,
-    but stray bytes separated only by dropped characters (controls, accents) may join.
+    The layer returns the same ids as `AlbertTokenizer(split_special_tokens=True)`: special tokens
+    that occur in a text are treated as plain text. Bytes that aren't UTF-8 become unknown
+    characters, but stray bytes can merge if there are only dropped characters between them (control
+    characters or accents).
 
-    The graph uses one operator of tensorflow-text (two for WordPiece). All others are built into
-    TensorFlow Lite.
+    The graph contains one operator of tensorflow-text (two for WordPiece). All others are built
+    into TensorFlow Lite.
 
-    The layer tokenizes whole texts before truncation. This takes about 30 bytes of memory per byte
-    of English text, and up to 240 for characters that normalize to many (U+FDFA), so limit the
-    size of untrusted texts.
+    The layer tokenizes whole texts before it truncates them. This takes about 30 bytes of memory
+    per byte of English text, and up to 240 for characters that normalize to many (U+FDFA), so limit
+    the size of untrusted texts.
 
     Args:
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
         max_length: maximum number of tokens in a sequence, including special tokens.
-        padding: "max_length" pads every sequence to `max_length`, "longest" pads to the longest
-            sequence in the batch.
-        truncation_side: "right" or "left", the side on which tokens are removed. Default: the
+        padding: "max_length" to pad every sequence to `max_length`, or "longest" to pad to the
+            longest sequence in the batch.
+        truncation_side: "right" or "left", the side on which tokens are truncated. Default: the
             tokenizer's, or "right" for bytes.
     Call arguments:
         inputs: strings `[B]` (a tensor, an array, or a list), or a tuple of two for text pairs.
     Returns:
-        A dict of int32 `[B, T]`. Truncation removes tokens from the longer text, or from the
-        second if both are equally long, as in google-research/albert.
+        A dict of `input_ids`, `attention_mask`, and `token_type_ids`, all int32 `[B, T]`. For
+        pairs, tokens are removed from the longer text, or from the second if both are equally long,
+        as in google-research/albert.
     Raises:
-        UserError: the vocabulary isn't baked or isn't an ALBERT vocabulary.
-        tf.errors.InvalidArgumentError: there aren't as many second texts as first texts.
+        UserError: if the vocabulary isn't baked, or isn't an ALBERT vocabulary.
+        tf.errors.InvalidArgumentError: if the numbers of first and second texts differ.
     """
 
     @checks_numbers(max_length=Range(minimum=3))  # the special tokens of a pair
@@ -97,14 +99,11 @@ class AlbertPreprocessor(keras.layers.Layer):
         return self._pieces.tokenize(texts)
 
     def rows(self, tokens: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """Computes the features of `EncodedSequence` for the tokens of a whole batch at once.
+        """Computes the features of a batch from the tokens of its texts, or of its text pairs.
 
-        TensorFlow Lite has no ragged operators, so the graph computes the id of each position from
-        dense tensors. The Python tokenizer has its own code, because it would be slower this way
-        and also needs offsets and words.
-
-        Args:
-            tokens: the tokens of one or two texts, as returned by `tokenize`.
+        The graph computes the id at each position from dense tensors, because TensorFlow Lite has
+        no ragged operators. The Python tokenizer doesn't share this code, because it would be
+        slower, and because it also needs offsets and words.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
@@ -112,7 +111,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         starts = [ends[:-1, None] for ends in splits]
         sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
         if len(sizes) > 1:
-            # Fails if the batch sizes differ, because TFLite files contain no assertions.
+            # This fails if the batch sizes differ. TFLite files contain no assertions.
             sizes = tf.unstack(tf.stack(sizes))
         kept = self._kept_lengths(sizes)
         if self.truncation_side == "left":
@@ -125,7 +124,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         ids = tf.where(position == 0, special.cls_id, special.pad_id)
         ids += tf.zeros_like(kept[0])
         types = tf.zeros_like(ids)
-        end = tf.zeros_like(kept[0])  # Position of the last special token so far.
+        end = tf.zeros_like(kept[0])  # position of the last special token so far
         for segment, (value, start, length) in enumerate(zip(values, starts, kept, strict=True)):
             source = tf.clip_by_value(start + position - end - 1, 0, tf.shape(value)[0] - 1)
             is_text = (position > end) & (position <= end + length)
@@ -137,7 +136,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
     def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns how many tokens each text keeps, int32 `[B, 1]`."""
+        """Returns the number of tokens that each text keeps, int32 `[B, 1]`."""
         is_pair = len(lengths) == 2
         room = self.max_length - special_count(is_pair)
         if not is_pair:
@@ -179,14 +178,14 @@ def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:
         )
     if describe(vocabulary) is None:
         raise UserError(
-            "The vocabulary isn't baked, so the graph wouldn't normalize text as Python does. "
-            "Pass AlbertTokenizer(vocab_file) or the result of albert_tf.text.vocabulary.bake."
+            "The vocabulary isn't baked, so the graph wouldn't normalize texts like Python. "
+            "Pass AlbertTokenizer(vocab_file), or the result of albert_tf.text.vocabulary.bake."
         )
     return AlbertTokenizer(vocabulary)
 
 
 def _batches(inputs: Any) -> Sequence[Any]:
-    """Returns one or two batches of texts; a saved Keras model turns a tuple into a list."""
+    """Returns one or two batches of texts. In a saved Keras model, a tuple becomes a list."""
     is_pair = isinstance(inputs, tuple) or (
         isinstance(inputs, list) and bool(inputs) and all(map(tf.is_tensor, inputs))
     )
@@ -196,7 +195,7 @@ def _batches(inputs: Any) -> Sequence[Any]:
 
 
 def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns batches of texts, guarded by an assertion that their shapes match."""
+    """Returns batches of texts, after an assertion that their shapes match."""
     shapes = [tf.shape(texts) for texts in batches]
     rule = "text and text_pair must contain the same number of texts."
     checks = [tf.debugging.assert_equal(shapes[0], shape, rule) for shape in shapes[1:]]
@@ -205,13 +204,19 @@ def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _strings(texts: Any) -> tf.Tensor:
-    """Returns a string tensor `[B]`, keeping NULs at the end of bytes in Python or NumPy.
+    """Converts texts to a string tensor `[B]`, and keeps trailing NULs of Python or NumPy bytes.
 
-    When Keras exports a model with a string signature, it also traces the model with float32, the
-    dtype it assumes for inputs. That graph only raises an error if it runs.
+    When Keras exports a model with a string signature, it also traces the model with float32
+    inputs. That graph raises an error when it runs.
     """
     if not tf.is_tensor(texts):
-        texts = tf.constant([_utf8(text) for text in _as_list(texts)], tf.string)
+        texts = tf.constant(
+            [
+                text if isinstance(text, bytes) else as_text(text).encode("utf-8")
+                for text in _as_list(texts)
+            ],
+            tf.string,
+        )
     rule = (
         "Texts must be strings of shape [B]. "
         f"Received: dtype {texts.dtype.name}, shape {texts.shape}. Batch single texts first."
@@ -231,9 +236,5 @@ def _as_list(texts: Any) -> Sequence[str | bytes]:
         return texts
     raise ValueError(
         "Texts must be a tensor, an array, or a list of strings of shape [B]. "
-        f"Received: {short_repr(texts)}. Put a single text in a list; a tuple is a pair of batches."
+        f"Received: {short_repr(texts)}. Put a single text in a list; a tuple means text pairs."
     )
-
-
-def _utf8(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else as_text(text).encode("utf-8")

@@ -1,4 +1,4 @@
-"""Splits text in any script into words, and measures which words a normalization merges."""
+"""Splits text in any script into words, and finds words that a normalization merges."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-# Scripts without spaces between words, by the prefix of their characters' Unicode names.
+# Prefixes of the Unicode names of characters in scripts without spaces between words.
 _UNSPACED: Final = (
     *("CJK ", "BOPOMOFO", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "YI "),
     *("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "TAI ", "NEW TAI ", "JAVANESE", "BALINESE"),
@@ -19,8 +19,8 @@ class MergeStatistics(NamedTuple):
     """The effect of a normalization on the words of a text.
 
     Attributes:
-        changed: fraction of the words that it changes, in `[0, 1]`.
-        merged: fraction of the words that become equal to a more frequent one.
+        changed: fraction of words that change, in `[0, 1]`.
+        merged: fraction of words that become equal to a more frequent word.
         examples: the largest groups of words that become equal, most frequent word first.
     """
 
@@ -36,9 +36,9 @@ def is_unspaced(character: str) -> bool:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yields the words of a text: letters, digits, and the marks on them.
+    """Yields the words of a text: sequences of letters, digits, and the marks on them.
 
-    In a script without spaces, each letter with its marks counts as a word.
+    In a script without spaces, each letter with its marks is a word.
     """
     return (match.group() for match in _word().finditer(text))
 
@@ -79,7 +79,7 @@ def merge_statistics(
 
 
 def _compose(word: str) -> str:
-    """Applies the normalization that SentencePiece's own rules apply to every text."""
+    """Applies NFKC, as SentencePiece's own rules do."""
     return unicodedata.normalize("NFKC", word)
 
 
@@ -93,7 +93,7 @@ def _word() -> re.Pattern[str]:
 
 
 def _class(characters: Iterable[str]) -> str:
-    """Returns the ranges of sorted characters for a character class of a regular expression."""
+    """Converts sorted characters to the ranges of a character class in a regular expression."""
     ranges: list[list[str]] = []
     for each in characters:
         if ranges and ord(each) == ord(ranges[-1][1]) + 1:

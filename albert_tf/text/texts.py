@@ -1,4 +1,4 @@
-"""Parses the texts that callers pass: a text, a pair, a batch of either, or lists of words."""
+"""Parses the texts that callers pass: a text, a text pair, a batch of either, or lists of words."""
 
 import re
 from collections.abc import Mapping
@@ -7,24 +7,19 @@ from typing import Any, Final
 from albert_tf.errors import short_repr
 
 Text = str | bytes
-NO_CHARACTER: Final = "\U0010ffff"  # Replaces stray bytes. No vocabulary contains it.
+NO_CHARACTER: Final = "\U0010ffff"  # replaces stray bytes; no vocabulary contains it
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def as_text(text: Text) -> str:
-    """Returns a str in which `NO_CHARACTER` replaces stray bytes and lone surrogates.
-
-    Raises:
-        TypeError: `text` is neither str nor bytes.
-    """
+    """Converts a text to a str, and replaces stray bytes and lone surrogates by `NO_CHARACTER`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
         raise TypeError(
             "A text must be a str or UTF-8 bytes. "
             f"Received: {short_repr(text)} of type {type(text).__name__}. Pass a text, a list of "
-            "texts, or a list of tuples of two texts; lists of words require "
-            "is_split_into_words=True."
+            "texts, or a list of pairs (tuples); for lists of words, pass is_split_into_words=True."
         )
     return text if text.isascii() else _SURROGATES.sub(NO_CHARACTER, text)
 

@@ -1,4 +1,4 @@
-"""The ALBERT tokenizer in Python, which has the same API as in Hugging Face transformers."""
+"""The ALBERT tokenizer in Python, with the same API as in transformers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,22 +11,22 @@ import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.huggingface import SENTENCEPIECE
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.huggingface import SENTENCEPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.layout import Side
-from albert_tf.text.model_file import DigitComma, Quotes, Source
+from albert_tf.text.model_file import DigitComma, Quotes, Source, path_of
 from albert_tf.text.texts import as_text
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
-_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # No rule applies across such a space.
-_PART: Final = 1 << 16  # Characters to normalize at once. Each offset takes 40 bytes.
+_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # no rule applies across such a space
+_PART: Final = 1 << 16  # characters to normalize at once; each offset takes 40 bytes
 
 
 class AlbertTokenizer(BaseTokenizer):
-    """Converts raw text to the ids of a SentencePiece vocabulary.
+    """Tokenizer with a SentencePiece vocabulary, which converts raw text to ids.
 
     Example:
 
@@ -39,21 +39,21 @@ class AlbertTokenizer(BaseTokenizer):
     'broken!'
 
     Args:
-        vocab_file: path or bytes of a SentencePiece model, either published or baked. Options
-            are baked into a published model in memory, without changing the file.
-        do_lower_case: lower-case the text. Default: as baked, or True.
-        keep_accents: keep accents. Default: as baked, or False.
+        vocab_file: path or bytes of a SentencePiece model, either published or baked. For a
+            published model, options are baked in memory, without changing the file.
+        do_lower_case: whether to lower-case the text. Default: as baked, or True.
+        keep_accents: whether to keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
         quotes: see `vocabulary.bake`. Default: as baked, or "original".
         model_max_length: default length for truncation, in tokens.
-        split_special_tokens: treat special tokens that occur in a text as plain text. Set it for
-            untrusted texts, because otherwise `[SEP]` in a text acts as the separator. The layer
-            `AlbertPreprocessor` always treats them as plain text.
+        split_special_tokens: whether to treat special tokens that occur in a text as plain text, as
+            `AlbertPreprocessor` always does. Set it for untrusted texts, because otherwise a
+            `[SEP]` in a text acts as the separator.
         padding_side: "right" or "left".
-        truncation_side: "right" or "left", the side on which tokens are removed.
+        truncation_side: "right" or "left", the side on which tokens are truncated.
         **foreign: other arguments of the transformers class, which must have their default values.
     Raises:
-        UserError: the file isn't an ALBERT vocabulary, was baked with different options, or would
+        UserError: if the file isn't an ALBERT vocabulary, was baked with different options, or would
             be read differently by a graph: its tokens or rules aren't valid text, it isn't a
             unigram model, it was trained with `byte_fallback` or `treat_whitespace_as_suffix`, it
             doesn't add a space before a text or escape spaces, it has unused tokens, a
@@ -86,7 +86,7 @@ class AlbertTokenizer(BaseTokenizer):
         truncation_side: Side = "right",
         **foreign: Any,
     ):
-        own_arguments(foreign, SENTENCEPIECE_ARGUMENTS, self.SETTINGS)
+        self._own_arguments(foreign, SENTENCEPIECE)
         self.vocab_file = path_of(vocab_file)
         self._model, self.baked = ensure_baked(
             vocab_file,
@@ -135,7 +135,7 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.id_to_piece(index)
 
     def _id(self, token: str) -> int:
-        return self._processor.piece_to_id(as_text(token))  # Half a surrogate pair is unknown.
+        return self._processor.piece_to_id(as_text(token))  # half a surrogate pair is unknown
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
@@ -147,10 +147,10 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.encode(text, out_type=str)
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Finds the character span of each token, excluding surrounding white space.
+        """Finds the character span of each token, excluding surrounding whitespace.
 
-        A token that consists of white space covers that white space, or nothing at the start of
-        the text. A character that normalizes to several characters (such as a ligature) belongs to
+        A token that consists of whitespace covers that whitespace, or nothing at the start of the
+        text. A character that normalizes to several characters (such as a ligature) belongs to
         every token that contains one of them. A character that normalizes to nothing (such as a
         combining accent) belongs to the character before it.
         """
@@ -161,45 +161,38 @@ class AlbertTokenizer(BaseTokenizer):
         after = np.cumsum(np.fromiter(map(len, tokens), np.int32, len(tokens)))
         is_word = np.fromiter((token[0] == SPACE for token in tokens), np.bool_, len(tokens))
         is_space = np.fromiter((token == SPACE for token in tokens), np.bool_, len(tokens))
-        del tokens  # 80 bytes for each token
+        del tokens  # frees 80 bytes per token
         origins = self._origins(text, after[-1])
         first = np.append(0, after[:-1]) + (is_word & ~is_space)
         ends = origins[np.searchsorted(origins, origins[after - 1], side="right")]
         offsets = np.stack([origins[first], ends], axis=1)
         trim(text, offsets)
-        if is_space[0]:  # SentencePiece adds it before the text.
+        if is_space[0]:  # SentencePiece adds this space before the text
             offsets[0] = origins[0]
         is_word[0] = True
         return Tokens(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
     def _origins(self, text: str, count: int) -> np.ndarray:
-        """Returns the source character of each of `count` normalized characters, and the end."""
+        """Returns the source character of each normalized character, and the end of the text."""
         cuts, start = [0], _PART
         while cut := _CUT.search(text, start):
             cuts.append(cut.start())
             start = cut.start() + _PART
         parts = [self._part(text, *span) for span in pairwise([*cuts, len(text)])]
         origins = np.concatenate([*(part[:-1] for part in parts[:-1]), parts[-1]])
-        # If the vocabulary adds no space before a text, the parts lack the space between them.
+        # If the vocabulary doesn't add a space before a text, the spaces between parts are missing.
         return origins if len(origins) == count + 1 else self._part(text, 0, len(text))
 
     def _part(self, text: str, start: int, end: int) -> np.ndarray:
         _, offsets = self._processor.normalize(text[start:end], with_offsets=True)
         origins = np.array(offsets, np.int32) + start
         if start:
-            origins[0] = start  # The normalizer drops this space and adds it again.
+            origins[0] = start  # the normalizer drops this space and adds it again
         return origins
 
 
 def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
-    """Checks that a tokenizer, a model, and a sequence length fit together.
-
-    Args:
-        config: the configuration of the model.
-        max_length: length of the longest sequence, in tokens.
-    Raises:
-        UserError: the vocabulary sizes differ, or the model has too few positions.
-    """
+    """Checks that a tokenizer and sequences of `max_length` tokens are compatible with a model."""
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "

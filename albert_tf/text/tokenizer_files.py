@@ -1,4 +1,4 @@
-"""Reads and writes the files of a tokenizer: the vocabulary and the JSON files next to it."""
+"""Reads and writes the files of a tokenizer: the vocabulary and JSON files."""
 
 import os
 import reprlib
@@ -24,9 +24,9 @@ from albert_tf.files import read_json, replace_files, user_path
 from albert_tf.text.added_tokens import text_and_options
 from albert_tf.text.wordpiece_json import is_wordpiece
 
-# WordPiece settings that the normalizer of a tokenizer.json also contains.
+# WordPiece settings that are also part of the normalizer in a tokenizer.json.
 NORMALIZATION: Final = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-# transformers classes that follow tokenizer.json. All others follow tokenizer_config.json.
+# transformers classes that use the settings in tokenizer.json, not in tokenizer_config.json.
 _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
@@ -36,8 +36,8 @@ class Stored(NamedTuple):
 
     Attributes:
         vocabulary: path of the vocabulary file.
-        files: the content of the JSON files in the same folder, by name.
-        special: texts of special tokens by their transformers names, such as `cls_token`.
+        files: the content of the JSON files in the same folder, keyed by name.
+        special: texts of special tokens keyed by their transformers names, such as `cls_token`.
     """
 
     vocabulary: Path
@@ -46,15 +46,9 @@ class Stored(NamedTuple):
 
 
 def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
-    """Reads the files of a tokenizer.
+    """Reads a vocabulary file, or the tokenizer in a directory or on the Hub.
 
-    Args:
-        name_or_path: a vocabulary file, a directory, a TensorFlow 1 checkpoint in a directory, or
-            a hub name.
-        hub: hub options of `find`.
-    Raises:
-        UserError: the name doesn't exist, there isn't exactly one vocabulary, or
-            `tokenizer_config.json` is damaged.
+    The path of a TensorFlow 1 checkpoint refers to its directory. `hub` contains options of `find`.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
@@ -76,7 +70,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
 
 
 def reject_other_kinds(config: Mapping[str, Any]) -> None:
-    """Rejects a `tokenizer_config.json` with other splitting rules, such as BertJapanese's."""
+    """Rejects a `tokenizer_config.json` with different splitting rules, such as BertJapanese's."""
     for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
         if config.get(name, own) != own:
             raise UserError(
@@ -86,13 +80,10 @@ def reject_other_kinds(config: Mapping[str, Any]) -> None:
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns the settings in a `tokenizer_config.json` that occur in `types`, skipping nulls.
+    """Returns the settings in a `tokenizer_config.json` that occur in `types`, except nulls.
 
-    transformers writes a special token as a string or a dict, and writes a `model_max_length` of
-    1e30 if there is no limit.
-
-    Raises:
-        UserError: a value has the wrong type, or `model_max_length` isn't positive.
+    transformers writes a special token as a string or a dict, and a `model_max_length` of 1e30 if
+    there is no limit.
     """
     settings = {}
     for name in types.keys() & config.keys():
@@ -115,22 +106,14 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Writes the files of a tokenizer, and returns their paths."""
-    writers = {name: partial(_write_bytes, content) for name, content in files.items()}
+    writers = {name: partial(Path.write_bytes, data=content) for name, content in files.items()}
     path = user_path(folder)
     replace_files(path, writers)
     return tuple(str(path / name) for name in files)
 
 
-def _write_bytes(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
-
-
 def vocabulary_in(folder: Path) -> Path | None:
-    """Returns the path of the vocabulary file in a folder, or None.
-
-    Raises:
-        UserError: there are several, and none of their names takes precedence.
-    """
+    """Returns the path of the vocabulary file in a folder, or None."""
     for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
         if vocabulary := find_vocabulary(folder, names, endings):
             return vocabulary
@@ -140,11 +123,11 @@ def vocabulary_in(folder: Path) -> Path | None:
 
 
 def _vocabulary_error(folder: Path, origin: str) -> UserError:
-    way_out = "Copy the checkpoint's vocabulary there, or call AlbertTokenizer.save_pretrained."
+    way_out = "Copy the checkpoint's vocabulary to it, or call AlbertTokenizer.save_pretrained."
     if (folder / TOKENIZER_JSON).is_file():
         way_out = (
-            f"Its {TOKENIZER_JSON} isn't enough for SentencePiece; copy {SENTENCEPIECE[0]} from "
-            "the checkpoint that this one is based on."
+            f"Its {TOKENIZER_JSON} isn't sufficient for SentencePiece; copy {SENTENCEPIECE[0]} "
+            "from the original checkpoint."
         )
     return UserError(
         f"{origin} contains no vocabulary ({SENTENCEPIECE[0]}, or {WORDPIECE[0]} for WordPiece). "

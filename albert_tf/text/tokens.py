@@ -1,4 +1,4 @@
-"""The tokens of a text with their characters and words, and the special tokens around them."""
+"""The tokens of a text with their characters and words, and the special tokens."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 
 class Tokens(NamedTuple):
-    """The tokens of one text as int32 arrays. Offsets and words are empty unless requested.
+    """The tokens of a text as int32 arrays. Offsets and words are empty unless requested.
 
     Attributes:
         ids: `[T]`.
@@ -42,7 +42,7 @@ class SpecialTokens:
     """The special tokens of a vocabulary.
 
     Attributes:
-        tokens: the padding, unknown, classification, separator, and mask tokens, in this order.
+        tokens: the padding, unknown, classification, separator, and mask token, in this order.
         ids: ids of these tokens.
     """
 
@@ -79,10 +79,9 @@ class SpecialTokens:
         return any(token in text for token in self.tokens)
 
     def split(self, text: str) -> list[Segment]:
-        """Splits a text into special tokens and the text between them.
+        """Splits a text into special tokens and the text between them, including whitespace.
 
-        The text between them keeps its white space. The vocabulary then drops it, so that `[MASK]`
-        absorbs the space on its left.
+        The vocabulary later drops the whitespace, so that `[MASK]` absorbs the space on its left.
         """
         segments, end = [], 0
         for match in self._written.finditer(text):
@@ -98,10 +97,9 @@ class SpecialTokens:
 def join_segments(
     segments: Sequence[Segment], plain: Iterator[Tokens], special: SpecialTokens
 ) -> Tokens:
-    """Concatenates the tokens of a text's segments, and makes offsets and words relative to it.
+    """Concatenates the tokens of a text's segments, with offsets and words for the whole text.
 
-    Args:
-        plain: yields the tokens of the next segment that isn't a special token.
+    `plain` yields the tokens of each segment that isn't a special token.
     """
     tokens = [special.tokens_of(s.content) if s.is_special else next(plain) for s in segments]
     if len(tokens) == 1:
@@ -116,12 +114,9 @@ def join_segments(
 
 
 def join_words(words: Sequence[Tokens]) -> Tokens:
-    """Concatenates the tokens of a text's words, and numbers the words.
-
-    Offsets stay relative to each word.
-    """
+    """Concatenates the tokens of a text's words. Offsets stay relative to each word."""
     lengths = np.array([len(word.ids) for word in words], np.int32)
-    tokens = [Tokens(np.empty(0, np.int32)), *words]  # A text may have no words.
+    tokens = [Tokens(np.empty(0, np.int32)), *words]  # there may be no words
     return Tokens(
         np.concatenate([t.ids for t in tokens]),
         np.concatenate([t.offsets for t in tokens]),
@@ -130,7 +125,7 @@ def join_words(words: Sequence[Tokens]) -> Tokens:
 
 
 def trim(text: str, offsets: np.ndarray) -> None:
-    """Strips white space from the ends of spans in place, unless a span is all white space."""
+    """Strips trailing whitespace from spans in place, unless a span consists of whitespace."""
     ends = offsets[:, 1].tolist()
     for at in [at for at, end in enumerate(ends) if text[end - 1 : end].isspace()]:
         start, end = offsets[at].tolist()

@@ -1,19 +1,19 @@
 """SentencePiece vocabularies that normalize raw text themselves: normalization, baking, training.
 
-The published vocabularies expect text that Python code has cleaned first: it collapses white space,
-applies NFKD, drops combining characters, and lower-cases. A SentencePiece model then applies its
-own table of rules (`nmt_nfkc`). `compile_rules` merges both steps into one table, so that every
-program that loads the model file computes the same pieces from raw text.
+For the published vocabularies, Python code must first clean the text: it collapses whitespace,
+applies NFKD, drops combining characters, and lower-cases the text. The SentencePiece model then
+applies its own table of rules (`nmt_nfkc`). `compile_rules` merges both steps into one table, so
+that every program that loads the model file computes the same pieces from raw text.
 
-The table maps strings regardless of their context. It differs from Python in the two cases where
+The table maps strings regardless of their context. It differs from Python in the two cases in which
 Python's result depends on the context:
 - `str.lower` turns a capital sigma at the end of a word into `ς`, but the table always writes `σ`.
   The published vocabularies contain neither letter, so the ids are the same.
 - Hangul letters with an accent between them stay separate. Python drops the accent and composes
   them.
 
-The table has no rules for characters that the compiling Python's version of Unicode doesn't know.
-The published vocabularies' table ships with the package, so loading one doesn't compile it.
+The table has no rules for characters that are newer than the Unicode version of the Python that
+compiled it. The published vocabularies' table ships with the package.
 """
 
 import functools
@@ -46,35 +46,27 @@ from albert_tf.text.model_file import (
     Baked,
     DigitComma,
     ModelProto,
-    NormalizerSpec,
     Quotes,
     Source,
+    compile_charsmap,
     describe,
     parse_model,
     read_file,
+    rule_normalizer,
 )
 from albert_tf.text.tokens import SPECIAL_TOKENS
 
 # SHA-256 of the published vocabularies' own rules. Other models from that time have the same rules.
 PUBLISHED_RULES: Final = "0942789e0111452f1cc446f70036e26d24458c3c7858c53cc12ca4d87531279b"
-UNASSIGNED = ("Cn", "Co", "Cs")  # Unassigned, private use, surrogates. They have no rules.
+UNASSIGNED = ("Cn", "Co", "Cs")  # unassigned, private use, and surrogates, which have no rules
 HANGUL_OPEN = range(0xAC00, 0xD7A4, 28)
 HANGUL_FINALS = {chr(point) for point in range(0x11A8, 0x11C3)}
-MARGIN = 1.0  # Natural-log units. The rounding error of a sum of scores is below 0.01.
+MARGIN = 1.0  # natural-log units; the rounding error of a sum of scores is below 0.01
 
 
 @dataclass(frozen=True)
 class Normalization:
-    """The steps that clean raw text before the model's own rules.
-
-    Attributes:
-        lower_case: lower-case the text (uncased models).
-        keep_accents: compose letters and accents (NFC) instead of applying NFKD and dropping
-            combining characters.
-        quotes: "original" keeps pairs of grave accents and of apostrophes, as
-            google-research/albert does; "huggingface" turns each pair into `"`.
-        turkish_i: lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
-    """
+    """The steps that clean raw text before the model's own rules apply; see `bake`."""
 
     lower_case: bool = True
     keep_accents: bool = False
@@ -82,7 +74,7 @@ class Normalization:
     turkish_i: bool = False
 
     def __call__(self, text: str) -> str:
-        """Applies the steps in Python. Turns white space into spaces, but doesn't collapse it."""
+        """Applies the steps in Python. Whitespace becomes spaces, which aren't collapsed."""
         text = re.sub(r"\s", " ", text)
         if self.quotes == "huggingface":
             text = text.replace("``", '"').replace("''", '"')
@@ -97,7 +89,7 @@ class Normalization:
 
 
 def lower(text: str) -> str:
-    """Lower-cases each character regardless of its context."""
+    """Lower-cases each character separately."""
     return "".join(map(str.lower, text))
 
 
@@ -109,18 +101,13 @@ def rules_for(charsmap: bytes, normalization: Normalization) -> bytes:
     return compile_rules(charsmap, normalization)
 
 
-@functools.lru_cache(maxsize=8)  # Compiling takes a second, and many models have the same rules.
+@functools.lru_cache(maxsize=8)  # compiling takes a second, and many models have the same rules
 def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
-    """Returns `normalization` followed by a model's own rules, as a `precompiled_charsmap`.
-
-    Args:
-        charsmap: the `precompiled_charsmap` of a model that isn't baked.
-    """
-    sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
+    """Merges `normalization` into the `precompiled_charsmap` of a model that isn't baked."""
     model = ModelProto()
     model.normalizer_spec.precompiled_charsmap = charsmap
-    own = _normalizer(model_proto=model.SerializeToString())
-    keys = [key for key, _ in own.Decompile()] if charsmap else []  # "identity" has no rules.
+    own = rule_normalizer(model_proto=model.SerializeToString())
+    keys = [key for key, _ in own.Decompile()] if charsmap else []  # "identity" has no rules
     singles = _assigned_characters()
     normalized = _normalize_all(singles, normalization)
     keys += [key for key, text in normalized.items() if key != text]
@@ -131,33 +118,29 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
         keys += ["``", "''"]
     if normalization.turkish_i:
         keys.append("I\u0307")
-    # The compiler is slow on unsorted keys. Unlike a set, a dict keeps the model's order, which is
+    # The compiler is slow for unsorted keys. Unlike a set, a dict keeps the model's order, which is
     # fast to sort.
     cleaned = _normalize_all(sorted(dict.fromkeys(keys)), normalization)
-    rules = zip(cleaned, own.Normalize([*cleaned.values()]), strict=True)
-    joined = _normalizer(norm_map=[(key, value) for key, value in rules if key != value])
-    spec = NormalizerSpec()
-    spec.ParseFromString(joined.serialized_normalizer_spec())
-    return spec.precompiled_charsmap
+    return compile_charsmap(zip(cleaned, own.Normalize([*cleaned.values()]), strict=True))
 
 
 def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[str, str]:
     """Returns the normalized form of each text. Texts must not contain NUL."""
     texts = list(texts)
-    # A single call is ten times as fast as one per text, and no step applies across a NUL.
+    # A single call is ten times as fast as a call per text, and no step applies across a NUL.
     return dict(zip(texts, normalization("\0".join(texts)).split("\0"), strict=True))
 
 
 def _assigned_characters() -> set[str]:
-    """Returns every character that is assigned in this Python's version of Unicode."""
+    """Returns all characters that are assigned in Python's version of Unicode."""
     characters = map(chr, range(1, sys.maxunicode + 1))
     return {each for each in characters if unicodedata.category(each) not in UNASSIGNED}
 
 
 def _compositions(characters: set[str]) -> set[str]:
-    """Returns every pair of letter and accent that Unicode composes, such as ơ with a dot below.
+    """Returns all pairs of a letter and an accent that Unicode composes, such as ơ and dot below.
 
-    SentencePiece's own rules only compose a letter with all of its accents together.
+    SentencePiece's own rules only compose a letter with all of its accents at once.
     """
     canonical = (unicodedata.normalize("NFD", each) for each in characters)
     pairs = (unicodedata.normalize("NFC", each[:-1]) + each[-1] for each in canonical)
@@ -165,28 +148,18 @@ def _compositions(characters: set[str]) -> set[str]:
 
 
 def _closed_syllables(normalized: dict[str, str]) -> set[str]:
-    """Returns every open Hangul syllable followed by every character that becomes a final."""
+    """Returns all open Hangul syllables, each followed by each character that becomes a final."""
     finals = [character for character, result in normalized.items() if result in HANGUL_FINALS]
     return {chr(point) + final for point in HANGUL_OPEN for final in finals}
-
-
-def _normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
-    """Returns a normalizer that only applies rules, and doesn't add, trim, or escape spaces."""
-    return sentencepiece.SentencePieceNormalizer(
-        **source,
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
-    )
 
 
 def demote_digit_comma(model: ModelProto) -> None:
     """Lowers the scores of pieces that end in a digit and a comma, in place.
 
-    google-research/albert encodes such a piece again without its comma. Here, the piece gets a
-    score slightly below the best way to write it with other pieces, so the search never chooses
-    it. The score is no lower than necessary, because SentencePiece derives the penalty for unknown
-    characters from the lowest score, and a large penalty makes float32 sums over long texts
+    google-research/albert encodes such a piece again without its comma. Here, its score is set just
+    below the best score with which other pieces produce the same text, so the search never chooses
+    the piece. The score isn't lower than necessary, because SentencePiece derives the penalty for
+    unknown characters from the lowest score, and a large penalty makes float32 sums over long texts
     imprecise.
     """
     normal = [piece for piece in model.pieces if piece.type == piece.NORMAL]
@@ -198,33 +171,29 @@ def demote_digit_comma(model: ModelProto) -> None:
 
 
 def ends_in_digit_comma(piece: str) -> bool:
-    """Returns whether the original code would encode the piece again."""
+    """Returns whether the original code would encode a piece again."""
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
 def best_score(text: str, scores: Mapping[str, float], floor: float) -> float:
-    """Returns the highest score sum over all ways to split `text` into these pieces.
+    """Returns the score of the best way to split `text` into pieces.
 
-    Args:
-        floor: score of a character that isn't a piece.
+    A character that isn't a piece has the score `floor`.
     """
     best = [0.0]
     for end in range(1, len(text) + 1):
-        best.append(max(_endings(text, end, best, scores, floor)))
+        sums = [
+            best[start] + scores[text[start:end]]
+            for start in range(end - 1)
+            if text[start:end] in scores
+        ]
+        sums.append(best[end - 1] + scores.get(text[end - 1], floor))
+        best.append(max(sums))
     return best[-1]
 
 
-def _endings(
-    text: str, end: int, best: list[float], scores: Mapping[str, float], floor: float
-) -> Iterable[float]:
-    yield best[end - 1] + scores.get(text[end - 1], floor)
-    for start in range(end - 1):
-        if text[start:end] in scores:
-            yield best[start] + scores[text[start:end]]
-
-
-USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # As in the published models.
-MAX_SENTENCE_BYTES: Final = 1 << 20  # SentencePiece silently skips lines of more than 4,192.
+USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # as in the published models
+MAX_SENTENCE_BYTES: Final = 1 << 20  # by default, SentencePiece silently skips lines over 4,192
 
 
 def bake(
@@ -240,28 +209,28 @@ def bake(
     """Returns a SentencePiece model that normalizes raw text itself.
 
     Args:
-        source: path of a published `spiece.model`, or its bytes.
-        lower_case: lower-case the text. False for cased models.
-        keep_accents: keep accents, and apply NFC instead of NFKD. This is an option of Hugging
-            Face; the original code always drops accents.
+        source: path or bytes of a published `spiece.model`.
+        lower_case: whether to lower-case the text. Pass False for cased models.
+        keep_accents: whether to keep accents and apply NFC instead of NFKD, as Hugging Face can.
+            The original code always drops accents.
         digit_comma: "original" never chooses a piece that ends in a digit and a comma, which has
-            the same effect as the original code's second pass over such pieces; "plain" searches
-            with the scores as trained.
-        quotes: "huggingface" reads a pair of grave accents or of apostrophes as `"`; "original"
-            keeps them.
-        turkish_i: lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
+            the same effect as the original code's second pass over such pieces. "plain" searches
+            with the trained scores.
+        quotes: "huggingface" replaces a pair of grave accents or of apostrophes with `"`.
+            "original" keeps them, like google-research/albert.
+        turkish_i: whether to lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
         origin: name of the model in messages if `source` is bytes.
     Returns:
         The serialized model. `model_file.describe` returns the options baked into it.
     Raises:
-        UserError: the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
+        UserError: if the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
     """
     content, name = read_file(source, "spiece.model")
     origin = origin or name
     already = describe(content, origin=origin)
     if already is not None:
         raise UserError(
-            f"{origin} is already baked ({already}). Use it as it is, or bake the original model "
+            f"{origin} is already baked ({already}). Use it unchanged, or bake the original model "
             f"(sha256 {already.sha256})."
         )
     digest = hashlib.sha256(content).hexdigest()
@@ -269,12 +238,9 @@ def bake(
 
 
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
-    """Returns a baked model and the record of its options, after baking it if necessary.
+    """Returns a baked model and the record of its options. Bakes the model first if necessary.
 
-    Args:
-        **wanted: options of `bake`. None stands for the baked value, or the default.
-    Raises:
-        UserError: as `bake`, or the model was baked with different options.
+    In `wanted`, None means the baked value, or the default of `bake`.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     content, origin = read_file(source, "spiece.model")
@@ -296,9 +262,9 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
 def with_tokens(model: bytes, tokens: Iterable[str]) -> bytes:
     """Returns a baked model with the tokens appended.
 
-    Each token gets the score of the most probable piece, so that it wins over any two other pieces,
-    and texts without it are encoded as before. "User-defined" pieces of SentencePiece are less
-    certain to win, because they get that score once per byte.
+    Each token has the score of the most probable piece, so that it wins over any two other pieces.
+    Texts without the token are encoded as before. SentencePiece's "user-defined" pieces don't
+    always win, because their score counts once per byte.
     """
     proto = parse_model(model, "the model")
     score = max(piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
@@ -329,7 +295,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
     proto.normalizer_spec.name = str(options)
     if options.digit_comma == "original":
         demote_digit_comma(proto)
-    # SentencePiece would find a user-defined "[SEP]" in a text, but the graph operator wouldn't.
+    # SentencePiece finds a user-defined "[SEP]" in a text, but the graph operator doesn't.
     for piece in proto.pieces[: len(SPECIAL_TOKENS)]:
         if piece.type != piece.UNKNOWN:
             piece.type = piece.CONTROL
@@ -340,7 +306,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
     vocab_size=VOCABULARY,
     character_coverage=Range(above=0, maximum=1),
     seed_sentencepiece_size=COUNT,
-    max_sentences=NOT_NEGATIVE,  # 0 reads all.
+    max_sentences=NOT_NEGATIVE,  # 0 means all
     threads=COUNT,
 )
 def train_vocabulary(
@@ -357,7 +323,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with ALBERT's settings, and bakes it.
+    """Trains a SentencePiece vocabulary with the same settings as ALBERT's, and bakes it.
 
     Example:
 
@@ -369,22 +335,17 @@ def train_vocabulary(
 
     Args:
         texts: lines of raw text.
-        vocab_size: maximum number of pieces, including the 5 special ones. The result has fewer
-            if the text doesn't contain enough.
-        lower_case: option of `vocabulary.bake`.
-        keep_accents: option of `vocabulary.bake`.
-        digit_comma: option of `vocabulary.bake`.
-        quotes: option of `vocabulary.bake`.
-        turkish_i: option of `vocabulary.bake`.
+        vocab_size: maximum number of pieces, including the 5 special tokens. There are fewer if
+            the text doesn't contain enough.
+        lower_case, keep_accents, digit_comma, quotes, turkish_i: see `vocabulary.bake`.
         character_coverage: fraction of the text's characters that the vocabulary covers.
         seed_sentencepiece_size: number of candidate pieces with which training starts.
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
-        threads: number of threads. A different number may round differently, and therefore result
-            in a different vocabulary.
+        threads: number of threads. It can affect rounding, and therefore the vocabulary.
     Returns:
         The baked unigram model, with `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, and `[MASK]` 4.
     Raises:
-        UserError: there is no text, or `vocab_size` is too small for the text's characters.
+        UserError: if there is no text, or `vocab_size` is too small for the text's characters.
     """
     normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
     model = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Truncation of long texts, and overlapping windows."""
+"""Truncates long texts, or splits them into overlapping windows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -9,11 +9,11 @@ from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
 from albert_tf.text.tokens import SpecialTokens, Tokens
 
-# Number of tokens by which windows overlap if every word gets a result. The window that decides a
-# word then contains at least 32 tokens on each side of it. `answers.ANSWER_OVERLAP` is larger,
-# because a whole answer must fit into the overlap.
+# Number of tokens by which windows overlap if every word has a label. The window that decides a
+# word's label contains at least 32 tokens on each side of the word. `answers.ANSWER_OVERLAP` is
+# larger, because a whole answer must fit into the overlap.
 WORD_OVERLAP: Final = 64
-NO_WORD: Final = -1  # Marks a position that doesn't decide the label of a word.
+NO_WORD: Final = -1  # marks a token that doesn't decide the label of a word
 
 
 def special_count(is_pair: bool) -> int:
@@ -22,28 +22,15 @@ def special_count(is_pair: bool) -> int:
 
 
 def make_sequences(
-    first: Sequence[Tokens],
-    second: Sequence[Tokens] | None,
-    special: SpecialTokens,
-    layout: Layout,
+    first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
 ) -> list[EncodedSequence]:
-    """Returns the sequences of all texts or pairs, in order.
-
-    Args:
-        first: the tokens of each text.
-        second: the tokens of the second text of each pair, or None for single texts.
-        special: special tokens to add around the texts.
-        layout: the options for special tokens, truncation, and windows.
-    Raises:
-        ValueError: the special tokens already exceed `max_length`, the text to truncate is too
-            short, or `stride` and `truncation` don't fit the texts.
-    """
+    """Returns the sequences of all texts, or of all pairs of first and second texts, in order."""
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
     if first and truncates and room < 0:
         raise ValueError(
-            f"max_length must be at least {added} to leave room for the special tokens. "
+            f"max_length must be at least {added}, the number of special tokens. "
             f"Received: max_length={layout.length}."
         )
     sequences: list[EncodedSequence] = []
@@ -58,14 +45,13 @@ def make_sequences(
 
 
 def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[list[Tokens]]:
-    """Yields the tokens of a text or pair that go into each of its sequences."""
+    """Yields the tokens for each sequence of a text or pair."""
     is_pair = len(texts) == 2
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
     strategy, side = str(layout.truncation), layout.truncation_side
     if not is_pair and strategy == "only_second":
         raise ValueError(
-            "truncation='only_second' requires text pairs, but the text to truncate has no "
-            "text_pair. Use truncation=True."
+            "truncation='only_second' requires text pairs. For single texts, pass truncation=True."
         )
     kept = kept_lengths(*lengths, room, strategy)
     if not layout.return_overflowing_tokens:
@@ -77,8 +63,8 @@ def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[li
         return
     if is_pair and strategy == "longest_first":
         raise ValueError(
-            "With return_overflowing_tokens, truncation must name the text of a pair to truncate. "
-            "Received: truncation='longest_first'. Use 'only_first' or 'only_second'."
+            "For pairs, return_overflowing_tokens requires truncation='only_first' or "
+            "'only_second'. Received: truncation='longest_first'."
         )
     long = int(strategy == "only_second")
     for span in windows(lengths[long], kept[long], layout.stride, side):
@@ -92,30 +78,26 @@ def longest_first(
     minimum: Callable[[Any, Any], Any] = min,
     maximum: Callable[[Any, Any], Any] = max,
 ) -> tuple[Any, Any]:
-    """Returns how many tokens each text keeps so that both fit into `room`.
+    """Returns the number of tokens that each text keeps so that both fit into `room`.
 
-    The result is the same as when removing one token at a time from the longer text, or from the
-    second if both are equally long, as `_truncate_seq_pair` in google-research/albert does. Python
-    passes integers. The graph passes tensors with `tf.minimum` and `tf.maximum`.
+    The result is the same as removing one token at a time from the longer text, or from the second
+    if both are equally long, like `_truncate_seq_pair` in google-research/albert. Python passes
+    integers; the graph passes tensors with `tf.minimum` and `tf.maximum`.
     """
     kept = minimum(first, maximum(room - second, (room + 1) // 2))
     return kept, minimum(second, room - kept)
 
 
 def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int, int]:
-    """Returns how many tokens each text keeps so that both fit into `room`.
-
-    Raises:
-        ValueError: truncating the text that `strategy` names isn't enough.
-    """
+    """Returns the number of tokens that each text keeps so that both fit into `room`."""
     if strategy == "longest_first":
         return longest_first(first, second, room)
     kept_first = room - second if strategy == "only_first" else first
     kept_second = room - first if strategy == "only_second" else second
     if kept_first < 0 or kept_second < 0:
         raise ValueError(
-            f"truncation={strategy!r} can't make texts of {first} and {second} tokens fit into "
-            f"{room} positions. Use truncation='longest_first' or a larger max_length."
+            f"With truncation={strategy!r}, texts of {first} and {second} tokens don't fit into "
+            f"{room} positions. Pass truncation='longest_first', or a larger max_length."
         )
     return kept_first, kept_second
 
@@ -123,10 +105,7 @@ def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int
 def windows(length: int, size: int, stride: int, side: str = "right") -> Iterator[tuple[int, int]]:
     """Yields the start and end of spans of `size` that cover `length` and overlap by `stride`.
 
-    The first span is the one that truncation on this side would keep.
-
-    Raises:
-        ValueError: `stride` is negative, or not smaller than a span.
+    The first span contains the tokens that truncation on this side would keep.
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(
@@ -141,17 +120,14 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
 
 
 def default_stride(length: int) -> int:
-    """Returns `WORD_OVERLAP`, or a quarter of the text in a window if that is less."""
+    """Returns `WORD_OVERLAP`, or a quarter of a window's text tokens if that is less."""
     return min(WORD_OVERLAP, (length - special_count(False)) // 4)
 
 
 def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list[tuple[int, int]]:
-    """Returns the start and end of each window of a text whose words get labels.
+    """Returns the start and end of each window of a text, for labeling its words.
 
-    Args:
-        tokens: the tokens of the text.
-        length: maximum number of tokens in a window, including `[CLS]` and `[SEP]`.
-        stride: number of tokens by which windows overlap. Default: `default_stride(length)`.
+    `length` includes `[CLS]` and `[SEP]`. `stride` defaults to `default_stride(length)`.
     """
     stride = default_stride(length) if stride is None else stride
     return list(windows(len(tokens.ids), length - special_count(False), stride))
@@ -160,8 +136,8 @@ def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list
 def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
     """Returns, for each window, the word whose label each token decides, or `NO_WORD`.
 
-    The first token of a word decides its label. If several windows contain the token, the one
-    decides in which it is farthest from any edge at which the text continues.
+    The first token of a word decides its label. If several windows contain the token, it counts in
+    the window in which it is farthest from any edge at which the text continues.
 
     Args:
         words: `[T]`, the word index of each token.

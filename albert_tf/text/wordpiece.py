@@ -2,18 +2,18 @@
 
 BERT cleans and splits text, then looks up the words. Two operators of tensorflow-text do the same
 in Python and in graphs: `FastBertNormalize` replaces characters according to a table, and
-`FastWordpieceTokenize` splits at spaces and punctuation and looks up the words. With their own
+`FastWordpieceTokenize` splits at spaces and punctuation and looks up the words. With their default
 tables, they return different ids than transformers 5.23 for 3,946 of 14,535 mixed texts: they apply
 NFKC (a Chinese comma, U+FF0C, becomes `,`), keep private-use characters and U+FFFD, split at
-control characters, and treat words of over 100 bytes as unknown, where BERT's limit is 100
+control characters, and treat words of over 100 bytes as unknown, although BERT's limit is 100
 characters.
 
-Both operators take their tables from the caller, and with the tables compiled here, they return the
-ids of transformers. The first operator replaces each character of the vocabulary with a code (a
-private-use character that takes exactly 4 bytes in UTF-8). All characters outside the vocabulary
-get a code that occurs in no token. The operator also adds a space wherever BERT ends a word. The
-tokens are written in the same codes. Private-use characters are neither spaces nor punctuation, so
-the second operator doesn't split anywhere else, and its limit of 400 bytes means 100 characters.
+Both operators accept other tables. With the tables compiled here, they return the same ids as
+transformers. The first operator replaces each character of the vocabulary with a code (a
+private-use character that takes exactly 4 bytes in UTF-8), and every other character with a code
+that no token contains. It also adds a space wherever a word ends in BERT. The tokens are written in
+the same codes. Private-use characters are neither spaces nor punctuation, so the second operator
+doesn't split anywhere else, and its limit of 400 bytes is equivalent to 100 characters.
 
 Sources: `BasicTokenizer` in google-research/albert and `BertTokenizer` in transformers for the
 rules; `fast_bert_normalizer.h` and `fast_wordpiece_tokenizer.h` in core/kernels of tensorflow-text.
@@ -30,19 +30,25 @@ from typing import Any, ClassVar, Final
 
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.huggingface import WORDPIECE
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments, path_of
 from albert_tf.text.layout import Side
-from albert_tf.text.model_file import LEAF, NormalizerSpec, Source, read_file, split_rules
+from albert_tf.text.model_file import (
+    LEAF,
+    Source,
+    compile_charsmap,
+    path_of,
+    read_file,
+    split_rules,
+)
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
 from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
-DROPPED: Final = ("Cc", "Cf", "Co")  # Control, format, and private use.
+DROPPED: Final = ("Cc", "Cf", "Co")  # control, format, and private use
 CHINESE: Final = (
     range(0x3400, 0x4DC0),
     range(0x4E00, 0xA000),
@@ -53,7 +59,7 @@ CHINESE: Final = (
     range(0x2B920, 0x2CEB0),
     range(0x2F800, 0x2FA20),
 )
-# Ranges that contain all characters assigned by Unicode so far.
+# Ranges that contain all characters that Unicode has assigned so far.
 ASSIGNED: Final = (
     range(1, 0xD800),
     range(0xE000, 0x33480),
@@ -66,14 +72,14 @@ ASSIGNED: Final = (
 class Rules:
     """BERT's rules for cleaning and splitting raw text before words are looked up.
 
-    Where google-research/albert and transformers differ, these rules follow transformers, which
-    drops private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. Categories come
-    from Python's `unicodedata`. The tables in transformers are older and differ for new characters.
+    If google-research/albert and transformers differ, these rules follow transformers, which drops
+    private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. The categories are those
+    of Python's `unicodedata`. For new characters, the older tables of transformers differ.
 
     Attributes:
-        lower_case: lower-case the text.
-        strip_accents: apply NFD, then drop nonspacing marks.
-        split_chinese: treat every Chinese character as a word.
+        lower_case: whether to lower-case the text.
+        strip_accents: whether to apply NFD and drop nonspacing marks.
+        split_chinese: whether to treat every Chinese character as a word.
     """
 
     lower_case: bool = True
@@ -104,22 +110,18 @@ class Rules:
 
 
 def is_punctuation(character: str) -> bool:
-    """Returns whether a character is an ASCII symbol or Unicode punctuation, and so a word."""
+    """Returns whether a character is an ASCII symbol or Unicode punctuation, which is a word."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def is_chinese(character: str) -> bool:
-    """Returns whether a character is a CJK ideograph, which excludes kana and hangul."""
+    """Returns whether a character is a CJK ideograph. Kana and hangul aren't."""
     return any(ord(character) in points for points in CHINESE)
 
 
-LONGEST_TOKEN: Final = 64  # Characters. FastWordpieceTokenizer allows 256 bytes, or 64 codes.
+LONGEST_TOKEN: Final = 64  # characters; FastWordpieceTokenizer allows 256 bytes, or 64 codes
 SPECIAL_NAMES: Final = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
+    f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
 }
 
 
@@ -128,7 +130,7 @@ class Vocabulary:
     """A WordPiece vocabulary.
 
     Attributes:
-        tokens: the tokens by id. A token that occurs twice gets the last id.
+        tokens: the tokens in the order of their ids. A token that occurs twice has the last id.
         special: the special tokens, which can have any ids.
     """
 
@@ -139,10 +141,7 @@ class Vocabulary:
     def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
         """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
-        Args:
-            special: special tokens keyed by name, if they differ from `SPECIAL_NAMES`.
-        Raises:
-            UserError: the file doesn't exist, isn't text, or lacks a special token.
+        `special` contains special tokens that differ from `SPECIAL_NAMES`.
         """
         content, origin = read_file(source, "vocab.txt")
         path = _json_path(source)
@@ -159,8 +158,8 @@ class Vocabulary:
         if missing:
             raise UserError(
                 f"{origin} ({len(tokens)} tokens) lacks the special tokens "
-                f"{', '.join(missing)}. Use the vocab.txt of the checkpoint, or pass the names of "
-                "its special tokens (unk_token=…)."
+                f"{', '.join(missing)}. Use the vocab.txt of the checkpoint, or pass its special "
+                "tokens (unk_token=…)."
             )
         return cls(tokens, SpecialTokens(names, tuple(ids[name] for name in names)))
 
@@ -186,20 +185,16 @@ def _lines(content: bytes, origin: str) -> tuple[str, ...]:
     return tuple(lines[:-1] if lines[-1] == "" else lines)
 
 
-BYTES: Final = 4  # Size of a code in UTF-8.
-CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary private use area A.
+BYTES: Final = 4  # size of a code in UTF-8
+CODES: Final = range(0xF0000, 0xFFFFE)  # Supplementary Private Use Area-A
 UNKNOWN: Final = chr(0x10FFFD)
-# A value in FastBertNormalize: this bit, the start of the replacement, and its length in bytes.
+# A value in FastBertNormalize contains this bit, and the replacement's start and length in bytes.
 _REPLACED, _LENGTH_BITS = 1 << 30, 6
 
 
 @functools.lru_cache(maxsize=4)
 def compile_tables(vocabulary: Vocabulary, rules: Rules) -> tuple[bytes, tuple[str, ...]]:
-    """Returns the model for `FastBertNormalizer` and the tokens for `FastWordpieceTokenizer`.
-
-    Raises:
-        UserError: the vocabulary has more distinct characters than there are codes.
-    """
+    """Returns the model for `FastBertNormalizer` and the tokens for `FastWordpieceTokenizer`."""
     codes = _codes(vocabulary)
     replacements = {
         character: "".join(c if c == " " else codes.get(c, UNKNOWN) for c in text)
@@ -212,8 +207,8 @@ def _codes(vocabulary: Vocabulary) -> dict[str, str]:
     characters = sorted({character for token in vocabulary.tokens for character in _body(token)})
     if len(characters) > len(CODES):
         raise UserError(
-            f"A WordPiece vocabulary can have at most {len(CODES)} distinct characters. Received: "
-            f"{len(characters)}. Remove the tokens with the rarest characters."
+            f"A WordPiece vocabulary can contain at most {len(CODES)} distinct characters. "
+            f"Received: {len(characters)}. Remove the tokens with the rarest characters."
         )
     return {character: chr(code) for character, code in zip(characters, CODES, strict=False)}
 
@@ -223,7 +218,7 @@ def _body(token: str) -> str:
 
 
 def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the vocabulary's tokens with each character replaced by its code.
+    """Replaces each character in the tokens with its code.
 
     Unreachable tokens become ASCII numbers, which never occur in normalized text.
     """
@@ -241,7 +236,7 @@ def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[st
 
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
     """Returns a flatbuffer with the schema `fast_bert_normalizer_model.fbs` of tensorflow-text."""
-    trie, pool = _trie(replacements)
+    trie, pool = split_rules(compile_charsmap(replacements.items()))
     leaves = np.flatnonzero(trie & LEAF)
     starts = trie[leaves] ^ LEAF
     lengths = [pool.index(b"\0", start) - start for start in starts.tolist()]
@@ -252,32 +247,18 @@ def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
     cells = builder.CreateNumpyVector(trie)
     builder.StartObject(4)
     builder.PrependUOffsetTRelativeSlot(1, cells, 0)
-    builder.PrependInt32Slot(2, _REPLACED, 0)  # Drops U+0000, which can't be a key of the trie.
+    builder.PrependInt32Slot(2, _REPLACED, 0)  # drops U+0000, which can't be a key of the trie
     builder.PrependUOffsetTRelativeSlot(3, texts, 0)
     builder.Finish(builder.EndObject())
     return bytes(builder.Output())
 
 
-def _trie(replacements: Mapping[str, str]) -> tuple[np.ndarray, bytes]:
-    """Returns the trie that SentencePiece builds for these rules, and the replacement texts."""
-    sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
-    normalizer = sentencepiece.SentencePieceNormalizer(
-        norm_map=[(key, value) for key, value in replacements.items() if key != value],
-        add_dummy_prefix=False,
-        escape_whitespaces=False,
-        remove_extra_whitespaces=False,
-    )
-    spec = NormalizerSpec()
-    spec.ParseFromString(normalizer.serialized_normalizer_spec())
-    return split_rules(spec.precompiled_charsmap)
-
-
-CLOSE_UP: Final = (".", "?", "!", ",")  # A decoded text has no space before these.
+CLOSE_UP: Final = (".", "?", "!", ",")  # decoded without a space before them
 BATCH: Final = 4096
 
 
 class WordPieceTokenizer(BaseTokenizer):
-    """Converts raw text to the ids of a WordPiece vocabulary, as BERT's tokenizer does.
+    """Tokenizer with a WordPiece vocabulary, which converts raw text to ids like BERT's tokenizer.
 
     Example:
 
@@ -290,20 +271,18 @@ class WordPieceTokenizer(BaseTokenizer):
     Args:
         vocab_file: path or bytes of `vocab.txt` (one token per line), or path of a
             `tokenizer.json`.
-        do_lower_case: lower-case the text. Default: True. For a `tokenizer.json`, the normalizer
-            in the file determines the defaults of this and the next two arguments.
-        strip_accents: drop accents. Default: same as `do_lower_case`.
-        tokenize_chinese_chars: treat every Chinese character as a word. Default: True.
-        model_max_length: see `AlbertTokenizer`.
-        split_special_tokens: see `AlbertTokenizer`.
-        padding_side: see `AlbertTokenizer`.
-        truncation_side: see `AlbertTokenizer`.
+        do_lower_case: whether to lower-case the text. Default: True. For a `tokenizer.json`, the
+            normalizer in the file determines the defaults of this and the next two arguments.
+        strip_accents: whether to drop accents. Default: same as `do_lower_case`.
+        tokenize_chinese_chars: whether to treat every Chinese character as a word. Default: True.
+        model_max_length, split_special_tokens, padding_side, truncation_side: see
+            `AlbertTokenizer`.
         **options: the special tokens `pad_token`, `unk_token`, `cls_token`, `sep_token`, and
             `mask_token` (default: `[PAD]`, `[UNK]`, and so on), and other arguments of the
             transformers class, which must have their default values.
     Raises:
-        UserError: the file doesn't exist, isn't a vocabulary, or lacks a special token, or a step
-            in a `tokenizer.json` differs from BERT.
+        UserError: if the file doesn't exist, isn't a vocabulary, or lacks a special token, or if a
+            step in a `tokenizer.json` differs from BERT.
     """
 
     vocab_name = "vocab.txt"
@@ -329,7 +308,7 @@ class WordPieceTokenizer(BaseTokenizer):
         truncation_side: Side = "right",
         **options: Any,
     ):
-        special = own_arguments(options, WORDPIECE_ARGUMENTS, self.SETTINGS)
+        special = self._own_arguments(options, WORDPIECE)
         self.vocab_file = path_of(vocab_file)
         self._vocabulary = Vocabulary.read(vocab_file, special)
         lower_case, accents, chinese = True, None, True
@@ -398,7 +377,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return [self._token(index) for index in ids.tolist()]
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Finds the characters of each token, which ends where the next kept character starts."""
+        """Finds the character span of each token, which ends where the next kept one starts."""
         ids, first, last, origins = self._graph.tokenize_with_bytes(text)
         ends = origins[np.searchsorted(origins, last, side="right")]
         character = _character_of_byte(text)
@@ -410,7 +389,7 @@ class WordPieceTokenizer(BaseTokenizer):
 
 
 class WordPiece(tf.Module):
-    """Splits texts into WordPiece tokens with two tensorflow-text operators, eagerly or in a graph.
+    """Encodes texts as WordPiece tokens with two tensorflow-text operators, eagerly or in a graph.
 
     Args:
         vocabulary: the tokens.
@@ -440,11 +419,11 @@ class WordPiece(tf.Module):
         return self._pieces.tokenize(self._normalizer.normalize(texts))
 
     def tokenize_with_bytes(self, text: str) -> tuple[np.ndarray, ...]:
-        """Tokenizes a text, and finds the bytes that each token comes from.
+        """Tokenizes a text, and finds the source bytes of each token.
 
         Returns:
-            The ids, the first byte, and the last byte of each token in the text, `[T]`, and the
-            source byte of each byte in the normalized text.
+            The id and the first and last source byte of each token, `[T]`, and the source byte of
+            each byte in the normalized text.
         """
         normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)
@@ -454,6 +433,6 @@ class WordPiece(tf.Module):
 
 
 def _character_of_byte(text: str) -> np.ndarray:
-    """Returns the character index of each UTF-8 byte, plus one entry for the end."""
+    """Returns the character index of each UTF-8 byte and of the end."""
     content = np.frombuffer(text.encode("utf-8"), np.uint8)
     return np.append(np.cumsum(content & 0xC0 != 0x80, dtype=np.int32) - 1, len(text))

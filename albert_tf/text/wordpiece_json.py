@@ -1,7 +1,7 @@
 """Reads a WordPiece tokenizer from Hugging Face's `tokenizer.json`.
 
-The file describes each step of a tokenizer. Only the vocabulary and the normalizer settings are
-read. All other steps must be the same as in BERT. Format: tokenizers 0.10 to 0.23.
+The file describes every step of a tokenizer. Only the vocabulary and the normalizer settings are
+read; all other steps must be the same as in BERT. Supported versions: tokenizers 0.10 to 0.23.
 """
 
 import re
@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import read_json
 
-CONTINUATION: Final = "##"  # Prefix of tokens that continue a word.
-LONGEST_WORD: Final = 100  # Characters.
+CONTINUATION: Final = "##"  # prefix of tokens that continue a word
+LONGEST_WORD: Final = 100  # characters
 _NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
 
 
@@ -26,7 +26,7 @@ class Normalizer(NamedTuple):
 
 
 def is_wordpiece(content: Mapping[str, Any]) -> bool:
-    """Returns whether a `tokenizer.json` contains a WordPiece model; old files lack the type."""
+    """Returns whether a `tokenizer.json` contains a WordPiece model. Old files lack the type."""
     model = content.get("model")
     if not isinstance(model, dict):
         return False
@@ -36,11 +36,7 @@ def is_wordpiece(content: Mapping[str, Any]) -> bool:
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:
-    """Returns the tokens by id.
-
-    Raises:
-        UserError: the file contains no WordPiece vocabulary, or its rules differ from BERT.
-    """
+    """Returns the tokens in the order of their ids."""
     content = read_json(path)
     model = content["model"] if is_wordpiece(content) else {}
     ids = model.get("vocab")
@@ -62,11 +58,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalizer:
     """Returns the normalizer settings in a file, after checking that all steps match BERT.
 
-    Args:
-        begin, end: the tokens at the beginning and at the end of a text.
-        unknown: the unknown token.
-    Raises:
-        UserError: a step isn't supported; the message names it.
+    `begin` and `end` are the special tokens at the beginning and at the end of a text.
     """
     content = read_json(path)
     normalizer = _step(content.get("normalizer"), "normalizers")
@@ -117,8 +109,8 @@ def _matches_bert(processor: Any, begin: str, end: str) -> bool:
 
 def _vocabulary_error(path: Path) -> UserError:
     return UserError(
-        f"{path} contains no WordPiece vocabulary with consecutive ids from 0. Use the vocabulary "
-        "file of the checkpoint."
+        f"{path} contains no WordPiece vocabulary with consecutive ids from 0. Use the "
+        "checkpoint's vocabulary file."
     )
 
 

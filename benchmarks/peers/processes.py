@@ -186,8 +186,8 @@ def torch_answers(path):
             logits = zip(outputs.start_logits.numpy(), outputs.end_logits.numpy(), strict=True)
             for number, (starts, ends) in enumerate(logits, start=first):
                 context = np.array([part == 1 for part in windows.sequence_ids(number)])
-                length = len(context)
-                (span,), _ = best_spans(starts[:length], ends[:length], context, 1, LONGEST)
+                outputs = {"start_logits": starts, "end_logits": ends}
+                (span,) = best_spans(outputs, context, 1, LONGEST).spans
                 best[samples[number]] = max(best[samples[number]], span.score)
         return best
 

@@ -1,6 +1,6 @@
-"""Answers, tagged words, and sentence vectors, the outputs of a SavedModel's `text` signature.
+"""The outputs of a SavedModel's `text` signature: answers, tagged words, or sentence embeddings.
 
-`albert_tf.pipelines` and `albert_tf.text` compute the same in Python.
+`albert_tf.pipelines` and `albert_tf.text` compute the same results in Python.
 """
 
 import functools
@@ -16,11 +16,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import Pooling
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models import (
-    AlbertForQuestionAnswering,
-    AlbertForTokenClassification,
-    AlbertModel,
-)
+from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
@@ -33,19 +29,19 @@ from albert_tf.text.windows import special_count
 from albert_tf_export.options import refuse_left, sentence_embedding
 from albert_tf_export.signatures import Tensors, task_outputs
 
-DROPPED: Final = "CMSZ"  # Unicode categories of characters that a vocabulary may drop
-MAX_ANSWER_TOKENS: Final = 15  # maximum number of tokens in an answer
-CANDIDATES: Final = 12  # number of spans, whose scores are added if they have the same text
+DROPPED: Final = "CMSZ"  # first letters of the categories of characters that a vocabulary may drop
+MAX_ANSWER_TOKENS: Final = 15
+CANDIDATES: Final = 12  # number of best spans; the scores of spans with the same text are added up
 
 
 @dataclass(frozen=True)
 class TextFunction:
-    """Takes one or two string tensors `[B]`, and returns the task's outputs as text or vectors.
+    """A function from one or two string tensors `[B]` to the task's outputs as text or embeddings.
 
     Attributes:
-        preprocessor: layer that turns texts into the model's inputs.
+        preprocessor: layer that converts texts to the model's inputs.
         unroll: see `task_outputs`.
-        embedding: how an encoder pools one vector per text.
+        embedding: how to compute a text's embedding from the encoder's states; only for encoders.
     """
 
     model: PreTrainedModel
@@ -78,10 +74,10 @@ def text_function(
     pooling: Pooling | None = None,
     normalize: bool | None = None,
 ) -> TextFunction | None:
-    """Returns the `TextFunction` of a model, or None if its task or vocabulary has none.
+    """Returns the `TextFunction` of a model, or None if its task or vocabulary isn't supported.
 
-    Offsets in the graph require a SentencePiece vocabulary. Encoders require pooling, and token
-    classification supports only single texts.
+    Encoders require pooling. Answers and tagged words require a SentencePiece vocabulary, because
+    the graph computes offsets. Token classification only supports single texts.
     """
     if isinstance(model, AlbertModel):
         embedding = sentence_embedding(model, pooling, normalize)
@@ -99,16 +95,17 @@ def text_function(
 def tags(
     tokenizer: BaseTokenizer, pieces: "Pieces", features: Tensors, outputs: Tensors
 ) -> Tensors:
-    """Returns `words` and `labels`, string, `scores`, `starts`, `ends`, `start_bytes`, `end_bytes`.
+    """Returns the label and score of each word, which are those of its first token.
 
-    All are `[B, W]`, padded with "" and 0. A word's label and score are those of its first token.
+    The outputs are `words` and `labels` (string), `scores` (float32), and `starts`, `ends`,
+    `start_bytes`, and `end_bytes` (int32), all `[B, W]`, padded with "" and 0.
     """
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
     inside = number < length - special_count(False)
     is_same_character = tf.pad(pieces.starts[:, 1:] < pieces.ends[:, :-1], [[0, 0], [1, 0]])
     begins = pieces.begin_words | (number == 0) | (pieces.ids == tokenizer.unk_token_id)
-    begins &= ~is_same_character  # Tokens that share a character ("½") are one word.
+    begins &= ~is_same_character  # tokens that share a character ("½") are one word
     is_next_same = tf.pad((inside & ~begins)[:, 1:], [[0, 0], [0, 1]])
     firsts = tf.ragged.boolean_mask(number, inside & begins)
     lasts = tf.ragged.boolean_mask(number, inside & ~is_next_same)
@@ -128,11 +125,11 @@ def tags(
 
 
 class Spans(NamedTuple):
-    """The best spans of each row in descending order, `[B, 12]`.
+    """The best spans of each row, best first, `[B, 12]`; see `albert_tf.text.answers.best_spans`.
 
     Attributes:
-        starts, ends: index of the first and last token in the context, int32.
-        scores: probabilities; 0 if there is no span.
+        starts, ends: indices of the first and last token in the context, int32.
+        scores: probabilities, or 0 if there is no span.
     """
 
     starts: tf.Tensor
@@ -143,10 +140,11 @@ class Spans(NamedTuple):
 def answers(
     model: AlbertForQuestionAnswering, pieces: "Pieces", features: Tensors, outputs: Tensors
 ) -> Tensors:
-    """Returns `answer` (string), `start`, `end`, `start_byte`, `end_byte` (int32), `score`: `[B]`.
+    """Returns the best answer to each question, and the probability that there is none.
 
-    `no_answer_score`, `[B]`, is the probability that there is no answer. `answer` is "" if no span
-    was found, or if the null score exceeds a fine-tuned model's threshold (`config.thresholds`).
+    The outputs are `answer` (string), `start`, `end`, `start_byte`, and `end_byte` (int32), and
+    `score` and `no_answer_score` (float32), all `[B]`. `answer` is "" if no span was found, or if
+    the null score exceeds a fine-tuned model's threshold (`config.thresholds`).
 
     Args:
         pieces: P tokens of each context.
@@ -185,7 +183,10 @@ def answers(
 def _logit_spans(
     outputs: Tensors, positions: tf.Tensor, inside: tf.Tensor
 ) -> tuple[Spans, tf.Tensor, tf.Tensor]:
-    """Returns the best spans, the probability of no answer, and its margin over the best span."""
+    """Returns the best spans, the probability of no answer, and the null score.
+
+    The null score is the logit sum of `[CLS]` minus the best span's.
+    """
     logits = [outputs[name] for name in ("start_logits", "end_logits")]
     none_logits = [each[:, CLS : CLS + 1] for each in logits]
     inner = [tf.where(inside, at(each, positions), NOWHERE) for each in logits]
@@ -226,19 +227,19 @@ def _beam_spans(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
 
 
 def _whole_words(spans: Spans, pieces: "Pieces", inside: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Extends spans to whole words, and drops the punctuation around them."""
+    """Extends spans to whole words, but not to the punctuation around them."""
     word = tf.cumsum(tf.cast(pieces.begin_words, tf.int32), axis=1)
     word = tf.where(inside, word, tf.shape(word)[1] + 1)
     low = tf.searchsorted(word, at(word, spans.starts))
     high = tf.searchsorted(word, at(word, spans.ends), side="right") - 1
-    seen = tf.cumsum(tf.cast(~pieces.are_marks(), tf.int32), axis=1)  # without punctuation
+    seen = tf.cumsum(tf.cast(~pieces.are_marks(), tf.int32), axis=1)  # number of other tokens
     before = at(tf.pad(seen, [[0, 0], [1, 0]]), low)
     low = tf.minimum(tf.searchsorted(seen, before + 1), spans.starts)
     return low, tf.maximum(tf.searchsorted(seen, at(seen, high)), spans.ends)
 
 
 def _merge_scores(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Adds the scores of equal texts to the first of them, and sets the other scores to 0."""
+    """Adds up the scores of equal texts at the first one, and sets the other scores to 0."""
     # tf.strings.lower stops at NUL.
     lower = tf.strings.lower(tf.strings.regex_replace(texts, r"\x00", "\x01"), encoding="utf-8")
     same = (lower[:, :, None] == lower[:, None, :]) & (scores[:, None, :] > 0)
@@ -267,7 +268,7 @@ class Characters:
         self.first_bytes = tf.where(inside, known, tf.strings.length(texts)[:, None])
 
     def at_bytes(self, byte: tf.Tensor) -> tf.Tensor:
-        """Returns the indices of the characters that begin at bytes `[B, N]`."""
+        """Returns the indices of the characters that start at bytes `[B, N]`."""
         return tf.searchsorted(self.first_bytes, byte)
 
     def are(self, members: Sequence[int]) -> tf.Tensor:
@@ -278,7 +279,7 @@ class Characters:
         return tf.reshape(tf.gather(known, index) == flat, tf.shape(self.points))
 
     def read(self, starts: tf.Tensor, ends: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns parts of the texts, without invisible characters at either end.
+        """Returns spans of the texts, without invisible characters at either end.
 
         Args:
             starts, ends: indices of characters, int32 `[B, N]`.
@@ -300,8 +301,8 @@ class Pieces(NamedTuple):
     Attributes:
         characters: characters of the texts, up to the last token.
         ids: int32 `[B, P]`.
-        starts, ends: indices of the characters of each token, int32 `[B, P]`.
-        begin_words: whether a token begins a word, bool `[B, P]`.
+        starts, ends: the start and end character of each token, int32 `[B, P]`.
+        begin_words: whether a token starts a word, bool `[B, P]`.
     """
 
     characters: Characters
@@ -311,7 +312,7 @@ class Pieces(NamedTuple):
     begin_words: tf.Tensor
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether tokens consist only of characters in `marks`."""
+        """Returns whether each token only consists of characters in `marks`."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)
@@ -320,12 +321,13 @@ class Pieces(NamedTuple):
 def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
+    The operator of `AlbertPreprocessor.tokenize` returns no offsets, so a second operator computes
+    them. It may split a word differently if two segmentations are equally likely. A token then gets
+    the characters of the second operator's token at the same position in the word.
+
     Args:
         texts: string `[B]`.
-        ids: first tokens of the texts, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`,
-            whose operator returns no offsets. The operator that does may split a word differently
-            if two segmentations are equally likely. A token then gets the characters of the
-            other operator's token at the same position in the word.
+        ids: first tokens of the texts, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`.
     """
     # Created in the graph, so that the operator stores the vocabulary.
     operator = import_tensorflow_text().SentencepieceTokenizer(tokenizer.model_bytes)
@@ -343,8 +345,8 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
     letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
     first = tf.where(begin_words & ~is_space, letter, first)
-    # A character that normalizes to several (a ligature) belongs to every token with one of them.
-    # A "▁" that was added before the text has no character.
+    # A character that normalizes to several (such as a ligature) belongs to every token that
+    # contains one of them. A "▁" that was added before the text has no character.
     is_added = is_space & (tf.range(most) == 0)
     widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
     last = tf.where(is_added, first, tf.maximum(last, widened))
@@ -352,7 +354,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the other token at the same position in the same word for each token."""
+    """Returns, for each token, the index of the other token at the same position in the word."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")

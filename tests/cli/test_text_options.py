@@ -43,7 +43,7 @@ def test_texts_from_a_file(ask, command, tmp_path):
         ("predict", "--input rows.jsonl", "with 'body'. Name one of these with an option such as"),
         ("predict", "--input sheet.xlsx", "Received: sheet.xlsx. Save the sheet as CSV."),
         ("predict", "--pairs one", "separated by a tab. Received: 'one'."),
-        ("fill-mask", "mask", "must have the mask token, [MASK]. Received: 'mask'"),
+        ("fill-mask", "mask", "must contain the mask token [MASK]. Received: 'mask'"),
         ("answer", "--question a", "--question requires --context"),
         ("answer", "--question= --context c", "--question must not be empty"),
         ("answer", "--input bad.jsonl", "bad.jsonl, line 2, is not valid JSON:"),

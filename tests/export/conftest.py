@@ -4,10 +4,12 @@ import contextlib
 import functools
 import importlib.metadata
 import zipfile
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
+from albert_tf.probabilities import softmax
 from tests.export import c_program
 
 TEXTS = [
@@ -163,3 +165,64 @@ def archive_start(file):
     """Returns the offset of the archive with the configuration and the tokenizer files."""
     with zipfile.ZipFile(file) as archive:
         return min(member.header_offset for member in archive.infolist())
+
+
+class RandomWindow(NamedTuple):
+    """Random outputs of a question answering model for one window.
+
+    Attributes:
+        outputs: arrays without a batch axis.
+        before, count: number of positions before the context, and in it.
+        possible: bool `[T]`, whether a position lies in the context.
+    """
+
+    outputs: dict[str, np.ndarray]
+    before: int
+    count: int
+    possible: np.ndarray
+
+
+@pytest.fixture(params=range(10))
+def random_window(request):
+    """Returns a function from the kind of head to a `RandomWindow`.
+
+    The seeds cover equally likely starts (every third), windows whose best span is too long, "no
+    answer" as the most likely answer, and a window without a context (seed 9).
+    """
+    seed = request.param
+
+    def draw(answerability):
+        generator = np.random.default_rng(seed)
+        before, count = 3 + seed, 0 if seed == 9 else 2 + 5 * seed
+        length = before + count + 4
+        possible = np.zeros(length, bool)
+        possible[before : before + count] = True
+        start = 2 * generator.standard_normal(length)
+        end = 2 * generator.standard_normal((length, length if answerability else 1)).T
+        start = np.round(start) if seed % 3 == 0 else start
+        if count:
+            start[before] += 4
+            end[:, before + count - 1] += 4
+        start[0] += 8 * (seed % 4 == 1)
+        if not answerability:
+            outputs = {"start_logits": start, "end_logits": end[0]}
+        else:
+            mask = np.where(possible, 0, -1e30)
+            mask[0] = 0
+            starts, ends = (np.log(softmax(v + mask, -1) + 1e-300) for v in (start, end))
+            first = np.argsort(-starts, kind="stable")[:5]
+            last = np.argsort(-ends[first], axis=-1, kind="stable")[:, :5]
+            outputs = {
+                "start_top_log_probs": starts[first],
+                "start_top_index": first,
+                "end_top_log_probs": np.take_along_axis(ends[first], last, -1).ravel(),
+                "end_top_index": last.ravel(),
+                "cls_logits": np.array(generator.standard_normal()),
+            }
+        arrays = {
+            name: value.astype("int32" if "index" in name else "float32")
+            for name, value in outputs.items()
+        }
+        return RandomWindow(arrays, before, count, possible)
+
+    return draw

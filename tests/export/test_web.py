@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
 from albert_tf_export import Report, web
 from albert_tf_export.words import of_categories
@@ -19,7 +20,7 @@ from albert_tf.errors import UserError
 from albert_tf.files import check_own
 from albert_tf.models import AlbertForSimilarity
 from albert_tf.outputs import WEB_PAGE
-from albert_tf.text.answers import INVISIBLE, trimmed
+from albert_tf.text.answers import INVISIBLE, best_spans, trimmed
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LOCK = json.loads((web.PAGE / web.LOCK).read_text())["packages"]
@@ -279,3 +280,25 @@ def test_invisible_characters_around_an_answer(tmp_path):
       }
     """.replace("TEXTS", json.dumps(texts))
     assert set(run_script(tmp_path, "tokenizer", code)) == {"[4,8]"}
+
+
+@pytest.mark.parametrize("answerability", [False, True])
+def test_spans_of_random_logits(random_window, answerability, tmp_path):
+    """The page finds the spans that `albert_tf.text.answers.best_spans` finds."""
+    outputs, before, count, possible = random_window(answerability)
+    expected = best_spans(outputs, possible, count=20, longest=15)
+    values = {name: {"values": np.atleast_1d(value).tolist()} for name, value in outputs.items()}
+    code = f"""
+      const outputs = {json.dumps(values)};
+      for (const {{ values }} of Object.values(outputs)) values.subarray = values.slice;
+      console.log(JSON.stringify(page.spans(outputs, {before}, {count})));
+    """
+    found = json.loads(run_script(tmp_path, "tasks", code)[0])
+    assert [(before + first, before + last) for first, last, _ in found["spans"]] == [
+        span[:2] for span in expected.spans
+    ]
+    scores = [score for *_, score in found["spans"]]
+    assert scores == pytest.approx([span.score for span in expected.spans], rel=1e-5)
+    assert found["none"] == pytest.approx(expected.null_logit, rel=1e-5)
+    best = expected.spans[0].logit if expected.spans and not answerability else 0.0
+    assert found["top"] == pytest.approx(best, rel=1e-5)

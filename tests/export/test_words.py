@@ -10,6 +10,7 @@ from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
+from albert_tf.text.answers import best_spans
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 
@@ -70,6 +71,32 @@ def test_answers(task, threshold, answer, long_tokenizer):
         assert raw == found["answer"][row]
         (none,) = [other["score"] for other in ranked[row] if not other["answer"]]
         assert found["no_answer_score"][row] == pytest.approx(none, abs=1e-5)
+
+
+@pytest.mark.parametrize("answerability", [False, True])
+def test_spans_of_random_logits(random_window, answerability):
+    """The graph finds the spans that `albert_tf.text.answers.best_spans` finds."""
+    outputs, before, count, possible = random_window(answerability)
+    expected = best_spans(outputs, possible, words.CANDIDATES, words.MAX_ANSWER_TOKENS)
+    batch = {name: tf.constant(value[None]) for name, value in outputs.items()}
+    number = tf.range(count + 2)[None]  # with padding
+    inside = number < count
+    if answerability:
+        spans = words._beam_spans(batch, tf.constant([[before]]), inside)
+    else:
+        spans, none, null_odds = words._logit_spans(batch, before + number, inside)
+        assert none.numpy() == pytest.approx([expected.null], rel=1e-5)
+        best = expected.spans[0].logit if count else 0.0
+        assert null_odds.numpy() == pytest.approx([expected.null_logit - best], abs=1e-5)
+    (scores,) = spans.scores.numpy()
+    found = [(start, end) for start, end in np.transpose([spans.starts[0], spans.ends[0]])]
+    assert len(expected.spans) == np.count_nonzero(scores)
+    assert [span[:2] for span in expected.spans] == [
+        (before + start, before + end) for start, end in found[: len(expected.spans)]
+    ]
+    np.testing.assert_allclose(
+        scores[: len(expected.spans)], [span.score for span in expected.spans], rtol=1e-5
+    )
 
 
 def test_questions_without_a_context(answer):

@@ -158,9 +158,9 @@ FRAME = pd.DataFrame({"text": TEXTS, "other": PAIRS})
     [
         (
             ("a film", "she came"),
-            r"\('a film', 'she came'\), which could be two rows or two columns",
+            r"\('a film', 'she came'\), which can be read as rows or as columns",
         ),
-        ((("a film", "no"), ("the sea", "no")), "which could be two rows or two columns"),
+        ((("a film", "no"), ("the sea", "no")), "which can be read as rows or as columns"),
         ([TEXTS, PAIRS], r"\(list\) in row 0"),
         ([("a film", "no"), ("a film", None)], r"None \(NoneType\) in row 1"),
         ([("a film", "no"), "the sea"], r"\('a film', 'no'\) \(tuple\) in row 0"),

@@ -43,7 +43,7 @@ def test_arguments_that_change_nothing(model, small_features):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({"return_dict": False}, "True or left out. .*Use outputs.to_tuple"),
+        ({"return_dict": False}, "True or left out. .*outputs.to_tuple"),
         ({"head_mask": np.ones((3, 5))}, "None or left out. Received: head_mask"),
         ({"labels": ["no", "yes"]}, "numbers. Received: 'no', … as labels"),
         ({"labels": [[0, 1], [1]]}, "labels must have the same length.*-100"),
@@ -153,7 +153,7 @@ def test_embeddings_of_ids(shallow_config, small_features, dtype):
         embeds = layer(inputs.pop("input_ids"))
         found = model(inputs_embeds=embeds, **inputs).logits
         np.testing.assert_array_equal(found, model(small_features).logits)
-    with pytest.raises(ValueError, match=r"input_ids must lie in \[0, vocab_size\)"):
+    with pytest.raises(ValueError, match=r"input_ids must be in \[0, vocab_size\)"):
         layer(np.array([[V]]))
 
 

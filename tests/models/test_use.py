@@ -213,7 +213,7 @@ def test_ids_outside_the_table_in_a_compiled_call(model, small_features, name, v
     """Keras's lookup would return the last row."""
     wrong = {**small_features, name: small_features[name].copy()}
     wrong[name][0, 1] = value
-    with pytest.raises(ValueError, match=rf"{name} must lie in \[0, "):
+    with pytest.raises(ValueError, match=rf"{name} must be in \[0, "):
         model.predict(wrong, verbose=0)
 
 
@@ -322,7 +322,7 @@ def test_losses_and_metrics_of_several_labels(
         ),
         ({"metrics": ["binary_crossentropy"]}, "BinaryCrossentropy .*several labels"),
         *(
-            ({"metrics": [metric]}, rf"Thresholds of {metric.name} .*Received: .*{value}")
+            ({"metrics": [metric]}, rf"thresholds of {metric.name} .*Received: .*{value}")
             for metric, value in (
                 (keras.metrics.BinaryAccuracy(threshold=0.0), "0.0"),
                 (keras.metrics.Recall(thresholds=[0.5, 0.0]), "0.5, 0.0"),

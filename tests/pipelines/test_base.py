@@ -72,7 +72,7 @@ def test_every_pipeline_takes_columns(pipe, kind):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (set(TEXTS), r"A set .* Pass sorted\(examples\)"),
+        (set(TEXTS), r"a set. Pass sorted\(examples\)"),
         (pandas.DataFrame({"text": TEXTS}), r"one column, .* DataFrame of shape \(4, 1\)"),
         (np.array([TEXTS]), r"one column, .* ndarray of shape \(1, 4\)"),
     ],
@@ -227,9 +227,9 @@ def test_windows_of_a_pair(tokenizer):
         (LONG, {"truncation": False}, "truncation=False, .* 8 tokens. Received: 'the"),
         (LONG, {"stride": -1}, "0 or more. Received: -1"),
         (LONG, {"stride": 6}, "less than 6, .* Received: stride=6"),
-        (PAIR, {"stride": 3}, "has 2 tokens, .* stride=3 and 8 tokens per window"),
-        (LONG_FIRST, {"stride": 0}, "has 7 tokens, .* stride=0 and 8 tokens per window"),
-        (PAIR, {"stride": 0, "truncation": "only_first"}, "truncation='only_first' .* tokens fit"),
+        (PAIR, {"stride": 3}, "has 2 tokens, .* 8 tokens with stride=3"),
+        (LONG_FIRST, {"stride": 0}, "has 7 tokens, .* 8 tokens with stride=0"),
+        (PAIR, {"stride": 0, "truncation": "only_first"}, "truncation='only_first', .* tokens"),
     ],
 )
 def test_options_that_leave_no_window(tokenizer, texts, options, received):

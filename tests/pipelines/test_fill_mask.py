@@ -54,10 +54,10 @@ def test_targets(pipe, tokenizer, caplog):
 def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
-    assert "'dogs' isn't a token of the vocabulary and is replaced with '▁dog'" in caplog.text
+    assert "'dogs' isn't a token, and is replaced with its first token, '▁dog'" in caplog.text
     caplog.clear()
     fill("a [MASK]", targets="a")
-    assert "The target 'a' continues a word; '▁a' starts one" in caplog.text
+    assert "The target 'a' continues a word. Pass '▁a'" in caplog.text
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 3), (4, 3), (4, 0)])
@@ -100,13 +100,13 @@ def test_a_model_for_pretraining_fills_too(model, tokenizer):
 @pytest.mark.parametrize(
     ("text", "options", "received"),
     [
-        ("", {}, "Received: '', which has none"),
-        ("[mask]", {}, "Received: '.mask.', which has none"),
-        (LONG * 3 + "[MASK]", {"truncation": True}, "which has none after truncation"),
+        ("", {}, "token .MASK.. Received: ''"),
+        ("[mask]", {}, "token .MASK.. Received: '.mask.'"),
+        (LONG * 3 + "[MASK]", {"truncation": True}, "token .MASK. after truncation"),
     ],
 )
 def test_no_mask(pipe, text, options, received):
-    with pytest.raises(UserError, match=f"the mask token, .MASK.. .*{received}"):
+    with pytest.raises(UserError, match=received):
         pipe("fill-mask")(text, **options)
 
 
@@ -122,12 +122,12 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 0}, "top_k must be 1 or more. Received: 0"),
+        ({"top_k": 0}, "top_k must be at least 1. Received: 0"),
         ({"targets": []}, "targets must not be empty"),
         ({"targets": np.array([])}, "targets must not be empty"),
         ({"targets": [""]}, "must be a token .*Received: ''"),
-        ({"targets": [-1]}, "between 0 and .* Received: -1"),
-        ({"targets": [99999]}, "between 0 and .* Received: 99999"),
+        ({"targets": [-1]}, "must be in .* Received: -1"),
+        ({"targets": [99999]}, "must be in .* Received: 99999"),
         ({"targets": "🙂zz"}, "must be a token .*Received: '🙂zz'"),
         ({"targets": [1.5]}, "must be a token or its id. Received: 1.5"),
     ],
@@ -139,7 +139,7 @@ def test_options_out_of_range(pipe, options, message):
 
 
 def test_windows_need_no_stride(pipe):
-    with pytest.raises(UserError, match="the window around each mask. Received: stride=4"):
+    with pytest.raises(UserError, match="the window around a mask. Received: stride=4"):
         pipe("fill-mask", stride=4)
 
 

@@ -3,7 +3,7 @@ import pytest
 from scipy.special import expit
 
 from albert_tf.errors import UserError
-from albert_tf.text.answers import beam_spans, best_spans, context_positions, question_windows
+from albert_tf.text.answers import BestSpans, best_spans, context_positions, question_windows
 
 QUESTION = "who sat on a mat"
 CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."
@@ -36,10 +36,7 @@ def test_answers_are_what_the_context_says(pipe, kind, aligned):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_best_span(pipe, model, tokenizer, kind):
     found, possible = outputs(model, tokenizer, kind, QUESTION, CONTEXT)
-    if kind == "answerability":
-        span = beam_spans(found, possible, 15)[0]
-    else:
-        span = best_spans(found["start_logits"], found["end_logits"], possible, 1, 15)[0][0]
+    (span,) = best_spans(found, possible, 1, 15).spans
     offsets = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True).offset_mapping
     answer = pipe(kind, align_to_words=False)(question=QUESTION, context=CONTEXT)
     assert answer["answer"] == CONTEXT[offsets[span.start][0] : offsets[span.end][1]].strip()
@@ -48,7 +45,7 @@ def test_the_best_span(pipe, model, tokenizer, kind):
 
 def test_no_answer_is_ranked_by_its_probability(pipe, model, tokenizer):
     found, possible = outputs(model, tokenizer, "question-answering", QUESTION, CONTEXT)
-    null = best_spans(found["start_logits"], found["end_logits"], possible, 1, 15)[1]
+    null = best_spans(found, possible, 1, 15).null
     ask = pipe("question-answering", handle_impossible_answer=True, top_k=400)
     answers = ask(question=QUESTION, context=CONTEXT)
     (none,) = [each for each in answers if not each["answer"]]
@@ -96,8 +93,8 @@ def test_the_least_sure_window_decides_that_there_is_no_answer(ask_with_logits):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_span_that_is_short_enough(pipe, kind, monkeypatch):
-    monkeypatch.setattr("albert_tf.pipelines.question_answering.best_spans", lambda *_: ([], 0.25))
-    monkeypatch.setattr("albert_tf.pipelines.question_answering.beam_spans", lambda *_: [])
+    found = BestSpans([], 0.25, 0.0)
+    monkeypatch.setattr("albert_tf.pipelines.question_answering.best_spans", lambda *_: found)
     answer = pipe(kind)(question=QUESTION, context=CONTEXT)
     assert answer == {"score": 0.0, "start": 0, "end": 0, "answer": ""}
 
@@ -106,9 +103,9 @@ def test_the_best_answer_of_all_windows(pipe, model, tokenizer):
     best = []
     for row in question_windows(tokenizer, ["who sat"], [LONG], 32, 5)[0]:
         features = {"input_ids": [row.input_ids], "token_type_ids": [row.token_type_ids]}
-        logits = model("question-answering")({k: np.array(v) for k, v in features.items()})
-        starts, ends = (np.asarray(logits[f"{n}_logits"])[0] for n in ("start", "end"))
-        span = best_spans(starts, ends, context_positions(row).possible, 1, 15)[0][0]
+        found = model("question-answering")({k: np.array(v) for k, v in features.items()})
+        logits = {name: np.asarray(value)[0] for name, value in found.items()}
+        (span,) = best_spans(logits, context_positions(row).possible, 1, 15).spans
         offsets = row.offset_mapping
         best.append((span.score, offsets[span.start][0], offsets[span.end][1]))
     assert len(best) > 2
@@ -184,7 +181,7 @@ def test_the_threshold_of_a_fine_tuned_model(pipe, model, kind, monkeypatch):
 
 def test_odds_are_the_official_difference(pipe, model, tokenizer, monkeypatch):
     found, possible = outputs(model, tokenizer, "question-answering", QUESTION, CONTEXT)
-    start, end, _ = best_spans(found["start_logits"], found["end_logits"], possible, 1, 15)[0][0]
+    start, end, *_ = best_spans(found, possible, 1, 15).spans[0]
     starts, ends = found["start_logits"], found["end_logits"]
     odds = float(starts[0] + ends[0] - starts[start] - ends[end])
     answerer, ask = model("question-answering"), pipe("question-answering")

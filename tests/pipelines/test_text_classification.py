@@ -68,8 +68,8 @@ def test_written_out_special_tokens_are_text(pipe):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 0}, "top_k must be 1 or more, .* Received: 0"),
-        ({"top_k": "all"}, "top_k must be 1 or more, .* Received: 'all'"),
+        ({"top_k": 0}, "top_k must be at least 1, .* Received: 0"),
+        ({"top_k": "all"}, "top_k must be at least 1, .* Received: 'all'"),
         ({"function_to_apply": "tanh"}, "one of sigmoid, softmax, none. Received: 'tanh'"),
     ],
 )
@@ -91,5 +91,5 @@ def test_the_order_of_a_pair(pipe, model, tokenizer):
         assert each["score"] == pytest.approx(probabilities.max(), abs=1e-6)
     one = order({"text": PAIRS[0][0], "text_pair": PAIRS[0][1]})
     assert one == order(PAIRS[0]) == order(PAIRS[:1])[0]
-    with pytest.raises(UserError, match="text pair.* Received: one text, 'the cat'"):
+    with pytest.raises(UserError, match="text pair.* Received: a single text, 'the cat'"):
         order("the cat")

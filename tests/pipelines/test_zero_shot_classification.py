@@ -75,7 +75,7 @@ def test_what_is_refused(nli, tokenizer):
         pipeline("zero-shot-classification", nli({0: "yes", 1: "no"}), tokenizer)
     classify = pipeline("zero-shot-classification", nli(NLI), tokenizer)
     for labels in ([], "", "dog,,moon", ["dog", "dog"]):
-        with pytest.raises(UserError, match="candidate_labels must contain"):
+        with pytest.raises(UserError, match="candidate_labels must be"):
             classify("the cat", labels)
     for template in ("This is it.", "It is {{}}.", "{} or {}", "{} {0}", "{:>9}", "{} }", 7):
         with pytest.raises(UserError, match="hypothesis_template must contain {}"):

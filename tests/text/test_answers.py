@@ -6,7 +6,6 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.text.answers import (
     Span,
-    beam_spans,
     best_spans,
     context_part,
     context_positions,
@@ -23,13 +22,19 @@ END = np.array([0.9, 0.2, -0.6, 1.4, 2.2, 1.1, -2.0])
 POSSIBLE = np.array([False, False, True, True, True, True, False])
 
 
+def logits(start, end):
+    return {"start_logits": start, "end_logits": end}
+
+
 def test_best_spans_as_transformers_ranks_them():
     """Reference: `select_starts_ends` of transformers 4.57.1 with these logits and lengths."""
-    found, null = best_spans(START, END, POSSIBLE, count=4, longest=3)
+    found, null, null_logit = best_spans(logits(START, END), POSSIBLE, count=4, longest=3)
     assert [span[:2] for span in found] == [(2, 4), (4, 4), (2, 3), (4, 5)]
     expected = [0.2514404208538156, 0.1379934287489531, 0.11297946383944318, 0.04593402217087774]
     np.testing.assert_allclose([span.score for span in found], expected, rtol=1e-9)
     assert null == pytest.approx(0.007592842796391795, rel=1e-9)
+    assert [span.logit for span in found] == pytest.approx([4.7, 4.1, 3.9, 3.0])
+    assert null_logit == pytest.approx(1.2)
 
 
 def test_best_spans_by_trying_all():
@@ -40,25 +45,29 @@ def test_best_spans_by_trying_all():
     seen = [0, *np.flatnonzero(possible)]
     starts, ends = (np.exp(logits) / np.exp(logits[seen]).sum() for logits in (start, end))
     expected = {(s, e): starts[s] * ends[e] for s in seen[1:] for e in seen[1:] if s <= e < s + 4}
-    found, null = best_spans(start, end, possible, count=100, longest=4)
+    padded = logits(*np.pad([start, end], ((0, 0), (0, 3)), constant_values=9.0))
+    found, null, _ = best_spans(padded, possible, count=100, longest=4)
     assert {span[:2]: span.score for span in found} == pytest.approx(expected)
     assert found == sorted(found, key=lambda span: -span.score)
     assert null == pytest.approx(starts[0] * ends[0])
-    assert best_spans(start, end, possible, count=2, longest=4)[0] == found[:2]
-    assert best_spans(start, end, np.zeros(9, bool), count=2, longest=4)[0] == []
+    assert best_spans(padded, possible, count=2, longest=4).spans == found[:2]
+    assert best_spans(padded, np.zeros(9, bool), count=2, longest=4).spans == []
 
 
-def test_beam_spans():
+def test_spans_of_a_beam():
     outputs = {
         "start_top_index": np.array([3, 0]),
         "start_top_log_probs": np.log([0.6, 0.3]),
         "end_top_index": np.array([5, 2, 0, 4]),  # of start 3, then of start 0
         "end_top_log_probs": np.log([0.5, 0.4, 0.9, 0.1]),
+        "cls_logits": np.log(3.0),
     }
     possible = np.array([False, False, True, True, True, True])
-    assert beam_spans(outputs, possible, longest=3) == [Span(3, 5, pytest.approx(0.3))]
-    assert beam_spans(outputs, possible, longest=2) == []
-    assert beam_spans(outputs, possible[:5], longest=3) == []  # padding
+    found = best_spans(outputs, possible, count=9, longest=3)
+    assert found.spans == [Span(3, 5, pytest.approx(0.3), pytest.approx(np.log(0.3)))]
+    assert (found.null, found.null_logit) == (pytest.approx(0.75), pytest.approx(np.log(3.0)))
+    assert best_spans(outputs, possible, count=9, longest=2).spans == []
+    assert best_spans(outputs, possible[:5], count=9, longest=3).spans == []  # padding
 
 
 def answer(text, score, start=0):
@@ -113,7 +122,7 @@ def test_answers_are_whole_words_without_the_punctuation_around_them(row, within
         for at, (first, last) in enumerate(positions.offsets)
         if positions.possible[at] and first < start + len(within) and last > start
     ]
-    span = Span(covering[0], covering[-1], 0.5)
+    span = Span(covering[0], covering[-1], 0.5, 0.0)
     found = read_span(CONTEXT, positions, span, aligned=True)
     at = CONTEXT.index(expected)
     assert found == {"score": 0.5, "start": at, "end": at + len(expected), "answer": expected}
@@ -136,11 +145,11 @@ def test_white_space_before_a_mark_is_no_part_of_an_answer(words_vocabulary, spa
     ((row,),) = question_windows(AlbertTokenizer(words_vocabulary), ["who"], [context], 128)
     positions = context_positions(row)
     at = next(at for at, first in enumerate(positions.offsets) if context[slice(*first)] == "£")
-    found = read_span(context, positions, Span(at + 1, at + 1, 0.5), aligned=True)
+    found = read_span(context, positions, Span(at + 1, at + 1, 0.5, 0.0), aligned=True)
     assert found["answer"] == "£3.50"
     within = context.index("who")
     at = next(at for at, (first, last) in enumerate(positions.offsets) if first <= within < last)
-    assert read_span(context, positions, Span(at, at, 0.5), aligned=True)["answer"] == "who"
+    assert read_span(context, positions, Span(at, at, 0.5, 0.0), aligned=True)["answer"] == "who"
 
 
 QUESTION = "who sold the library?"

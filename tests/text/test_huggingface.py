@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.text.huggingface import WORDPIECE_ARGUMENTS, own_arguments
+from albert_tf.huggingface import WORDPIECE
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -51,7 +51,7 @@ def test_none_for_special_tokens_padding_and_white_space(tokenizer, words):
     for character in (len(words[0]), 99):
         assert one.char_to_word(character) is one.char_to_token(character) is None
     assert one.word_to_tokens(2) is one.word_to_chars(2) is None
-    with pytest.raises(UserError, match="must be 0 or more. Received: -1"):
+    with pytest.raises(UserError, match="must not be negative. Received: -1"):
         one.token_to_word(-1)
 
 
@@ -94,7 +94,7 @@ def test_pairs_as_lists(tokenizer, words):
     assert tokenizer([list(pair) for pair in pairs]) == expected
     assert 1 in expected.token_type_ids[0]
     for wrong in ([[words[0]]], [words[:3]], [list(pairs[0]), words[2]]):
-        with pytest.raises(TypeError, match="a list of tuples of two texts.*is_split_into_words"):
+        with pytest.raises(TypeError, match="a list of pairs.*is_split_into_words"):
             tokenizer(wrong)
 
 
@@ -120,7 +120,7 @@ def test_save_vocabulary(tokenizer, tmp_path):
 
 
 def test_features_by_number(tokenizer):
-    with pytest.raises(KeyError, match=r"no feature 0. Write encoding\['input_ids'\]\[0\]"):
+    with pytest.raises(KeyError, match=r"feature 0. Use encoding\['input_ids'\]\[0\]"):
         tokenizer("x")[0]
 
 
@@ -133,7 +133,7 @@ def test_features_by_number(tokenizer):
 )
 def test_arguments_of_wordpiece(vocab_text, options, error, message):
     given = {"do_basic_tokenize": True, "never_split": None, "cls_token": "[CLS]"}
-    own = own_arguments(given, WORDPIECE_ARGUMENTS, WordPieceTokenizer.SETTINGS)
+    own = WordPieceTokenizer._own_arguments(given, WORDPIECE)
     assert own == {"cls_token": "[CLS]"}
     with pytest.raises(error, match=message):
         WordPieceTokenizer(vocab_text().encode(), **options)

@@ -18,7 +18,7 @@ def test_methods_on_ids(tokenizer):
     assert mask([5, 6, 7]) == [1, 0, 0, 0, 1]
     assert mask([5, 6], [7]) == [1, 0, 0, 1, 0, 1]
     assert mask([2, 5, 4, 3, 0], already_has_special_tokens=True) == [1, 0, 1, 1, 1]
-    with pytest.raises(UserError, match="doesn't accept token_ids_1"):
+    with pytest.raises(UserError, match="drop token_ids_1"):
         mask([2, 5], [4], already_has_special_tokens=True)
     types = tokenizer.create_token_type_ids_from_sequences
     assert types([5, 6]) == [0, 0, 0, 0]

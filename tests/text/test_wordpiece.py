@@ -138,7 +138,7 @@ def test_other_kinds_of_words_are_refused(chinese, tmp_path):
 
 @pytest.mark.parametrize("name", ["pad_token", "eos_token", "do_lower_case"])
 def test_what_a_vocabulary_decides_is_not_assigned(chinese, name):
-    with pytest.raises(UserError, match=f"{name} can't change"):
+    with pytest.raises(UserError, match=f"{name} .*can't change"):
         setattr(chinese, name, "[SEP]")
 
 

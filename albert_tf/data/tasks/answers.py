@@ -21,7 +21,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax
-from albert_tf.text.answers import context_positions, merge_windows, read_span, scored_spans
+from albert_tf.text.answers import best_spans, context_positions, merge_windows, read_span
 from albert_tf.text.encoding import EncodedSequence
 
 ORIGINAL: Final = "original"
@@ -126,9 +126,10 @@ class QuestionAnswering(Task[Question, Answers]):
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
-            best, null = scored_spans(row_outputs, positions.possible, _ANSWERS, _ANSWER_TOKENS)
-            nulls.append(null)
-            texts = [read_span(context, positions, span, aligned=False) for span in best]
+            found = best_spans(row_outputs, positions.possible, _ANSWERS, _ANSWER_TOKENS)
+            nulls.append(found.null_logit)
+            spans = [span._replace(score=span.logit) for span in found.spans]
+            texts = [read_span(context, positions, span, aligned=False) for span in spans]
             answers.append([answer for answer in texts if answer["answer"]])
         ranked = merge_windows(answers)[:_ANSWERS]
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0

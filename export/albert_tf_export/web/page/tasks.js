@@ -166,8 +166,8 @@ function withMasks(tokenizer, special, text) {
 }
 
 // Returns a window's spans [first, last, score], with positions relative to the window's context,
-// and the scores of no answer and of the best span, which the official scripts compare.
-function spans(outputs, before, count) {
+// and the logits of no answer and of the best span, like `best_spans` in albert_tf/text/answers.py.
+export function spans(outputs, before, count) {
   const wanted = 2 * TOP + 10; // Several spans may have the same text.
   if ("cls_logits" in outputs) {
     const [starts, ends] = [outputs.start_top_index.values, outputs.end_top_index.values];
@@ -176,8 +176,8 @@ function spans(outputs, before, count) {
       const which = Math.floor(at / beam);
       const sum = outputs.start_top_log_probs.values[which] + outputs.end_top_log_probs.values[at];
       return [starts[which] - before, end - before, Math.exp(sum)];
-    }).filter(([first, last]) =>
-      first >= 0 && first <= last && last < Math.min(first + LONGEST_ANSWER, count));
+    }).filter(([first, last, score]) =>
+      first >= 0 && first <= last && last < Math.min(first + LONGEST_ANSWER, count) && score > 0);
     return { spans: sorted(found).slice(0, wanted), none: outputs.cls_logits.values[0], top: 0 };
   }
   const [starts, ends] = ["start_logits", "end_logits"].map((name) => outputs[name].values);
