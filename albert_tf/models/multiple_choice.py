@@ -25,6 +25,9 @@ class AlbertForMultipleChoice(TaskModel):
     `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
     columns, where `choices` is a list of texts. Labels are the indices of the correct choices.
 
+    The context is the first segment, and each choice is a second segment, which is truncated to its
+    last 128 tokens. The end of the context is truncated to fit. The log counts truncated choices.
+
     Args:
         config: sizes and probabilities.
         **kwargs: `dtype` and `name`, as in `keras.Model`.

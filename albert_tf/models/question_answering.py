@@ -33,7 +33,9 @@ class AlbertForQuestionAnswering(TaskModel):
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context is split into windows.
+    unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
+    half of their context, and a question is truncated to 64 tokens, or to half a window. The label
+    of a window without the complete answer is `[CLS]`.
 
     Args:
         config: sizes and probabilities; its label names are dropped.
