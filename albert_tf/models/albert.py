@@ -29,7 +29,8 @@ class AlbertModel(PreTrainedModel):
         attention_mask: `[B, T]` or `[B, T, T]`: 1 to attend, 0 to mask. None attends to everything.
         token_type_ids: int `[B, T]`; None means 0.
         position_ids: int `[B, T]`; None means 0, 1, ….
-        inputs_embeds: float `[B, T, E]`, instead of `input_ids`.
+        inputs_embeds: float `[B, T, E]`, instead of `input_ids`, for example the rows of the word
+            embedding matrix that `get_input_embeddings()(input_ids)` returns.
         output_attentions, output_hidden_states: whether to also return the results of every block.
         unroll: False applies the layers in a graph loop, without these results. "last" keeps the
             last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
