@@ -50,6 +50,13 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     After an interruption, the same call resumes from the newest checkpoint and ends with the same
     weights.
 
+    A table's separator is a comma, semicolon, tab, or bar, whichever splits the header into the
+    columns, regardless of the file's suffix. Quotation marks are part of the text in `.tsv`, as in
+    GLUE's files, unless the whole file is quoted as pandas does it. White space around column names
+    is ignored, and a name that occurs twice is an error. A `.json` file is a list of objects, an
+    object with such a list as `data`, or one object per line. Its values are texts, numbers, true,
+    and false. A list, an object, or NaN is an error, except for lists with `multi_label`.
+
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores.
     Raises:
