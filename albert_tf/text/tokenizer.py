@@ -53,12 +53,12 @@ class AlbertTokenizer(BaseTokenizer):
         truncation_side: "right" or "left", the side on which tokens are truncated.
         **foreign: other arguments of the transformers class, which must have their default values.
     Raises:
-        UserError: if the file isn't an ALBERT vocabulary, was baked with different options, or
-            would be read differently by a graph. That is the case if its tokens or rules aren't valid
-            text, if it isn't a unigram model, if it was trained with `byte_fallback` or
-            `treat_whitespace_as_suffix`, if it doesn't add a space before a text or escape spaces,
-            if it contains unused tokens, a denormalizer, an unknown token other than `<unk>`, or
-            scores beyond ±1,000, or if it was changed after it was baked.
+        UserError: if the file isn't an ALBERT vocabulary, was baked with different options or
+            changed afterwards, or would be read differently by a graph. That is the case if its
+            tokens or rules aren't valid text, if it isn't a unigram model, if it was trained with
+            `byte_fallback` or `treat_whitespace_as_suffix`, if it doesn't add a space before a text
+            or escape spaces, or if it contains unused tokens, a denormalizer, an unknown token
+            other than `<unk>`, or scores beyond ±1,000.
     """
 
     vocab_name = "spiece.model"
