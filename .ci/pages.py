@@ -3,7 +3,7 @@
 Python, sh, and bash blocks run unless a comment above one gives a reason why not: `<!-- not run:
 needs Docker -->`. A text block contains lines that the block above it prints to stdout or stderr,
 where `…` stands for anything. If the sentence between the two contains `within 0.02` or `within
-5 %`, numbers may differ by that much. The pages run in the order of docs/README.md and in one
+5%`, numbers may differ by that much. The pages run in the order of docs/README.md and in one
 folder, so a page can use the models of earlier ones. Python blocks on a page share variables.
 """
 
@@ -24,7 +24,7 @@ FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*\Z")
-TOLERANCE = re.compile(r"\bwithin (\d+(?:\.\d+)?)( ?%)?")
+TOLERANCE = re.compile(r"\bwithin (\d+(?:\.\d+)?)(%)?")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 END = "--- end of the block ---"
 # Runs a page's Python blocks, one per line of its input.

@@ -63,7 +63,7 @@ def prepare(size, seed, folder):
 
 
 def draw_batch(rows, length, vocab_size, seed):
-    """Returns a batch like `build-data`'s: one row in ten is shorter, and 15 % are masked."""
+    """Returns a batch like `build-data`'s: one row in ten is shorter, and 15% are masked."""
     import numpy as np
 
     generator = np.random.default_rng(seed)

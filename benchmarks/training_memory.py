@@ -108,7 +108,7 @@ def measure(case):
 
 
 def specifications(config, batch_size, length):
-    """Returns features and labels that JAX compiles for, with 15 % of the pieces to predict."""
+    """Returns features and labels that JAX compiles for, with 15% of the pieces to predict."""
     import jax
 
     def of(*shape):

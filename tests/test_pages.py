@@ -23,7 +23,7 @@ exit 3
 cat made; echo
 echo "took 0.98 s,  score 1,200" >&2
 ```
-Numbers within 5 %:
+Numbers within 5%:
 ```text
 on the …
 …
@@ -55,7 +55,7 @@ def test_a_page_that_shows_what_it_does(tmp_path, capsys):
     ("old", "new", "line"),
     [
         ("1.00 s", "1.10 s", 10),  # a number beyond the tolerance
-        ("within 5 %", "as printed", 10),  # no tolerance
+        ("within 5%", "as printed", 10),  # no tolerance
         ("```text\nTrue", "```text\nFalse", 20),
         ("cat made", "cat missing", 10),
         ("print(Path", "print(Pat", 20),

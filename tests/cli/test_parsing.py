@@ -19,7 +19,7 @@ class Baking(Checked):
     cake: str = option(help="name of the cake", metavar="CAKE", positional=True)
     oven: Path = option(help="place to bake it", original=("kiln",))
     egg_count: int = option(3, help="eggs to beat", group="dough", original=("num_eggs",))
-    sugar: float | None = option(None, help="share of sugar, 100 % at most")
+    sugar: float | None = option(None, help="share of sugar, 100% at most")
     low_fat: bool = option(True, help="use of yoghurt", metavar="true|false")
     force: bool = option(False, help="replacement of a burnt cake")
     form: Literal["round", "square"] = option("round", help="form of the cake")
@@ -73,7 +73,7 @@ def test_help_has_one_spelling(parser):
     text = " ".join(parser.format_help().split())
     assert text.startswith("usage: bake CAKE --oven PATH [options]")
     assert "dough: --egg-count N eggs to beat; default: 3" in text
-    assert "100 % at most --low-fat [true|false] use of yoghurt; default: true" in text
+    assert "100% at most --low-fat [true|false] use of yoghurt; default: true" in text
     assert "--layers TEXT [TEXT ...] fillings; default: jam cream" in text
     assert "--form {round,square}" in text
     assert not re.search("num.eggs|egg_count|no-?force|kiln", text)

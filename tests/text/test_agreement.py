@@ -184,7 +184,7 @@ def test_random_strings_published(
     rest = [(one, other) for cut, one, other in rows if not cut]
     assert_equal_but_for_ties(model, *zip(*rest, strict=True))
     wrong = [one for cut, one, other in rows if cut and one != other]
-    # 0.47 % of such strings differ; of the rebuilt vocabulary, whose scores are fitted, 1.02 %.
+    # 0.47% of such strings differ; of the rebuilt vocabulary, whose scores are fitted, 1.02%.
     assert len(wrong) <= (0.012 if published == rebuilt_vocabulary else 0.01) * sum(is_cut)
 
 
