@@ -316,19 +316,22 @@ def accepts_keywords(
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         *leading, _ = inspect.signature(function).parameters.values()
 
-        @functools.wraps(function)
-        def call(*arguments: Any, **values: Any) -> Result:
-            first, rest = list(arguments[: len(leading)]), arguments[len(leading) :]
-            names = [each.name for each in leading[len(first) :]]
-            first += [values.pop(name) for name in names if name in values]
-            if len(rest) == 1 and isinstance(rest[0], cls) and not values:
-                return function(*first, rest[0])
-            return function(*first, cls(*rest, **values))
-
-        signature = inspect.signature(function)
-        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        signature = inspect.signature(function).replace(
             parameters=[*leading, *inspect.signature(cls).parameters.values()]
         )
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **values: Any) -> Result:
+            if arguments and isinstance(arguments[-1], cls) and not values:
+                return function(*arguments)
+            try:
+                fields = signature.bind(*arguments, **values).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            first = [fields.pop(parameter.name) for parameter in leading]
+            return function(*first, cls(**fields))
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
         lines = [f"    {name}: {option.help}." for name, option in declared(cls).items()]
         call.__doc__ = "\n".join([inspect.getdoc(function) or "", "", "Options:", *lines])
         return call

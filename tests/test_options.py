@@ -147,8 +147,10 @@ def test_a_function_takes_options_or_their_values():
 
     assert bake(Baking("plum")) == bake("plum") == bake(cake="plum") == "plum with 3 eggs"
     assert bake("plum", eggs=2) == "plum with 2 eggs"
-    with pytest.raises(TypeError, match="salt"):
+    with pytest.raises(TypeError, match=r"bake\(\) .*'salt'"):
         bake("plum", salt=1)
+    with pytest.raises(TypeError, match=r"bake\(\) .*'cake'"):
+        bake()
     parameters = inspect.signature(bake).parameters
     assert parameters["eggs"].default == 3
     assert "note" in parameters
