@@ -164,6 +164,13 @@ class Repository:
 
 CARD: Final = "README.md"
 _NO_ABOUT: Final = "## Training data and results\n\nNot described yet.\n"
+_EXAMPLES: Final = {  # arguments of a pipeline's call, by pipeline tag
+    "feature-extraction": '"A quiet delight."',
+    "fill-mask": '"A quiet [MASK]."',
+    "question-answering": 'question="Where is the book?", context="The book is on the table."',
+    "text-classification": '"A quiet delight."',
+    "token-classification": '"Ada Lovelace was born in London."',
+}
 
 
 def model_card(
@@ -190,6 +197,16 @@ def model_card(
         **metadata,
     )
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
+    load, example = f'{class_name}.from_pretrained("{name}")', _EXAMPLES.get(data.pipeline_tag)
+    use = f"""from albert_tf import pipeline
+
+predict = pipeline("{data.pipeline_tag}", "{name}")
+print(predict({example}))
+```
+
+`{load}` loads the model for training."""
+    if example is None:  # multiple choice has no pipeline
+        use = f"from albert_tf import {class_name}\n\nmodel = {load}\n```"
     card = f"""---
 {data.to_yaml()}
 ---
@@ -199,11 +216,7 @@ def model_card(
 `{class_name}` from albert_tf; transformers can load it too.
 
 ```python
-from albert_tf import {class_name}, AlbertTokenizer
-
-model = {class_name}.from_pretrained("{name}")
-tokenizer = AlbertTokenizer.from_pretrained("{name}")
-```
+{use}
 
 | | |
 |---|---|

@@ -100,7 +100,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
             weighted_metrics=_metrics(model),
             micro_batches=options.micro_batches,
         )
-    held_out = HeldOut(data.task, data.dev, model, run.replicas)
+    held_out = HeldOut(data.task, data.dev, model, run.replicas, recipe.batch_size)
     run.settings |= {
         **recipe._asdict(),
         "steps": plan.steps,

@@ -1,0 +1,113 @@
+"""Writes tests/public_api.txt: the public names with their signatures, and the commands' options.
+
+    python .ci/public_api.py
+
+Changes of what docs/stability.md promises can then be reviewed as one diff. Annotations are left
+out, as are names that Keras or Python define. tests/test_public_api.py compares the file with the
+code.
+"""
+
+import argparse
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import albert_tf_export
+
+import albert_tf
+from albert_tf import cli, pipelines
+from albert_tf.tasks import BY_MODEL
+
+FILE = Path(__file__).resolve().parents[1] / "tests" / "public_api.txt"
+CONSTANTS = (bool, int, float, str, tuple, type(None))
+
+
+def public_api() -> str:
+    """Returns the content of the file."""
+    names = {name: getattr(albert_tf, name) for name in albert_tf.__all__ if name[0] != "_"}
+    names |= {name: getattr(albert_tf_export, name) for name in albert_tf_export.__all__}
+    methods = {name: members(names[name]) for name in BY_MODEL}
+    shared = set.intersection(*(set(each.items()) for each in methods.values()))
+    lines = ["every model", *(f"  {text}" for _, text in sorted(shared))]
+    for name, value in sorted(names.items()):
+        lines.append(f"{name}{signature(constructor(value))}")
+        if inspect.isclass(value):
+            own = {*members(value).items()} - (shared if name in BY_MODEL else set())
+            lines += [f"  {text}" for _, text in sorted(own)]
+    for task, pipeline in pipelines.PIPELINES.items():
+        lines.append(f"pipeline({task!r}){signature(pipeline.Options)}")
+        lines.append(f"  __call__{signature(pipeline.__call__)}")
+    return "\n".join([*lines, *commands("albert-tf", cli._parser()), ""])
+
+
+def constructor(value: Any) -> Any:
+    """Returns the function that creates an instance of a class, if we define it."""
+    if not inspect.isclass(value):
+        return value
+    found = (
+        vars(each)[name]
+        for each in ours(value)
+        for name in ("__init__", "__new__")
+        if name in vars(each)
+    )
+    return next(found, None)
+
+
+def ours(cls: type) -> list[type]:
+    """Returns the class and its bases, without those of other packages."""
+    return [each for each in cls.__mro__ if each.__module__.startswith("albert_tf")]
+
+
+def members(cls: type) -> dict[str, str]:
+    """Returns the public methods, with their signatures, and the properties of a class by name."""
+    found: dict[str, str] = {}
+    for name, value in ((name, value) for each in ours(cls) for name, value in vars(each).items()):
+        function = getattr(value, "__func__", value)
+        if name.startswith("_") or name in found:
+            continue
+        if inspect.isfunction(function):
+            found[name] = f"{name}{signature(function)}"
+        elif isinstance(value, property):
+            found[name] = name
+    return found
+
+
+def signature(function: Any) -> str:
+    """Returns the arguments of a function without annotations; `…` is any other default."""
+    if function is None:
+        return ""
+    found = inspect.signature(function)
+    parameters = [
+        each.replace(annotation=each.empty, default=plain(each.default))
+        for each in found.parameters.values()
+        if each.name not in ("self", "cls", "_cls")
+    ]
+    return str(found.replace(parameters=parameters, return_annotation=found.empty))
+
+
+def plain(value: Any) -> Any:
+    return value if value is inspect.Parameter.empty or isinstance(value, CONSTANTS) else Other()
+
+
+class Other:
+    def __repr__(self) -> str:
+        return "…"
+
+
+def commands(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields each command, and the flags and choices of its options."""
+    parts: Mapping[str, argparse.ArgumentParser] = {}
+    yield name
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            parts = action.choices
+            continue
+        choices = f" {{{','.join(map(str, action.choices))}}}" if action.choices else ""
+        yield f"  {', '.join(action.option_strings) or action.dest}{choices}"
+    for part, subparser in parts.items():
+        yield from commands(f"{name} {part}", subparser)
+
+
+if __name__ == "__main__":
+    FILE.write_text(public_api(), encoding="utf-8", newline="\n")
