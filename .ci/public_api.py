@@ -3,13 +3,13 @@
     python .ci/public_api.py
 
 Changes of what docs/stability.md promises can then be reviewed as one diff. Annotations are left
-out, as are names that Keras or Python define. tests/test_public_api.py compares the file with the
-code.
+out, as are names that other packages define, so that the file is the same with every version of
+Python and Keras. tests/test_public_api.py compares it with the code.
 """
 
 import argparse
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,45 @@ import albert_tf_export
 
 import albert_tf
 from albert_tf import cli, pipelines
-from albert_tf.tasks import BY_MODEL
+from albert_tf.tasks import BY_MODEL, ENCODER
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "public_api.txt"
 CONSTANTS = (bool, int, float, str, tuple, type(None))
+# Methods of Keras whose arguments we document. We override more of them, as Keras's hooks.
+KERAS = {"call", "compile", "evaluate", "export", "fit", "from_config", "get_config", "predict"}
+KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
+# No leading underscore, because other files of ours call them, but not for users.
+INTERNAL = {
+    *("act", "at_depth", "before_save", "begin_fit", "build_added", "compute_outputs", "data"),
+    *("encode_examples", "encode_plain", "end_fit", "files", "found", "from_checkpoint"),
+    *("head_outputs", "in_graph", "in_parts", "is_due", "is_late", "known_inputs", "label_counts"),
+    *("load", "load_assets", "loss_of", "loss_terms", "loss_weight", "metrics_of", "model_bytes"),
+    *("of", "output_shape", "outputs_of", "read", "save", "save_assets"),
+    *("passed", "rows", "saved_class", "settings", "stop_if_interrupted", "stored_groups"),
+    *("tokens_of", "tokens_of_words", "trust_ratio", "untrained_parts", "write"),
+}
 
 
 def public_api() -> str:
     """Returns the content of the file."""
     names = {name: getattr(albert_tf, name) for name in albert_tf.__all__ if name[0] != "_"}
     names |= {name: getattr(albert_tf_export, name) for name in albert_tf_export.__all__}
-    methods = {name: members(names[name]) for name in BY_MODEL}
-    shared = set.intersection(*(set(each.items()) for each in methods.values()))
-    lines = ["every model", *(f"  {text}" for _, text in sorted(shared))]
+    methods = {name: {*members(names[name]).values()} for name in BY_MODEL}
+    every = set.intersection(*methods.values())
+    task = set.intersection(*(methods[name] for name in BY_MODEL if name != ENCODER.model))
+    lines = section("every model", every) + section("every model with a task", task - every)
     for name, value in sorted(names.items()):
-        lines.append(f"{name}{signature(constructor(value))}")
-        if inspect.isclass(value):
-            own = {*members(value).items()} - (shared if name in BY_MODEL else set())
-            lines += [f"  {text}" for _, text in sorted(own)]
+        own = {*members(value).values()} if inspect.isclass(value) else set()
+        known = every if name == ENCODER.model else task if name in BY_MODEL else set()
+        lines += section(f"{name}{signature(constructor(value))}", own - known)
     for task, pipeline in pipelines.PIPELINES.items():
         lines.append(f"pipeline({task!r}){signature(pipeline.Options)}")
         lines.append(f"  __call__{signature(pipeline.__call__)}")
     return "\n".join([*lines, *commands("albert-tf", cli._parser()), ""])
+
+
+def section(title: str, lines: Iterable[str]) -> list[str]:
+    return [title, *(f"  {line}" for line in sorted(lines))]
 
 
 def constructor(value: Any) -> Any:
@@ -59,13 +76,22 @@ def ours(cls: type) -> list[type]:
     return [each for each in cls.__mro__ if each.__module__.startswith("albert_tf")]
 
 
+def others(cls: type) -> list[type]:
+    """Returns the bases from other packages."""
+    return [each for each in cls.__mro__ if each not in ours(cls) and each is not object]
+
+
 def members(cls: type) -> dict[str, str]:
     """Returns the public methods, with their signatures, and the properties of a class by name."""
     found: dict[str, str] = {}
     for name, value in ((name, value) for each in ours(cls) for name, value in vars(each).items()):
         function = getattr(value, "__func__", value)
-        if name.startswith("_") or name in found:
+        of_keras = name not in KERAS and any(name in vars(base) for base in others(cls))
+        is_private = name.startswith("_") and name != "__call__"
+        if is_private or name in found or name in INTERNAL or of_keras:
             continue
+        if (inspect.getdoc(function) or "").startswith("Raises UserError."):
+            continue  # a name of transformers, for which tests/test_documented_api.py has a table
         if inspect.isfunction(function):
             found[name] = f"{name}{signature(function)}"
         elif isinstance(value, property):
@@ -102,6 +128,8 @@ def commands(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             parts = action.choices
+            continue
+        if action.help == argparse.SUPPRESS:  # another spelling
             continue
         choices = f" {{{','.join(map(str, action.choices))}}}" if action.choices else ""
         yield f"  {', '.join(action.option_strings) or action.dest}{choices}"
