@@ -31,6 +31,7 @@ COMMANDS = (
     ["albert-tf", "predict", "--model", "model", "A wonderful surprise.", "Broken and too loud."],
     PREDICT,
 )
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # without it, albert_tf hides TensorFlow's log lines
 INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", *(f"licenses/{n}" for n in LICENSES))
 
 
@@ -104,8 +105,8 @@ class Environment:
         self.python, self.work = folder / "venv" / "bin" / "python", folder / "work"
         self.work.mkdir(parents=True, exist_ok=True)
         path = f"{self.python.parent}:{os.environ['PATH']}"
-        self.variables = {**os.environ, "PATH": path, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        self.variables.pop("PYTHONPATH", None)
+        kept = {name: os.environ[name] for name in os.environ.keys() - {"PYTHONPATH", LOG_LEVEL}}
+        self.variables = {**kept, "PATH": path}
         self.uv("venv", "--quiet", "--clear", "--python", python, folder / "venv")
 
     def uv(self, *arguments: str | Path) -> None:
