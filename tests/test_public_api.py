@@ -1,9 +1,12 @@
 """tests/public_api.txt lists the public names, their signatures, and the commands' options."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
+
+import albert_tf
 
 ROOT = Path(__file__).resolve().parents[1]
 specification = importlib.util.spec_from_file_location("public_api", ROOT / ".ci" / "public_api.py")
@@ -21,6 +24,16 @@ def test_the_public_api_is_on_record():
     differences += [f"- {line}" for line in recorded if line not in found]
     message = "Run `make public-api`, and see docs/stability.md for what a release may change."
     assert found == recorded, "\n".join([message, *differences])
+
+
+def test_every_file_names_the_version():
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [albert_tf.__version__]
+    notebooks = [path.read_text("utf-8") for path in sorted(ROOT.glob("notebooks/*.ipynb"))]
+    named = [re.findall(r"albert_tf-([\d.]+)-py3", text) for text in notebooks]
+    assert {version for versions in named for version in versions} == {albert_tf.__version__}
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(r"^## \[([\d.]+)\]", changelog, re.MULTILINE)[1] == albert_tf.__version__
 
 
 def test_members_of_a_class():
