@@ -16,7 +16,7 @@ from typing import Any
 import albert_tf_export
 
 import albert_tf
-from albert_tf import cli, pipelines
+from albert_tf import assets, cli, data, layers, pipelines
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "public_api.txt"
@@ -26,12 +26,30 @@ KERAS = {"call", "compile", "evaluate", "export", "fit", "from_config", "get_con
 KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
 # No leading underscore, because other files of ours call them, but not for users.
 INTERNAL = {
-    *("act", "at_depth", "before_save", "begin_fit", "build_added", "compute_outputs", "data"),
-    *("encode_examples", "encode_plain", "end_fit", "files", "found", "from_checkpoint"),
+    *(
+        "act",
+        "add_variables",
+        "at_depth",
+        "before_save",
+        "begin_fit",
+        "build_added",
+        "compute_outputs",
+        "data",
+    ),
+    *("encode_examples", "encode_plain", "end_fit", "files", "found", "from_checkpoint", "group"),
     *("head_outputs", "in_graph", "in_parts", "is_due", "is_late", "known_inputs", "label_counts"),
     *("load", "load_assets", "loss_of", "loss_terms", "loss_weight", "metrics_of", "model_bytes"),
     *("of", "output_shape", "outputs_of", "read", "save", "save_assets"),
-    *("passed", "rows", "saved_class", "settings", "stop_if_interrupted", "stored_groups"),
+    *(
+        "passed",
+        "rematerialize",
+        "rows",
+        "tied_table",
+        "saved_class",
+        "settings",
+        "stop_if_interrupted",
+        "stored_groups",
+    ),
     *("tokens_of", "tokens_of_words", "trust_ratio", "untrained_parts", "write"),
 }
 
@@ -39,7 +57,10 @@ INTERNAL = {
 def public_api() -> str:
     """Returns the content of the file."""
     names = {name: getattr(albert_tf, name) for name in albert_tf.__all__ if name[0] != "_"}
-    names |= {name: getattr(albert_tf_export, name) for name in albert_tf_export.__all__}
+    for module in (albert_tf_export, assets, data, layers):
+        listed = getattr(module, "__all__", ("load_reviews", "reviews"))
+        prefix = f"{module.__name__.removeprefix('albert_tf.')}."
+        names |= {prefix + name: getattr(module, name) for name in listed if name not in names}
     methods = {name: {*members(names[name]).values()} for name in BY_MODEL}
     every = set.intersection(*methods.values())
     task = set.intersection(*(methods[name] for name in BY_MODEL if name != ENCODER.model))
