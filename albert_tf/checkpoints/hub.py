@@ -190,17 +190,18 @@ def model_card(
     """
     from huggingface_hub import ModelCardData
 
+    tag = BY_MODEL[class_name].pipeline_tag
     data = ModelCardData(
         library_name="albert_tf",
-        pipeline_tag=BY_MODEL[class_name].pipeline_tag,
+        pipeline_tag=tag,
         tags=["albert", "keras"],
         **metadata,
     )
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
-    load, example = f'{class_name}.from_pretrained("{name}")', _EXAMPLES.get(data.pipeline_tag)
+    load, example = f'{class_name}.from_pretrained("{name}")', _EXAMPLES.get(tag)
     use = f"""from albert_tf import pipeline
 
-predict = pipeline("{data.pipeline_tag}", "{name}")
+predict = pipeline("{tag}", "{name}")
 print(predict({example}))
 ```
 
