@@ -1,6 +1,10 @@
+import importlib.util
 from importlib import metadata
+from pathlib import Path
 
 from benchmarks.install_size import sizes, table
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_files_of_a_package(tmp_path):
@@ -20,3 +24,12 @@ def test_files_of_a_package(tmp_path):
 def test_small_packages_are_one_row():
     lines = table({"large": 30.0, "b": 3.0, "c": 1.0}, least=20).splitlines()
     assert lines[2:] == ["| large | 30 |", "| 2 others | 4 |", "| total | 34 |"]
+
+
+def test_the_packages_that_run_exported_files():
+    """RESULTS.md names those that `make dist` installs."""
+    specification = importlib.util.spec_from_file_location("dist", ROOT / ".ci" / "check_dist.py")
+    dist = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(dist)
+    page = (ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8")
+    assert f"`pip install {' '.join(dist.RUNTIME)}`" in page
