@@ -21,7 +21,7 @@ PACKAGES = ("albert_tf", "export/albert_tf_export")
 LICENSES = ("LICENSE", "NOTICE")
 TOP = (".gitignore", "CHANGELOG.md", "CITATION.cff", *LICENSES, "README.md", "SECURITY.md")
 TOP += ("export/serving", "pyproject.toml", "requirements.txt")
-# With the wheel, installed with --no-deps, these packages run exported files (benchmarks/RESULTS.md).
+# With only the wheel (--no-deps), these packages run exported files: benchmarks/RESULTS.md.
 RUNTIME = ("ai-edge-litert", "sentencepiece", "optree", "fsspec", "filelock")
 PREDICT = ["albert-tf", "predict", "--model", "model.tflite", "A wonderful surprise."]
 COMMANDS = (
