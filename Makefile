@@ -20,13 +20,15 @@
 # make coverage       measures the branches that test and test-slow cover, including child processes
 # make lint           runs ruff and mypy
 # make messages       writes tests/messages.txt, the wording of all errors, warnings, and help texts
+# make public-api     writes tests/public_api.txt, the public names and the commands' options
 # make pages          runs the blocks of README.md and docs/ with the built wheel in an empty folder, and
 #                     compares their output with the pages; PAGES='README.md docs/mobile.md': only these
 # make docs           runs the notebooks that changed, or all if the package changed; then make site
 # make site           builds the documentation site in build/docs; a broken link is an error
 # make pictures       redraws docs/pictures from their sources; requires npm
 # make web-picture    draws docs/web.png from SITE, a page of `albert-tf export web`; requires Chromium
-# make dist           builds the wheel and the sdist in dist
+# make dist           builds the wheel and the sdist in dist, and checks them in empty environments on each
+#                     installed Python; PYTHONS=3.11: only on this one
 # make clean          removes .venv, builds, and caches
 #
 # PYTHON=…            Python (3.10 to 3.13) of .venv; default: searched for
@@ -42,8 +44,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := setup
 .PHONY: setup demo test test-portable test-slow test-faults test-engines test-backends test-peers test-web \
-  test-site test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint messages pages docs \
-  site pictures web-picture dist clean
+  test-site test-oldest test-pythons bench bench-runtimes small-model mutants fuzz coverage lint messages public-api pages \
+  docs site pictures web-picture dist clean
 
 WORKERS ?= 2
 TRIALS ?= 200
@@ -195,7 +197,7 @@ test-oldest: $(DEV_STAMP)
 	$(MAKE) test-on-$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-oldest
 
 # pyenv shows uv only the versions named here. sentencex has no wheel for Python 3.10 on macOS.
-test-pythons: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null | sort -rV | paste -sd:)
+test-pythons dist: export PYENV_VERSION = $(shell pyenv versions --bare 2>/dev/null | sort -rV | paste -sd:)
 test-pythons: $(DEV_STAMP)
 	failed=0; \
 	for version in $(PYTHONS); do \
@@ -232,6 +234,9 @@ lint: $(DEV_STAMP)
 messages: $(DEV_STAMP)
 	$(RUN) .ci/messages.py
 
+public-api: $(DEV_STAMP)
+	$(RUN) .ci/public_api.py
+
 # uv can install this environment, because it has no torch (see INSTALL).
 pages: $(DEV_STAMP)
 	rm -rf build/pages
@@ -259,6 +264,7 @@ web-picture: $(BROWSER_STAMP)
 dist: $(DEV_STAMP)
 	rm -rf dist
 	$(RUN) -m build --outdir dist .
+	$(RUN) .ci/check_dist.py dist $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) $(VENV)-* build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .coverage.*

@@ -17,7 +17,9 @@ from pathlib import Path
 import griffe
 import pictures
 import yaml
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
+from mkdocs.structure.nav import Link
 
 import notebooks
 
@@ -26,6 +28,8 @@ LINK = re.compile(r"\[(?P<text>[^][]*)\]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*
 DRAWING = re.compile(r"!\[(?P<label>[^]]*)\]\((?P<path>[^):]+\.svg)\)")
 CHART = re.compile(r"^<!-- chart (?P<options>\{.*?\}) -->$", re.DOTALL | re.MULTILINE)
 FRONT = ("README.md", "docs/README.md")
+# Menu items for sections, which a `nav` of MkDocs can't contain: page, title, anchor.
+SECTIONS = {"serving.md": ("ONNX and OpenVINO", "onnx-runtime-and-openvino")}
 
 
 def on_files(files, config):
@@ -44,6 +48,26 @@ def on_files(files, config):
                 files.append(site_file(config, target))
                 waiting += [target] * target.endswith((".md", ".ipynb"))
     return files
+
+
+def on_nav(nav, config, files):
+    """Adds the menu items for sections of pages."""
+    for page in nav.pages:
+        if page.file.src_uri in SECTIONS:
+            title, anchor = SECTIONS[page.file.src_uri]
+            siblings = page.parent.children
+            link = Link(title, f"{page.file.dest_uri}#{anchor}")
+            link.parent = page.parent
+            siblings.insert(siblings.index(page) + 1, link)
+    return nav
+
+
+def on_page_content(html, page, config, files):
+    """Checks that the sections in the menu exist."""
+    _, anchor = SECTIONS.get(page.file.src_uri, ("", ""))
+    if anchor and f'id="{anchor}"' not in html:
+        raise PluginError(f"{page.file.src_uri} has no section #{anchor}. See SECTIONS.")
+    return html
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -71,5 +71,5 @@ def test_a_page_changed_by_hand(tmp_path, capsys, old, new, line):
 
 def test_every_page_is_in_the_order():
     found = pages.pages()
-    assert [page.name for page in found[:2]] == ["README.md", "finetuning.md"]
+    assert [page.name for page in found[:3]] == ["README.md", "which-model.md", "finetuning.md"]
     assert len({page.resolve() for page in found}) == len(found) > 20

@@ -156,6 +156,13 @@ class Repository:
 
 CARD: Final = "README.md"
 _NO_ABOUT: Final = "## Training data and results\n\nNot described yet.\n"
+_EXAMPLES: Final = {  # arguments of a pipeline's call, by pipeline tag
+    "feature-extraction": '"A quiet delight."',
+    "fill-mask": '"A quiet [MASK]."',
+    "question-answering": 'question="Where is the book?", context="The book is on the table."',
+    "text-classification": '"A quiet delight."',
+    "token-classification": '"Ada Lovelace was born in London."',
+}
 
 
 def model_card(
@@ -175,13 +182,24 @@ def model_card(
     """
     from huggingface_hub import ModelCardData
 
+    tag = BY_MODEL[class_name].pipeline_tag
     data = ModelCardData(
         library_name="albert_tf",
-        pipeline_tag=BY_MODEL[class_name].pipeline_tag,
+        pipeline_tag=tag,
         tags=["albert", "keras"],
         **metadata,
     )
     sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
+    load, example = f'{class_name}.from_pretrained("{name}")', _EXAMPLES.get(tag)
+    use = f"""from albert_tf import pipeline
+
+predict = pipeline("{tag}", "{name}")
+print(predict({example}))
+```
+
+`{load}` loads the model for training."""
+    if example is None:  # multiple choice has no pipeline
+        use = f"from albert_tf import {class_name}\n\nmodel = {load}\n```"
     card = f"""---
 {data.to_yaml()}
 ---
@@ -191,11 +209,7 @@ def model_card(
 `{class_name}` from albert_tf; transformers can load it too.
 
 ```python
-from albert_tf import {class_name}, AlbertTokenizer
-
-model = {class_name}.from_pretrained("{name}")
-tokenizer = AlbertTokenizer.from_pretrained("{name}")
-```
+{use}
 
 | | |
 |---|---|

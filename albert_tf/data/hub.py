@@ -10,7 +10,7 @@ from albert_tf.errors import UserError, listed, short_repr
 
 PREFIX: Final = "hub:"
 PARQUET: Final = ".parquet"
-INSTALL: Final = "pip install 'albert_tf[hub]'"
+INSTALL: Final = "pip install 'albert_tf[datasets]'"
 
 
 def is_hub(data: Path) -> bool:

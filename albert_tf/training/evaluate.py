@@ -2,10 +2,11 @@
 
 import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import keras
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.data.options import EvaluationOptions
-from albert_tf.data.pipeline import evaluation_order
+from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import Classification, encode_texts
@@ -31,7 +32,9 @@ from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
-from albert_tf.training.reports import write_finetuning
+from albert_tf.training.reports import LOSS, write_finetuning
+
+PREDICTED: Final = 64  # number of rows that are predicted at once
 
 
 @accepts_keywords(EvaluationOptions)
@@ -120,36 +123,71 @@ class HeldOut:
     Args:
         model: the model that is trained. If it is on several devices, a copy predicts.
         replicas: number of devices.
+        batch_size: number of examples that a loss compares with each other, as in training.
     """
 
     def __init__(
-        self, task: Task[Any, Any], examples: Sequence[Any], model: PreTrainedModel, replicas: int
+        self,
+        task: Task[Any, Any],
+        examples: Sequence[Any],
+        model: PreTrainedModel,
+        replicas: int,
+        batch_size: int,
     ):
         self.task, self.examples, self.model = task, examples, model
         length = model.tokenizer.model_max_length
         self.rows = task.encode(examples, model.tokenizer, model.config, length)
+        self.batch_size = batch_size
         self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
 
-    def _predict(self) -> Predicted:
-        config, outputs = self.on_one.config, model_outputs(self.rows, self.on_one)
+    def _predicted(self, outputs: Outputs) -> Predicted:
+        config = self.on_one.config
         found = self.task.predictions(self.examples, self.rows, outputs, config)
         return Predicted(self.task, self.examples, found, config)
 
     def scores(self) -> dict[str, float]:
-        """Sets the model's thresholds to the best ones on dev, and returns the scores with them."""
+        """Sets the model's thresholds to the best ones on dev.
+
+        Returns:
+            The scores with these thresholds, and the `loss`.
+        """
         if self.on_one is not self.model:
             self.on_one.set_weights(self.model.get_weights())
-        predicted = self._predict()
+        outputs = model_outputs(self.rows, self.on_one, PREDICTED)
+        predicted = self._predicted(outputs)
         config = predicted.config.replace(**fit_thresholds(predicted))
         self.model.config = self.on_one.config = config
-        return predicted._replace(config=config).scores()
+        return {**predicted._replace(config=config).scores(), LOSS: self._loss(outputs)}
+
+    def _loss(self, outputs: Outputs) -> float:
+        """Returns the mean loss, without class weights, as `fit` computes `val_loss`."""
+        rows, model = self.rows, self.on_one
+        # The token outputs of the rows that were predicted at once are equally long.
+        order = evaluation_order(rows.lengths, PREDICTED)
+        if "groups" in rows.labels:  # the loss compares the texts of a batch
+            order = in_batches(np.arange(len(rows)), self.batch_size)
+        sums: defaultdict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
+        for batch in order:
+            features, labels, _ = rows.batch(batch, model.jit_compile)
+            if rows.label_inputs:  # the head's outputs depend on these labels
+                found = dict(model.predict_on_batch(features))
+            else:
+                names = outputs[batch[0]]
+                found = {name: np.stack([outputs[row][name] for row in batch]) for name in names}
+            tensors = keras.tree.map_structure(
+                keras.ops.convert_to_tensor, (labels, found, features)
+            )
+            for number, term in enumerate(model.loss_terms(*tensors)):
+                total = term.weight * float(keras.ops.sum(term.values * term.weights))
+                sums[number] += total, float(keras.ops.sum(term.weights))
+        return float(sum(total / max(count, 1) for total, count in sums.values()))
 
     def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
         """Writes the reports on the best version into its model directory, `folder`."""
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
-        write_mistakes(self._predict(), folder)
+        write_mistakes(self._predicted(model_outputs(self.rows, self.on_one, PREDICTED)), folder)
         write_finetuning(output, folder, report, self.on_one)
 
 
@@ -171,7 +209,7 @@ def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
 def model_outputs(
     rows: Rows,
     model: PreTrainedModel | ExportedModel,
-    batch_size: int = 64,
+    batch_size: int = PREDICTED,
     at: Callable[[int], None] = lambda done: None,
 ) -> Outputs:
     """Returns the model's outputs for each row, which may include padding.

@@ -107,7 +107,10 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
             weighted_metrics=["accuracy"] if are_classes else None,
             micro_batches=options.micro_batches,
         )
-    held_out = HeldOut(data.task, data.dev, model, run.replicas)
+    share = Share(run.replicas * options.micro_batches, *run.host)
+    # The number of rows that one micro-batch on one device contains in training.
+    compared = share.size(recipe.batch_size) // share.parts
+    held_out = HeldOut(data.task, data.dev, model, run.replicas, compared)
     run.settings |= {
         **recipe._asdict(),
         "steps": plan.steps,
@@ -135,7 +138,6 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         patience=options.patience,
         on_score=curve.note_scores,
     )
-    share = Share(run.replicas * options.micro_batches, *run.host)
     batches = Batches(
         *(rows, recipe.batch_size, options.seed), share=share, jit_compile=model.jit_compile
     )

@@ -14,13 +14,15 @@ _MOST_NUMBERED: Final = 12  # with more classes, the cells have no room for numb
 def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
     """Writes a confusion matrix as a PNG.
 
-    If there are more than `_MOST_CLASSES` classes, it only shows those with the most errors.
+    Each cell shows its share of the row and, below it, the number of examples. With more than
+    `_MOST_NUMBERED` classes, it only shows a color. If there are more than `_MOST_CLASSES` classes,
+    the matrix only contains those with the most errors.
 
     Args:
         pairs: expected and predicted class of each example.
         path: the file to write.
     """
-    from sklearn.metrics import ConfusionMatrixDisplay
+    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
 
     expected, predicted = zip(*pairs, strict=True)
     names = sorted({*expected, *predicted})
@@ -29,18 +31,20 @@ def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
         names = sorted(set(expected), key=lambda name: -missed[name])[:_MOST_CLASSES]
     is_numbered = len(names) <= _MOST_NUMBERED
     side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
+    counts = confusion_matrix(expected, predicted, labels=names)
+    shares = counts / counts.sum(axis=1, keepdims=True).clip(1)
+    labels = [name.replace("$", r"\$") for name in names]
     with _figure(path, side + 0.6, side) as figure:
-        ConfusionMatrixDisplay.from_predictions(
-            *(expected, predicted),
-            labels=names,
-            display_labels=[name.replace("$", r"\$") for name in names],
-            normalize="true",
+        display = ConfusionMatrixDisplay(shares, display_labels=labels).plot(
             include_values=is_numbered,
             values_format=".0%",
             xticks_rotation="vertical",
             cmap="Blues",
             ax=figure.subplots(),
         )
+        if is_numbered:
+            for cell, count in zip(display.text_.flat, counts.flat, strict=True):
+                cell.set_text(f"{cell.get_text()}\n{count:,}")
 
 
 def plot_curves(

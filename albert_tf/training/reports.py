@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
 
 CURVES: Final = "curves.png"
+LOSS: Final = "loss"
 PRETRAINING: Final = (
     *("masked_lm_loss", "sentence_order_loss"),
     *("masked_lm_accuracy", "sentence_order_accuracy"),
@@ -121,7 +122,7 @@ def finetuning_report(
         settings: the settings that determine the result.
         summary: the summary of the examples.
         history: mean training metrics of each epoch, with `step` and `learning_rate`.
-        scores: dev scores after each epoch, with `step`.
+        scores: dev scores after each epoch, with `step` and `loss`.
         best: the scores of the best version, chosen by the first one, with `step` and `number`,
             the epoch.
         parameters: number of parameters of the model.
@@ -138,7 +139,7 @@ def finetuning_report(
         "step": step,
         "seconds": seconds,
         "examples_per_second": examples / seconds,
-        "metrics": [name for name in best_scores if name != ONE_CLASS],
+        "metrics": [name for name in best_scores if name not in (ONE_CLASS, LOSS)],
         "history": [
             {**point, **{f"val_{name}": found[name] for name in found if name != "step"}}
             for point, found in zip(history, scores, strict=True)
@@ -175,11 +176,11 @@ def write_finetuning(
         report: the run's report.
         model: the best version.
     """
-    metrics, history = report["metrics"], report["history"]
+    history, shown = report["history"], [LOSS, *report["metrics"][:_CURVES]]
     evaluation = [
-        {"step": row["step"], **{name: row[f"val_{name}"] for name in metrics}} for row in history
+        {name.removeprefix("val_"): row[name] for name in row if name.startswith(("step", "val_"))}
+        for row in history
     ]
-    shown = ["loss", *metrics[:_CURVES]]
     plot_curves(history, evaluation, shown, folder / CURVES, report["best"]["step"])
     text = card(output.resolve().name, report, model)
     (folder / CARD).write_text(text, encoding="utf-8", newline="\n")

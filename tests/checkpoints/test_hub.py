@@ -1,15 +1,18 @@
 """The hub's client with a cache in its layout, without a network."""
 
 import json
+import re
 from unittest import mock
 
 import pytest
 
+from albert_tf import models
 from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForTokenClassification, AlbertModel
+from albert_tf.tasks import BY_MODEL, SIMILARITY
 from tests.checkpoints.tensors import assert_equal, draw
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -271,6 +274,22 @@ def test_uploads_a_model_with_its_card(api, small_config, tmp_path):
     assert (card.data.pipeline_tag, card.data.library_name) == ("token-classification", "albert_tf")
     assert 'AlbertForTokenClassification.from_pretrained("someone/tagger")' in card.text
     assert f"{model.count_params():,}" in card.text
+
+
+@pytest.mark.tensorflow
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("name", [name for name in BY_MODEL if name != SIMILARITY.model])
+def test_the_code_of_a_card_runs(name, small_config, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+    """Predicts from the folder that contains the model; multiple choice only loads."""
+    config = small_config.replace(vocab_size=len(tiny_tokenizer), max_position_embeddings=64)
+    model = getattr(models, name)(config)
+    model.save_pretrained(tmp_path / "my-model")
+    tiny_tokenizer.save_pretrained(tmp_path / "my-model")
+    text = hub.model_card("my-model", name, config, model.count_params())
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    assert bool(capsys.readouterr().out) == ("print" in code) == bool(BY_MODEL[name].pipelines)
 
 
 def test_uploads_the_card_beside_a_model(api, small_config, tmp_path):

@@ -1,3 +1,5 @@
+import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ from scipy.special import expit, softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
+from albert_tf.data.pipeline import Batches
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.answers import Answers
 from albert_tf.data.tasks.base import Predicted
@@ -13,8 +16,11 @@ from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.training.evaluate import fit_thresholds, soft_labels
+from albert_tf.training import finetune
+from albert_tf.training.evaluate import HeldOut, fit_thresholds, soft_labels
 from tests.conftest import SENTENCES
+from tests.training import test_answers
+from tests.training.test_finetune import options
 
 TEMPERATURE = 3.0
 NAMES = dict(enumerate(("red", "green", "blue")))
@@ -91,3 +97,44 @@ def test_thresholds_of_answers():
     config = AlbertConfig(answerability=True)
     assert fit_thresholds(Predicted(squad, examples, found, config)) == {"thresholds": (1.0,)}
     assert fit_thresholds(Predicted(squad, examples[:2], found[:2], config)) == {}
+
+
+def conll(path):
+    path.write_text("".join(f"{word} B-X\nis O\nhere O\n\n" for word in SENTENCES[0].split() * 4))
+
+
+def pairs(path):
+    words = ("film", "room", "meal", "staff", "garden")
+    rows = [
+        {"anchor": f"the {word}", "positive": f"a {word} {n}"} for word in words for n in "abcd"
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize(
+    ("task", "name", "write", "more"),
+    [
+        ("squad", "all.json", partial(test_answers.write, impossible=True), {"head": "original"}),
+        ("squad", "all.json", partial(test_answers.write, impossible=True), {}),
+        ("tag", "all.conll", conll, {}),
+        ("similarity", "all.jsonl", pairs, {}),
+    ],
+    ids=["answerability", "squad", "tag", "similarity"],
+)
+def test_the_loss_on_dev_is_that_of_evaluate(tmp_path, monkeypatch, task, name, write, more):
+    """Predicts three rows at a time; `evaluate` reads all at once, or pairs in batches of five."""
+    monkeypatch.setattr("albert_tf.training.evaluate.PREDICTED", 3)
+    write(tmp_path / name)
+    given = options(
+        *(tmp_path / name, tmp_path / "out"),
+        **{"task": task, "max_length": 24, "dev_fraction": 0.5, **more},
+    )
+    data = given.read()
+    model = finetune._model(given, given.recipe(data.recipe, len(data.train)), data)
+    model.compile(run_eagerly=True)
+    size = 5 if task == "similarity" else 100
+    held_out = HeldOut(data.task, data.dev, model, 1, size)
+    assert len(held_out.rows) > 5
+    whole = Batches(held_out.rows, size, shuffle=False).epochs()
+    assert held_out.scores()["loss"] == pytest.approx(model.evaluate(whole, verbose=0), rel=1e-4)

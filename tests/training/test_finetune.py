@@ -134,7 +134,8 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
     assert {path.name for path in output.iterdir()} == names
     assert report == json.loads((output / "report.json").read_text())
     assert [row["step"] for row in report["history"]] == [7, 14, 21]
-    assert {"loss", "accuracy", "val_accuracy", "val_macro_f1"} < report["history"][0].keys()
+    names = {"loss", "accuracy", "val_loss", "val_accuracy", "val_macro_f1"}
+    assert names < report["history"][0].keys()
     assert report["history"][-1]["loss"] < report["history"][0]["loss"]
     assert report["best"]["accuracy"] == max(row["val_accuracy"] for row in report["history"])
     assert report["metrics"] == ["accuracy", "macro_f1"]

@@ -15,12 +15,13 @@ def drawn(monkeypatch):
     return figures
 
 
-def test_a_confusion_matrix_has_shares_of_rows(tmp_path, drawn):
+def test_a_confusion_matrix_has_shares_of_rows_and_counts(tmp_path, drawn):
     pairs = [("a$b$", "a$b$")] * 3 + [("a$b$", "中"), ("中", "a$b$")]
     plot_confusion(pairs, tmp_path / "confusion.png")
     axes = drawn[0].axes[0]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.75, 0.25], [1, 0]])
-    assert [text.get_text() for text in axes.texts] == ["75%", "25%", "100%", "0%"]
+    cells = [text.get_text() for text in axes.texts]
+    assert cells == ["75%\n3", "25%\n1", "100%\n1", "0%\n0"]
     assert [text.get_text() for text in axes.get_yticklabels()] == [r"a\$b\$", "中"]
 
 

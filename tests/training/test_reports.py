@@ -30,7 +30,10 @@ def report(tmp_path):
         "data": {"cut": 3},
         "metrics": [*scores],
         "history": [
-            {"step": 9, "loss": 0.5, **{f"val_{name}": value for name, value in scores.items()}}
+            {
+                **{"step": 9, "loss": 0.5, "val_loss": 0.75},
+                **{f"val_{name}": value for name, value in scores.items()},
+            }
         ],
         "best": {"epoch": 1, "step": 9, "score": 0.25, **scores},
         "versions": {"python": "3.11"},
@@ -89,6 +92,17 @@ def test_a_card_shows_control_characters(report, model):
     assert huggingface_hub.ModelCard(text).data.datasets == [hostile.removeprefix("hub:")]
 
 
+def test_curves_of_training_and_dev(tmp_path, report, model, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(reports, "plot_curves", lambda *given: drawn.append(given))
+    reports.write_finetuning(tmp_path, tmp_path, report, model)
+    scores = {"matthews": 0.25, "macro_f1": 0.5, "best_threshold": 9}
+    [(history, evaluation, names, _, best)] = drawn
+    assert (history, best) == (report["history"], 9)
+    assert evaluation == [{"step": 9, "loss": 0.75, **scores}]
+    assert names == ["loss", *scores]
+
+
 def test_reports_replace_an_earlier_runs(tmp_path, report, model):
     (tmp_path / "confusion.png").touch()
     (tmp_path / "best").mkdir()
@@ -129,7 +143,10 @@ def test_a_summary(tmp_path):
 def test_the_report_of_a_fine_tuning():
     """Joins each epoch's means with its scores on dev; the first score chose the best version."""
     history = [{"step": step, "learning_rate": 0.1, "loss": 9.0 / step} for step in (3, 6)]
-    scores = [{"step": 3, "f1": 0.7, "one_class": 1.0}, {"step": 6, "f1": 0.5}]
+    scores = [
+        {"step": 3, "f1": 0.7, "loss": 0.25, "one_class": 1.0},
+        {"step": 6, "f1": 0.5, "loss": 0.5},
+    ]
     best = {"number": 1, **scores[0]}
     summary = {"rows": {"train": 20, "dev": 5}, "cut": 2}
     found = reports.finetuning_report(
@@ -150,8 +167,8 @@ def test_the_report_of_a_fine_tuning():
         "examples_per_second": 5.0,
         "metrics": ["f1"],
         "history": [
-            {**history[0], "val_f1": 0.7, "val_one_class": 1.0},
-            {**history[1], "val_f1": 0.5},
+            {**history[0], "val_f1": 0.7, "val_loss": 0.25, "val_one_class": 1.0},
+            {**history[1], "val_f1": 0.5, "val_loss": 0.5},
         ],
-        "best": {"epoch": 1, "step": 3, "score": 0.7, "f1": 0.7, "one_class": 1.0},
+        "best": {"epoch": 1, "step": 3, "score": 0.7, "f1": 0.7, "loss": 0.25, "one_class": 1.0},
     }

@@ -98,7 +98,9 @@ def test_jsonl(tmp_path, names, tags, columns):
 @pytest.mark.parametrize("kind", ["List", "Sequence"])
 def test_parquet_names_the_numbers_of_tags(tmp_path, kind):
     """The schema is that of `datasets`, for a list of classes."""
-    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install albert_tf[hub])")
+    pyarrow = pytest.importorskip(
+        "pyarrow", reason="needs pyarrow (pip install albert_tf[datasets])"
+    )
     from pyarrow import parquet
 
     classes = {"_type": "ClassLabel", "names": ["O", "B-PER"]}
