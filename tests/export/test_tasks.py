@@ -38,7 +38,7 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize("task", by_task("answerability", "masked-lm", "multiple-choice"))
+@pytest.mark.parametrize("task", by_task("answerability", "masked-lm"))
 def test_saved_model(task, checked):
     options = {"pooling": "mean"} if task == "encoder" else {}
     report = checked(export_saved_model, task, **options)

@@ -12,7 +12,7 @@ HIDDEN = np.random.default_rng(1).standard_normal((B, T, H)).astype("float32")
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         {"share": "attention"},
         {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 3},
     ],

@@ -28,7 +28,9 @@ def made(small_config, name, layers, **fields):
     return getattr(models, name)(config)
 
 
-@pytest.mark.parametrize("name", ["AlbertModel", *NAMES])
+@pytest.mark.parametrize(
+    "name", ["AlbertModel", *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)]
+)
 def test_another_depth_has_the_same_weights(small_config, name):
     model = made(small_config, name, 4)
     shallow = model.with_depth(2)

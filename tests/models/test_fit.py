@@ -239,7 +239,13 @@ def test_a_loss_of_a_subclass_without_labels(load, features):
     assert found == [pytest.approx(expected, rel=1e-4)]
 
 
-@pytest.mark.parametrize("form", ["int32", "float32", "probabilities"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "int32",
+        *(pytest.param(form, marks=pytest.mark.slow) for form in ("float32", "probabilities")),
+    ],
+)
 def test_micro_batches_count_the_tags_that_are_not_ignored(load, features, form):
     tags = np.where(np.random.default_rng(5).random((12, 7)) < 0.6, -100, LABELS[:, None])
     if form == "probabilities":
@@ -269,6 +275,7 @@ def assert_parts_add_up(model, features, labels, **options):
 
 
 @pytest.mark.tensorflow
+@pytest.mark.slow
 def test_micro_batches_in_xla(load, features):
     model = load()
     assert_parts_add_up(model, features, LABELS, jit_compile=True)

@@ -55,7 +55,7 @@ def logits(model, features):
 
 
 @pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
-@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("trained", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, trained):
     """Also those of a model that has not been called."""
     model = cls(shallow_config)

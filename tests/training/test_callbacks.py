@@ -194,7 +194,9 @@ def weights(model):
 
 
 @pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_the_same_program_goes_on(tmp_path, ctrl_c_enabled, number):
     whole = classifier()
     run(whole, Resume(tmp_path / "whole", save_steps=2, keep=9), steps=5)

@@ -111,15 +111,18 @@ def assert_same(model, other):
         np.testing.assert_array_equal(one, two)
 
 
-def tensorflow_from(first, cases):
-    """Marks cases after the first ones, which on the other backends would take long."""
+def slow_from(first, cases):
+    """Marks the cases after the first ones as slow, and for TensorFlow only."""
+    marks = pytest.mark.tensorflow, pytest.mark.slow
     return [
-        case if number < first else pytest.param(case, marks=pytest.mark.tensorflow)
+        case
+        if number < first
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks)
         for number, case in enumerate(cases)
     ]
 
 
-@pytest.mark.parametrize("trial", tensorflow_from(5, range(20)))
+@pytest.mark.parametrize("trial", slow_from(6, range(20)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(
     trial, classifier, data, tmp_path
 ):
@@ -184,7 +187,7 @@ def test_a_killed_program_goes_on_when_started_again(tmp_path):
             np.testing.assert_array_equal(run[name], whole[name])
 
 
-@pytest.mark.parametrize("form", tensorflow_from(1, ["unknown length", "one pass per epoch"]))
+@pytest.mark.parametrize("form", slow_from(1, ["unknown length", "one pass per epoch"]))
 def test_other_datasets_are_resumed(form, classifier, data, tmp_path):
     """Without a known length, or with as many steps in an epoch as batches."""
 
@@ -346,7 +349,7 @@ WAITING = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "first"), [*((kind, True) for kind in WAITING), ("KeepBest", False)]
+    ("kind", "first"), slow_from(3, [("KeepBest", False), *((kind, True) for kind in WAITING)])
 )
 def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, data, tmp_path):
     """Whether `KeepBest` is before or after Resume in the list."""
@@ -418,7 +421,7 @@ def test_signal_handlers_are_as_before(at, classifier, data, tmp_path):
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", slow_from(1, [signal.SIGTERM, signal.SIGINT]))
 def test_a_signal_saves_and_the_same_callback_goes_on(
     number, classifier, data, tmp_path, ctrl_c_enabled
 ):

@@ -251,7 +251,9 @@ def test_evaluation_of_batches_of_any_size(batches):
 
 
 @pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
+)
 def test_half_precision(batches, whole, policy):
     """The loss scale changes neither weights nor clipping."""
     model = compiled(dtype=policy, micro_batches=2)

@@ -159,9 +159,9 @@ def test_hosts_share_each_batch(dynamic):
 @pytest.mark.parametrize(
     ("mode", "start", "options"),
     [
-        ("static", STEPS, {}),
+        pytest.param("static", STEPS, {}, marks=pytest.mark.slow),
         ("static", STEPS + 5, {}),
-        ("dynamic", STEPS + 5, {"length_buckets": True}),
+        pytest.param("dynamic", STEPS + 5, {"length_buckets": True}, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_resumes_in_the_middle(request, mode, start, options):
