@@ -1,4 +1,4 @@
-"""ALBERT for Keras 3 and TensorFlow, from raw text to the phone.
+"""ALBERT for Keras 3 and TensorFlow, from raw text to mobile deployment.
 
 The names below are imported on first use, so `import albert_tf` loads neither Keras nor TensorFlow.
 `keras.models.load_model` finds the classes once `albert_tf` has been imported.

@@ -34,7 +34,7 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 _LAYERS: Final = Range(1, 1024)  # The deepest published model, DeepNet, has 1,000.
 _WIDTH: Final = Range(1, 65_536)  # Three times the width of the largest published models.
-_SCALE: Final = Range(above=0, maximum=1)  # Larger values leave only noise.
+_SCALE: Final = Range(above=0, maximum=1)  # Larger values are never useful.
 
 
 def _size(hidden: int, layers: int, heads: int, dropout: float, **more: Any) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class AlbertConfig:
         (768, 6)
     """
 
-    vocab_size: int = _in_range(30000, Range(1, 10_000_000))  # XLM-V, the largest, has a million.
+    vocab_size: int = _in_range(30000, Range(1, 10_000_000))  # XLM-V has the largest, 1 million.
     embedding_size: int = _in_range(128, _WIDTH)
     hidden_size: int = _in_range(4096, _WIDTH)
     num_hidden_layers: int = _in_range(12, _LAYERS)
@@ -326,8 +326,8 @@ class AlbertConfig:
         A BERT configuration is converted to the equivalent ALBERT with E = H and one group per
         layer.
 
-        `hidden_act="gelu"` means erf in Hugging Face's files and tanh in Google's. A file with
-        none of the keys that only Hugging Face writes is treated as Google's.
+        `hidden_act="gelu"` means the erf form in Hugging Face's files and the tanh form in
+        Google's. A file is treated as Google's unless it has a key that only Hugging Face writes.
 
         Args:
             config_dict: the content of a file. Unknown keys are ignored with a warning.
@@ -370,7 +370,7 @@ class AlbertConfig:
         Raises:
             UserError: the checkpoint doesn't exist, or isn't an ALBERT model.
         """
-        # `checkpoints` imports this module. tests/test_imports.py allows only this exception.
+        # Imported here, because `checkpoints` imports this module (see tests/test_imports.py).
         from albert_tf.checkpoints import finder
 
         hub_options, fields = finder.split_hub_options(options)
@@ -399,7 +399,7 @@ class AlbertConfig:
         """Returns a copy with some values replaced.
 
         Args:
-            **changes: new field values; also `num_labels` and `label2id`, as in transformers.
+            **changes: new field values, or `num_labels` and `label2id`, as in transformers.
         Raises:
             TypeError: a field doesn't exist.
             ValueError: a value is out of range or contradicts another.

@@ -19,7 +19,7 @@ GOOGLE_CONSTANTS: Final[Mapping[str, Any]] = {
     "net_structure_type": 0,
     "num_memory_blocks": 0,
 }
-# The same holds for these keys of Chinese models, which inherit them from BERT.
+# The same holds for these keys, which Chinese models inherit from BERT.
 _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "directionality": "bidi",
     "ln_type": "postln",
@@ -29,7 +29,7 @@ _BERT_CONSTANTS: Final[Mapping[str, Any]] = {
     "pooler_size_per_head": 128,
     "pooler_type": "first_token_transform",
 }
-# Values of the fields that a BERT configuration omits.
+# Default values for fields that a BERT configuration omits.
 _BERT_DEFAULTS: Final[Mapping[str, Any]] = {
     "vocab_size": 30522,
     "hidden_size": 768,
@@ -42,7 +42,7 @@ _BERT_DEFAULTS: Final[Mapping[str, Any]] = {
     "bos_token_id": None,
     "eos_token_id": None,
 }
-# Hugging Face writes these about the run or the library. None affects what an encoder computes.
+# Hugging Face's keys about the run or the library. None affects what an encoder computes.
 _BOOKKEEPING: Final = frozenset(
     """_attn_implementation _attn_implementation_autoset _commit_hash _from_auto _name_or_path
     _num_labels add_cross_attention architectures attn_implementation bad_words_ids
@@ -78,7 +78,7 @@ _OTHER_KEYS: Final = frozenset({"shared_groups", "label2id", "num_labels"})
 
 
 def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
-    """Converts the content of a file to arguments of `AlbertConfig`; see `AlbertConfig.from_dict`.
+    """Converts a file's content to arguments of `AlbertConfig`; see `AlbertConfig.from_dict`.
 
     Args:
         config_dict: the content of the file.
@@ -95,7 +95,7 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
     if values.keys() <= _GOOGLE and arguments.get("hidden_act") == "gelu":
         arguments["hidden_act"] = "gelu_new"
     for key in [key for key in arguments if key.endswith("_dropout_prob")]:
-        if arguments[key] is None:  # Older transformers versions write null for "as published".
+        if arguments[key] is None:  # Older transformers versions write null for the default.
             del arguments[key]
     if arguments.get("share", "all") != "all":
         arguments["num_hidden_groups"] = values.get("shared_groups", 1)
@@ -105,7 +105,7 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
 
 
 def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
-    """Drops the transformers arguments about a run or a library, which `AlbertConfig` ignores."""
+    """Drops transformers arguments that describe a run or a library, not a model."""
     arguments = without_foreign(arguments, FOREIGN)
     _check_constants(arguments)
     dropped = _BOOKKEEPING | _CONSTANTS.keys() - fields
@@ -113,12 +113,12 @@ def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[
 
 
 def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts a BERT configuration to one of an equivalent ALBERT model."""
+    """Converts a BERT configuration to that of the equivalent ALBERT model."""
     for key in ("is_decoder", "add_cross_attention"):
         if values.get(key):
             raise UserError(
-                f"{key} must be false in a BERT configuration, because every token attends to "
-                f"all others here. Received: {short_repr(values[key])}."
+                f"{key} must be false in a BERT configuration, because every ALBERT token "
+                f"attends to all others. Received: {short_repr(values[key])}."
             )
     if values.get("type_vocab_size") == 1 and values.get("pad_token_id"):
         raise UserError(

@@ -1,4 +1,4 @@
-"""The exception for mistakes that users can correct, and helpers for the text of messages."""
+"""The exception for mistakes that users can correct, and helpers that format messages."""
 
 import importlib.util
 import re
@@ -91,7 +91,7 @@ class _Short(reprlib.Repr):
     def repr_bytes(self, x: bytes, level: int) -> str:
         return repr(x[:SHORT])
 
-    def repr_int(self, x: int, level: int) -> str:  # Python raises above 4,300 digits
+    def repr_int(self, x: int, level: int) -> str:  # Python fails above 4,300 digits
         return repr(x) if abs(x) < 10**SHORT else f"a number with {x.bit_length():,} bits"
 
 

@@ -43,13 +43,13 @@ def written_atomically(
 
     The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
     Ctrl-C), the temporary path is removed, and `path` is unchanged. If a process was killed, the
-    next call removes its temporary files, and restores an older folder that it had moved away.
+    next call removes its temporary files, and restores a folder that the process had moved.
 
     Args:
         path: file or folder to write. Missing parent folders are created.
         force: whether to replace an existing `path`.
         nowait: whether to raise an error if another process is writing `path`, instead of waiting.
-        own: for a folder, the patterns of its files in `outputs.py`.
+        own: for a folder, the patterns of its files (see `outputs.py`).
     Raises:
         UserError: if another process is writing `path`, or if `check_free` rejects it.
         OSError: if it can't be written; the message names `path`, not the temporary path.
@@ -83,13 +83,13 @@ def written_atomically(
 
 
 def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
-    """Rejects an output that exists, unless it is an empty folder or `force` may replace it.
+    """Rejects an output that exists, unless it is an empty folder or `force` allows replacing it.
 
     Args:
-        own: for a folder, the patterns of its files in `outputs.py`.
+        own: for a folder, the patterns of its files (see `outputs.py`).
     Raises:
-        UserError: if `path` exists and `force` is False, a file would replace a folder (or the
-            reverse), or the folder contains a file that isn't part of this kind of output.
+        UserError: if `path` exists and `force` is False, a file would replace a folder (or
+            vice versa), or the folder contains a file that isn't part of this kind of output.
     """
     is_folder = path.is_dir()
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
@@ -113,10 +113,10 @@ def check_folder(path: Path, name: Any = None) -> None:
 
 
 def check_own(folder: Path, own: Sequence[str]) -> None:
-    """Rejects a folder that isn't an earlier output, finished or interrupted.
+    """Rejects a folder unless it is an earlier output, finished or interrupted.
 
     Args:
-        own: the patterns of its files in `outputs.py`.
+        own: the patterns of its files (see `outputs.py`).
     Raises:
         UserError: if a file matches no pattern, no file matches the first pattern, or there is a
             symbolic link.
@@ -170,7 +170,7 @@ def is_exported(model: str | os.PathLike[str]) -> bool:
 
 
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
-    """Returns the content of a file; every file that is read whole is read here.
+    """Returns a file's content. All code that reads whole files calls this function.
 
     A model folder may be untrusted, and reading a pipe or a device in it would never end.
 
@@ -231,10 +231,10 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
-    """Writes files that belong together; none replaces an older file until all are written.
+    """Writes a set of files. No existing file is replaced until all have been written.
 
     Args:
-        folder: folder of the files. Its other files don't change.
+        folder: folder to write to. Its other files are kept.
         writers: for each file name, a function that writes the file to a path.
     """
     with contextlib.ExitStack() as stack:
@@ -310,7 +310,7 @@ _SHOWN: Final = 5  # differences in a message
 
 @contextlib.contextmanager
 def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
-    """Makes errors name `path`, even if they name no file, as when the disk is full."""
+    """Makes errors name `path`, even those without a file name (such as a full disk)."""
     try:
         yield
     except UserError as error:
@@ -318,7 +318,7 @@ def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
         raise
     except OSError as error:
         if error.errno is not None:
-            name = error.filename2 or error.filename or path  # the second is the target of a copy
+            name = error.filename2 or error.filename or path  # filename2 is the target of a copy
             error.filename, error.filename2 = str(name).replace(str(stand_in), str(path)), None
         raise
 
@@ -357,8 +357,8 @@ def locked(
 ) -> Iterator[None]:
     """Creates a folder and locks it; the lock ends with the process, even after `kill -9`.
 
-    This is an operating system lock on a file in the folder, which the next run reuses if a run is
-    killed. If the file system doesn't support locks, nothing is locked. If the folder is empty at
+    The operating system locks a file in the folder. If a run is killed, the next run reuses that
+    file. If the file system doesn't support locks, nothing is locked. If the folder is empty at
     the end, it is removed.
 
     Args:
@@ -368,7 +368,7 @@ def locked(
         UserError: if another run holds the lock, or the folder is a file.
         OSError: if the folder can't be written.
     """
-    from filelock import FileLock, Timeout  # imported here: it takes as long as a short command
+    from filelock import FileLock, Timeout  # imported here, because the import is slow
 
     folder = Path(folder)
     output = folder if output is None else output
@@ -393,7 +393,7 @@ def locked(
         yield
     finally:
         try:
-            # Before the lock is released, because afterwards another run may hold it.
+            # Delete it before the release, because another run may hold the lock afterwards.
             (folder / LOCK).unlink(missing_ok=True)
             lock.release()
         except OSError:  # Windows doesn't remove files that a process has open

@@ -1,4 +1,4 @@
-"""The label names of a configuration, in every form in which transformers passes them."""
+"""The label names of a configuration, in every form that transformers uses."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,16 +15,16 @@ def unnamed_labels(count: int) -> dict[int, str]:
     return {index: f"LABEL_{index}" for index in range(count)}
 
 
-UNNAMED: Final = unnamed_labels(2)  # The default of transformers, which doesn't write it either.
+UNNAMED: Final = unnamed_labels(2)  # transformers' default, which it doesn't write either
 
 
 def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Merges `num_labels` and `label2id` into `id2label`; other fields are returned unchanged.
 
     Args:
-        count: current number of classes. Their names are kept if `num_labels` equals it.
+        count: current number of classes. If `num_labels` is the same, their names are kept.
     Raises:
-        ValueError: `num_labels` is out of range, or isn't the number of names.
+        ValueError: `num_labels` is out of range, or differs from the number of names.
     """
     merged = dict(fields)
     num_labels, label2id = merged.pop("num_labels", None), merged.pop("label2id", None)
@@ -46,7 +46,7 @@ def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:
 
 
 def sort_labels(labels: Any) -> dict[int, str]:
-    """Returns `id2label` sorted by class id; in JSON, class ids are strings.
+    """Returns `id2label` sorted by integer class id (in JSON, class ids are strings).
 
     Raises:
         ValueError: a name is missing, repeated, or not a valid string.

@@ -171,29 +171,29 @@ class Option(NamedTuple):
 def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> Any:
     """Declares a field of a dataclass as an option.
 
-    Its type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of such values.
+    The type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of such values.
 
     Args:
-        default: default value. An option without one is required; None means computed later.
+        default: default value, or None if computed later. Without a default, it is required.
         help: a verb phrase for a switch, a noun phrase for a value; the default is appended.
         **details: any of the following:
             - `range` and `choices` (unless a `Literal` lists them): the valid values.
             - `original`: additional flags, not shown in the help.
-            - `is_path`: whether text may be a path, so that `~` is expanded.
+            - `is_path`: whether text can be a path, so that `~` is expanded.
             - `group`: heading in the help.
             - `metavar`: name of the value in the help; makes the flag of a boolean take a value.
             - `positional`: whether the argument has no flag.
             - `repeated`: whether the flag can be repeated, each time with one value.
             - `may_be_empty`: whether empty text is valid.
             - `none`: the word for None on the command line.
-            - `decisive`: False if the option may change when a run resumes: paths (whose content
-              is compared), intervals, and devices.
+            - `decisive`: False if the option can change when a run resumes, as for paths (whose
+              content is compared), intervals, and devices.
             - `only`: the required values of other options, as in `{"engine": ("spark",)}`.
             - `needs`: an option that must also be set.
             - `excludes`: options that must not be set.
             - `instead_of`: an alternative option; exactly one of the two must be set.
-            - `multiple_of` and `below`: an option whose multiple the number must be, or that it
-              must be below.
+            - `multiple_of`: an option that the number must be a multiple of.
+            - `below`: an option that the number must be less than.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 
@@ -300,7 +300,7 @@ def save_options(options: Any, folder: Path) -> None:
     """Writes `options.yaml`, which `--config` reads."""
     import yaml
 
-    names = (name for name in declared(type(options)) if name != "force")  # is for a single run
+    names = (name for name in declared(type(options)) if name != "force")  # applies to one run
     values = ((name, getattr(options, name)) for name in names)
     plain = {name: _plain(value) for name, value in values if value is not None}
     text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
@@ -388,8 +388,8 @@ def without_foreign(
 
     Args:
         arguments: arguments by name. Those that aren't in `foreign` are returned.
-        foreign: for each argument, the only accepted value, and what to do instead of passing
-            another one.
+        foreign: for each argument, the only accepted value, and what to do instead of passing a
+            different one.
     """
     for name, (same, way_out) in foreign.items():
         value = arguments.get(name)
@@ -403,7 +403,7 @@ def without_foreign(
 
 
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
-    """Adds transformers methods that raise an error with the replacement.
+    """Adds transformers methods that raise an error that names the replacement.
 
     Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 

@@ -43,7 +43,7 @@ class Progress:
             self._bar.close()
 
     def start(self, name: str, total: int, unit: str = "B") -> None:
-        """Ends the current phase, and starts one of about `total` bytes (or another unit)."""
+        """Ends the current phase, and starts one with about `total` bytes (or other units)."""
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE
@@ -54,7 +54,7 @@ class Progress:
         self._counts.update(counts)
 
     def update_to(self, done: int) -> None:
-        """Updates the phase to `done` finished bytes or units."""
+        """Reports that `done` bytes or units of the phase are finished."""
         counted = [f"{count:,} {name}" for name, count in sorted(self._counts.items())]
         self._bar.set_postfix_str(", ".join(counted), refresh=False)
         self._bar.update(done - self._bar.n)

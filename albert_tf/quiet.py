@@ -1,4 +1,4 @@
-"""Hides the log lines of TensorFlow, and keeps libraries from writing to the home folder."""
+"""Hides TensorFlow's log lines, and keeps libraries from writing to the home folder."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Lets Keras load files that contain this package's classes before those have been imported.
+"""Lets Keras load files that contain this package's classes before they are imported.
 
 `keras.models.load_model` looks up a class by its registered name. A class registers itself when its
 module is imported, which takes seconds. Therefore, as soon as both `albert_tf` and `keras` have

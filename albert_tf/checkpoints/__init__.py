@@ -8,7 +8,7 @@ from albert_tf.options import Checked, option
 from albert_tf.outputs import GOOGLE_CHECKPOINT, MODEL
 
 Pooling = Literal["mean", "cls", "max"]
-OUTPUTS: Final = {"hf": MODEL, "tf1": GOOGLE_CHECKPOINT}  # keyed by the format of `convert`
+OUTPUTS: Final = {"hf": MODEL, "tf1": GOOGLE_CHECKPOINT}  # keyed by `convert`'s format
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Turns BERT encoders into ALBERTs with E = H, an identity projection, and one group per layer.
+"""Converts BERT encoders to ALBERT with E = H, an identity projection, and one group per layer.
 
 BERT adds word, type, and position embeddings of size H and normalizes the sum. ALBERT does the same
 at size E, and then projects to H. With E = H and an identity projection the outputs are the same.
@@ -41,7 +41,7 @@ def is_layer(name: str) -> bool:
 def albert_tensors(
     tensors: Iterable[tuple[str, np.ndarray]],
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Renames BERT's tensors to ALBERT's names, and adds the identity projection.
+    """Renames BERT's tensors to their ALBERT names, and adds the identity projection.
 
     Args:
         tensors: (PyTorch name, tensor) pairs.

@@ -45,7 +45,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     The written checkpoint is read back and compared with the input before the output appears.
 
     Returns:
-        A dict with `input`, `output`, the numbers of `tensors` and `parameters`, `files` (names of
+        A dict with `input`, `output`, `tensors` and `parameters` (their counts), `files` (names of
         the copied files), and `left_out` (settings that the format can't store).
     Raises:
         UserError: if the input can't be read or doesn't fit its configuration, the format can't

@@ -42,7 +42,7 @@ TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
 
-_POINTER: Final = b"version https://git-lfs.github.com/spec/"  # how a Git LFS pointer begins
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"  # start of a Git LFS pointer
 # A reader takes the folder, `CheckpointLocation.weights`, and a configuration to use instead of the
 # checkpoint's. It raises UserError if a file is missing or damaged, or isn't from an ALBERT model.
 _READERS: Final[dict[str, Callable[[Path, Path, AlbertConfig | None], Checkpoint]]] = {
@@ -59,8 +59,7 @@ class CheckpointLocation(NamedTuple):
     Attributes:
         folder: the directory.
         format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if located with `weights=False`.
-        weights: the weights file, its shard index, or the path of a TensorFlow checkpoint's files
-            without their suffixes.
+        weights: the weights file, its shard index, or the prefix of a TensorFlow checkpoint.
     """
 
     folder: Path
@@ -111,7 +110,7 @@ class CheckpointLocation(NamedTuple):
         return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
-        """Raises UserError if `config.json` names only classes of other tasks.
+        """Raises UserError if `config.json` only lists model classes for other tasks.
 
         Args:
             wanted: class name of the model.
@@ -137,12 +136,12 @@ def find(
     Args:
         name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a Hub
             model ID such as "albert/albert-base-v2"; or "small", the bundled model.
-        weights: whether to locate the weights too. If they exist in several formats, the first one
-            in the order of preference is used.
-        tokenizer: whether to download the tokenizer files and, with `weights`, the files of
-            sentence-transformers.
+        weights: whether to locate the weights too. If they exist in several formats, the first
+            format in the order of preference is used.
+        tokenizer: whether to download the tokenizer files and, if `weights` is also set, the
+            sentence-transformers files.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, and `force_download`,
-            as in huggingface_hub; `subfolder` of a directory or a repository.
+            as in huggingface_hub; `subfolder`, a folder in the directory or repository.
     Raises:
         UserError: if there is no checkpoint, its format is unknown, or the Hub can't be reached.
     """
@@ -162,7 +161,7 @@ def find(
 
 
 def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> AlbertConfig:
-    """Reads a configuration; reads weights only if the format requires them to complete it."""
+    """Reads a configuration, and the weights only if the configuration depends on them."""
     location = find(name_or_path, weights=False, **hub_options)
     path = location.folder / CONFIG
     if location.weights is None and path.is_file() and not _is_preset(location.folder):
@@ -265,7 +264,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
 
 
 def _is_preset(folder: Path) -> bool:
-    """Returns whether `config.json` is KerasHub's, which contains a class name."""
+    """Returns whether `config.json` is from KerasHub, which adds a class name."""
     return "class_name" in _config_json(folder)
 
 

@@ -28,7 +28,7 @@ _CONFIGS: Final = (CONFIG, "bert_config.json", "config.json")
 _OTHER_CONFIGS: Final = frozenset(
     {"tokenizer_config.json", "generation_config.json", "preprocessor_config.json"}
 )
-_SCOPE: Final = "module/"  # scope of a TF-Hub module's variables in a graph
+_SCOPE: Final = "module/"  # variable scope of a TF-Hub module
 _PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 _LAYER_NORM_EPSILON: Final = 1e-12  # fixed in tf.contrib.layers.layer_norm
 _ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
@@ -76,8 +76,8 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     """Reads a checkpoint from the original code, brightmart/albert_zh, or Model Garden.
 
     Looks for `albert_config.json` in the folder, then in its parent. Omits optimizer slots and
-    counters; variables that aren't part of an ALBERT model keep their names. The classifier's rows
-    determine the number of labels, and the head for SQuAD 2.0 sets `answerability`.
+    counters; variables that aren't part of an ALBERT model keep their names. The number of
+    labels is inferred from the classifier, and `answerability` from the SQuAD 2.0 head.
     """
     if config is None:
         path = find_config((folder, folder.parent))
@@ -124,14 +124,14 @@ def read_config(path: Path) -> AlbertConfig:
 
 
 def with_google_names(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Renames the variables of a TF-Hub module or of Model Garden to the original's names."""
+    """Renames TF-Hub and Model Garden variables to the original code's names."""
     if model_garden_heads(variables):
         return from_model_garden(variables)
     return {name.removeprefix(_SCOPE): tensor for name, tensor in variables.items()}
 
 
 def model_garden_heads(variables: Mapping[str, np.ndarray]) -> int | None:
-    """Returns A from Model Garden's query kernel `[H, A, H/A]`, or None if there is none."""
+    """Returns A from the shape `[H, A, H/A]` of Model Garden's query kernel, or None if absent."""
     kernels = [tensor for name, tensor in variables.items() if name.endswith(_GARDEN_QUERY)]
     return kernels[0].shape[1] if kernels and kernels[0].ndim == 3 else None
 
@@ -157,13 +157,13 @@ def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 def from_albert_zh(
     config: AlbertConfig, variables: Mapping[str, np.ndarray]
 ) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """Converts the variables to Google's names, and the embedding to the paper's with E = H.
+    """Renames albert_zh variables to Google's names, and converts the embedding to E = H.
 
     albert_zh projects only the word embeddings to H, without bias, then adds the position and type
     embeddings and applies layer norm. ALBERT does both at width E, before the projection. With
-    E = H there is no projection, so a word embedding matrix `[V, H]`, the product of the two
-    matrices, yields the same outputs. The masked-LM head is tied to that product too,
-    because albert_zh projects its output back to E before it scores the words.
+    E = H there is no projection, so albert_zh's matrix times its projection is a word embedding
+    matrix `[V, H]` with the same outputs. The masked-LM head is tied to that product too, because
+    albert_zh projects its output back to E before it scores the words.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
 
     Raises:
@@ -192,15 +192,15 @@ def from_albert_zh(
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Renames Google's variables to Hugging Face's names, and sets the fields of the heads."""
+    """Renames Google's variables to Hugging Face's names, and sets the heads' config fields."""
     table = names.google(config)
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     width = config.hidden_size
-    # If E = H, Google's code has no projection. A file without any [H, H] matrix gets none either,
-    # so that a wrong hidden_size allocates nothing.
+    # If E = H, Google's code has no projection, so an identity is added, but only if the file has
+    # an [H, H] matrix. Thus a wrong hidden_size allocates nothing.
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()
     ):
@@ -215,7 +215,7 @@ def as_checkpoint(
 
 
 def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes a checkpoint, `albert_config.json`, and `checkpoint`, which the original code loads.
+    """Writes a checkpoint for the original code, with `albert_config.json` and `checkpoint`.
 
     The format can't store label names, token ids, or `classifier_dropout_prob`.
 
@@ -224,7 +224,7 @@ def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray])
         config: the model's configuration.
         tensors: arrays, keyed by Hugging Face's names without "albert.".
     Raises:
-        UserError: if the original code can't express the model.
+        UserError: if the original code doesn't support the model.
     """
     values, variables = to_google(config), _variables(config, tensors)
     folder.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def write(folder: Path, config: AlbertConfig, tensors: Mapping[str, np.ndarray])
 def to_google(config: AlbertConfig) -> dict[str, Any]:
     """Returns the content of `albert_config.json`, in which "gelu" is the tanh approximation.
 
-    Layers that share only some of their weights become one group each.
+    Layers that share only some of their weights become separate groups.
 
     Raises:
         UserError: if the original code doesn't support the activation or the epsilon, or would
@@ -272,7 +272,7 @@ def to_google(config: AlbertConfig) -> dict[str, Any]:
 
 
 def layers_in_other_groups(config: AlbertConfig) -> list[int]:
-    """Returns the layers that the original code assigns to a different group than transformers.
+    """Returns the layers whose group differs between the original code and transformers.
 
     Source: google-research/albert, modeling.py; transformers, modeling_albert.py.
     """
@@ -291,8 +291,8 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
         weight, bias = given.pop(f"{_PROJECTION}.weight"), given.pop(f"{_PROJECTION}.bias")
         if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):
             raise UserError(
-                "Google's format has no projection if embedding_size equals hidden_size, here "
-                f"{len(weight)}, but this model's projection isn't the identity. "
+                "Google's format has no projection if embedding_size equals hidden_size "
+                f"({len(weight)}), but this model's projection isn't the identity. "
                 "Save this model in another format."
             )
     table = {tensor: (name, turned) for name, (tensor, turned) in names.google(config).items()}

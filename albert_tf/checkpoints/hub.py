@@ -1,7 +1,7 @@
 """Downloads models from the Hugging Face Hub, uploads them, and writes model cards.
 
-Downloads use the client's cache. A card contains metadata for the Hub, the model's sizes, and code
-that loads the model.
+Downloads use the client's cache. A card contains Hub metadata, the model's sizes, and code that
+loads the model.
 """
 
 import re
@@ -53,9 +53,9 @@ def upload(
 
     Args:
         write: function that writes the files into a folder.
-        repo_id: owner/name, or only a name in your own account.
-        card: function from the repository's name to the content of `README.md`. An existing
-            `README.md` is kept.
+        repo_id: owner/name, or just a name for your own account.
+        card: function that takes the repository's name and returns the content of `README.md`. An
+            existing `README.md` is kept.
         token, private, commit_message, commit_description, revision, create_pr: as in
             huggingface_hub.
     Returns:
@@ -106,7 +106,7 @@ class Repository:
         self.unreachable: Exception | None = None
 
     def file(self, filename: str) -> Path | None:
-        """Downloads a file unless it is cached, and returns its path; None if there is none.
+        """Downloads a file unless it is cached. Returns its path, or None if it doesn't exist.
 
         If the network fails, this call and all later ones search only the cache.
         """
@@ -223,6 +223,6 @@ print(predict({example}))
 
 
 def in_cell(text: str) -> str:
-    """Escapes plain text for a cell of a Markdown table, on one line."""
+    """Escapes plain text for a Markdown table cell, on one line."""
     line = escaped(re.sub(r"\s", " ", text))
     return re.sub(r"([\\`*_\[\]<>|~$&])", r"\\\1", line)

@@ -155,7 +155,7 @@ def _load(path: Path, shard: bool = False) -> tuple[dict[str, np.ndarray], Renam
     """Returns a file's tensors under their names in the file, and the function that renames them.
 
     Args:
-        shard: whether the file is a shard, because HDF5 shards have no group per layer.
+        shard: whether the file is a shard. HDF5 shards have no group per layer.
     """
     if path.suffix == ".bin":
         return weight_files.read_pytorch(path), from_pytorch
@@ -188,7 +188,7 @@ def _read_shards(index: Path) -> list[Renamed]:
         shard = list(rename(tensors))
         wanted = {name for name, _ in rename(dict.fromkeys(sources, _NOTHING))}
         present = {name for name, _ in shard}
-        # The hub's conversion to safetensors drops copies of tied weights but still lists them.
+        # The Hub's conversion to safetensors drops copies of tied weights but still lists them.
         faults += [f"{file} without {name}" for name in sorted(wanted - present - _COPIES)]
         faults += [f"{file} with {name}" for name in sorted(present - wanted)]
         whole += shard
@@ -239,9 +239,9 @@ def _transposed(steps: list[str], source: str, tensor: np.ndarray) -> Renamed:
 
 
 def collect_tensors(renamed: Iterable[Renamed]) -> dict[str, np.ndarray]:
-    """Returns the tensors keyed by name, without duplicates and redundant copies.
+    """Returns the tensors keyed by name, without duplicates or redundant copies.
 
-    If the masked-LM head has two biases, the decoder's is kept, because models compute with it.
+    If the masked-LM head has two biases, the decoder's is kept, because models use that one.
     """
     tensors: dict[str, Any] = {}
     for name, tensor in renamed:

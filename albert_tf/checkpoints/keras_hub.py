@@ -57,7 +57,7 @@ class KerasHubWeight(NamedTuple):
     axes: str  # KerasHub's axes if it splits H into heads (A, and D = H/A), or ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
-        """Converts an array to Hugging Face's shape; returns arrays of other shapes unchanged."""
+        """Converts an array to Hugging Face's shape; returns unexpected shapes unchanged."""
         if self.axes:
             width, heads = config.hidden_size, config.num_attention_heads
             lengths = {"H": width, "A": heads, "D": width // heads}
@@ -77,8 +77,7 @@ _SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
 _MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
 
 _ATTENTION: Final = "_self_attention_layer"
-# The one table of weights: Hugging Face's module, KerasHub's layer, the path below it, and the
-# variables.
+# The weights: Hugging Face's module, KerasHub's layer, the path below it, and the variables.
 _BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
     ("embeddings.word_embeddings", "token_embedding", (), _TABLE),
     ("embeddings.position_embeddings", "position_embedding", (), _TABLE),
@@ -154,7 +153,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
     """Reads a preset of AlbertBackbone, AlbertTextClassifier, or AlbertMaskedLM.
 
     The logits of masked-LM models differ slightly from KerasHub's, whose head uses a layer-norm
-    epsilon of 1e-5, where the original and this project use 1e-12.
+    epsilon of 1e-5 instead of 1e-12.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():
@@ -171,7 +170,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and values of each tensor. An unknown tensor's name is its path."""
+    """Yields the name and values of each tensor. Unknown tensors are named by their paths."""
 
     def steps(*path: str) -> tuple[str, ...]:
         # Some Keras versions prefix names with "_".

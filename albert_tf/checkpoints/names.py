@@ -1,4 +1,4 @@
-"""The one table of weights: our attribute, Hugging Face's and Google's names, and the shape."""
+"""The table of weights: our attribute, Hugging Face's and Google's names, and the shape."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -112,7 +112,7 @@ FIELDS: Final = {
 
 
 class Weight(NamedTuple):
-    """One variable of a model, and whether its tensor on disk is the transpose."""
+    """A model variable, and whether its tensor on disk is the transpose."""
 
     variable: Any
     transposed: bool
@@ -121,7 +121,7 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Returns the variables of a model, keyed by Hugging Face's tensor names without "albert.".
 
-    If the format can't express how layers share a variable, it is listed for each of these layers.
+    If the format can't represent how layers share a variable, it is listed for each such layer.
     """
     backbone = getattr(model, BACKBONE, model)
     table = dict(_model_weights(backbone, model.config, _BACKBONE))
@@ -164,7 +164,7 @@ def axes(config: AlbertConfig) -> dict[str, list[str]]:
 
 
 def shapes(config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
-    """Returns the shape of every tensor of `axes`; None allows any number of classes."""
+    """Returns the shape of every tensor in `axes`; None allows any number of classes."""
     lengths = {letter: getattr(config, field) for letter, field in FIELDS.items()}
     lengths |= {"C": None, "1": 1, "2": 2, "2H": 2 * config.hidden_size}
     return {
@@ -190,7 +190,7 @@ def _model_weights(owner: Any, config: AlbertConfig, table: Any) -> Iterator[tup
 
 
 def _present_rows(owner: Any, table: Any) -> list[Any]:
-    """Returns the rows whose layers exist in the model."""
+    """Returns the table rows whose layers exist in the model."""
 
     def has(path: str) -> bool:
         try:

@@ -35,7 +35,7 @@ _SIMILARITIES: Final = {
     "euclidean": "euclidean",
     "manhattan": "manhattan",
 }
-_TYPES: Final = "sentence_transformers."  # prefix of a module's class
+_TYPES: Final = "sentence_transformers."  # prefix of module classes
 FOLDER: Final = "folder"  # use the pooling from the model's folder, if there is one
 _EPSILON: Final = 1e-12  # torch.nn.functional.normalize
 _LOWEST: Final = -1e9
@@ -90,12 +90,12 @@ class SentenceEmbedding:
         return vectors
 
     def require_cosine(self, origin: Any) -> None:
-        """Raises UserError if the folder specifies a different similarity function than cosine."""
+        """Raises UserError if the folder specifies a similarity function other than cosine."""
         if self.similarity != COSINE and not (self.similarity == "dot" and self.normalize):
             raise UserError(
                 f"Only cosine similarity is supported. Received: similarity_fn_name "
                 f"{self.similarity!r} in the {PROMPTS} of {origin}. Compare the vectors of the "
-                "feature-extraction pipeline yourself, or set it to 'cosine' and fine-tune."
+                "feature-extraction pipeline yourself, or set this field to 'cosine' and fine-tune."
             )
 
     def files(self, hidden_size: int) -> dict[str, bytes]:
@@ -130,9 +130,9 @@ def chosen(
         read_folder: function that reads the modules in the model's folder.
         pooling: `FOLDER` to use those modules, a key of `POOLINGS` to replace them, or None for the
             states of all tokens.
-        normalize: whether to scale vectors to unit length; None for the folder's setting, or False.
+        normalize: whether to scale vectors to unit length. Default: the folder's setting, or False.
     Raises:
-        UserError: if `normalize` is set without pooling, or `read_folder` raises it.
+        UserError: if `normalize` is set without pooling, or if `read_folder` fails.
     """
     embedding = None
     if pooling == FOLDER:
@@ -155,7 +155,7 @@ def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder, or otherwise `folder`."""
+    """Returns the Transformer's folder in a sentence-transformers folder, or else `folder`."""
     if not (folder / MODULES).is_file():
         return folder
     try:
@@ -197,8 +197,8 @@ def read(folder: Path) -> SentenceEmbedding | None:
 class Module(NamedTuple):
     """An entry of `modules.json`."""
 
-    name: str  # of the class; fully qualified for classes from other packages
-    path: str  # of the folder, or "" for the root
+    name: str  # class name; fully qualified if from another package
+    path: str  # folder, or "" for the root
 
 
 def module_files(folder: Path) -> list[str]:

@@ -32,10 +32,10 @@ _HEADER: Final = b""  # the first key
 
 
 def find_prefix(path: Path) -> Path | None:
-    """Returns the path of a checkpoint's files without their suffixes, or None if there is none.
+    """Returns a checkpoint's prefix (path without suffix), or None if there is no checkpoint.
 
     Args:
-        path: that path, one of the files, or a folder. In a folder, the file `checkpoint` names
+        path: a prefix, one of its files, or a folder. In a folder, the file `checkpoint` names
             the checkpoint to use, unless there is only one.
     Raises:
         UserError: if a folder contains several checkpoints, and `checkpoint` names none of them.
@@ -47,7 +47,7 @@ def find_prefix(path: Path) -> Path | None:
     if (path / STATE).is_file():
         text = read_bytes(path / STATE).decode("utf-8", "replace")
         match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
-        # Without its folder, which may have moved.
+        # Drop the folder, which may have moved.
         latest = re.split(r"[/\\]", match.group(1))[-1] if match else ""
         if latest in prefixes:
             return path / latest
@@ -68,8 +68,8 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     Args:
         prefix: the path of the files without the suffixes ".index" and ".data-00000-of-00001".
     Raises:
-        UserError: if a file is missing or too short, or a variable's dtype isn't supported. If a
-            file is damaged otherwise, any exception may be raised.
+        UserError: if a file is missing or too short, or a variable's dtype isn't supported. Other
+            damage can raise any exception.
     """
     import tensorflow as tf
     from tensorflow.core.protobuf import tensor_bundle_pb2
@@ -86,14 +86,14 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
 
     keys = {key: key for key in entries}
     if _OBJECT_GRAPH in entries:
-        # A stored string is its length, a checksum of the length, and its bytes.
+        # A string is stored as its length, a checksum of the length, and its bytes.
         graph = _read(entries[_OBJECT_GRAPH], shards)
         length, at = _varint(graph, 0)
         keys = dict(_by_full_name(graph[at + 4 : at + 4 + length]))
     weights = {}
     for name, key in sorted(keys.items()):
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
-        if dtype != dtype.base_dtype:  # such as 101, on which TensorFlow's reader aborts
+        if dtype != dtype.base_dtype:  # such as 101, which aborts TensorFlow's reader
             raise ValueError(f"{key} has dtype {dtype.name}, which can't be stored in a checkpoint")
         if dtype.is_floating and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
@@ -140,7 +140,7 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
-    """Yields each variable's name and its key, a path in the object graph of TensorFlow 2."""
+    """Yields each variable's name and its key, a path in TensorFlow 2's object graph."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     for node in trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes:
@@ -151,7 +151,7 @@ def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _shards(prefix: Path) -> list[Path]:
-    """Returns the data files of a checkpoint, or raises UserError with the missing ones."""
+    """Returns the data files of a checkpoint, or raises UserError listing the missing ones."""
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise UserError(
             f"The checkpoint {prefix} has no {prefix.name}.index. Copy it to the same folder."

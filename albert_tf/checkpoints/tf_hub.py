@@ -1,4 +1,4 @@
-"""Reads TF-Hub modules, whose graph is parsed for hyperparameters but never runs."""
+"""Reads TF-Hub modules, whose graph is parsed for hyperparameters but never run."""
 
 import re
 from collections import Counter
@@ -28,9 +28,9 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     """Reads the variables of a TF-Hub module.
 
     The configuration is the JSON file in the module's assets folder, or in the module's folder. If
-    there is none, the sizes are inferred from the shapes of the variables, and the number of layers
-    and heads and the activation from the graph, or otherwise from the published model with these
-    sizes. Dropout can't be inferred, so it is 0.
+    there is none, the sizes are inferred from the variables. The number of layers, the number of
+    heads, and the activation are inferred from the graph, or else copied from the published model
+    with these sizes. Dropout can't be inferred, so it is 0.
     """
     stored = tf_checkpoint.read_variables(prefix)
     variables = google.with_google_names(stored)
@@ -46,7 +46,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
 class GraphHints(NamedTuple):
     """Hyperparameters inferred from the graph, or None if it doesn't reveal them."""
 
-    blocks: int | None  # number of times that a block is applied, each with one softmax
+    blocks: int | None  # number of block applications, each with one softmax
     heads: int | None
     hidden_act: str | None  # Hugging Face's name
 
@@ -96,7 +96,7 @@ def _sizes(variables: Mapping[str, np.ndarray], origin: Path) -> dict[str, Any]:
         raise UserError(
             f"{origin} isn't an ALBERT module: it contains "
             f"{', '.join(sorted(variables)[:3]) or 'nothing'}, …, but no {error}. Pass another "
-            "module; instead of a SavedModel for serving, pass the model that was exported."
+            "module. If this is a model exported for serving, pass the original instead."
         ) from error
     return {
         "vocab_size": words,
@@ -123,7 +123,7 @@ def read_hints(folder: Path) -> GraphHints:
 
 
 def _operations(graph: Any) -> Counter[str]:
-    """Counts the operations of the graph, or of the function in it that has the most softmaxes.
+    """Counts the operations of the graph, or of its function with the most softmaxes.
 
     TensorFlow 2 writes functions for each signature, for saving, and for restoring. They call other
     functions.
@@ -153,7 +153,7 @@ def _operations(graph: Any) -> Counter[str]:
 
 
 def _activation(operations: Counter[str], blocks: int) -> str | None:
-    """Infers the feed-forward network's activation from the operations; the pooler has a tanh."""
+    """Infers the feed-forward activation from the operations. One tanh belongs to the pooler."""
     if not blocks:
         return None
     if operations["Erf"] + operations["Erfc"] >= blocks:

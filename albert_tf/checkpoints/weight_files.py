@@ -1,6 +1,6 @@
 """Reads safetensors, PyTorch, Flax, and HDF5 files, without running any code that they contain.
 
-The package for a format is imported when the first file is read. A damaged file may raise any
+A format's package is imported when its first file is read. A damaged file may raise any
 exception, which `CheckpointLocation.read` turns into a one-sentence message.
 """
 
@@ -137,7 +137,7 @@ def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
 
 
 def _stored_sizes(path: Path) -> list[int]:
-    """Returns the size of each storage in a zip file in bytes, in file order.
+    """Returns the size in bytes of each storage in a zip file, in file order.
 
     torch maps a storage at its offset, with the size that the pickle claims. It doesn't check CRCs,
     sizes, or whether entries are compressed, so this function does.
@@ -293,7 +293,7 @@ def _require_package(package: str, kind: str, path: Path, way_out: str) -> Any:
 
 
 def require_stored(path: Path, declared: int, stored: int | None = None) -> None:
-    """Rejects tensors that claim more bytes than are stored, which could be terabytes.
+    """Rejects tensors that claim more bytes than are stored, because a claim could be huge.
 
     Args:
         stored: number of stored bytes; by default, the file's size.

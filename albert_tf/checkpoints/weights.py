@@ -19,7 +19,7 @@ _SHOWN = 50  # items in a message
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint of any format in memory.
+    """A checkpoint in memory, from any format.
 
     Attributes:
         config: configuration of the saved model.
@@ -109,7 +109,7 @@ def assign(
 
 
 def check_backbone(checkpoint: Checkpoint) -> None:
-    """Compares the shapes of encoder and pooler with the configuration, before a model is built.
+    """Compares the encoder's and pooler's shapes with the configuration before a model is built.
 
     If they don't fit, the error also lists the faults of the heads.
     """
@@ -158,7 +158,7 @@ def misfits(
 
 
 def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
-    """Describes every tensor that isn't floating-point or finite; warns about large weights."""
+    """Describes every non-float or non-finite tensor; warns about large weights."""
     faults, large = [], []
     for name, tensor in tensors.items():
         if not is_floating(tensor):
@@ -166,7 +166,7 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
             continue
         with np.errstate(over="ignore"):
             extremes = (tensor.max(initial=0), -tensor.min(initial=0))
-            largest = np.maximum(*np.asarray(extremes, "float32"))  # NaN if there is a NaN
+            largest = np.maximum(*np.asarray(extremes, "float32"))  # NaN if any value is NaN
         if not np.isfinite(largest):
             faults.append(f"not finite: {name}")
         elif largest > _LARGE:

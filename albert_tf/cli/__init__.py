@@ -54,8 +54,8 @@ GROUPS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 COMMANDS: Final = {name: command for group in GROUPS.values() for name, command in group.items()}
-# These don't import TensorFlow up front. `sizes` doesn't need it; the other two leave the memory to
-# their worker processes, and only need it for a vocab.txt.
+# These don't import TensorFlow up front. `sizes` doesn't need it. The other two need it only for a
+# vocab.txt, and leave the memory to their worker processes.
 LIGHT: Final = (sizes, build_vocab, build_data)
 RUNS: Final = (finetune, pretrain, build_data)  # save their options, which --config reads
 
@@ -213,7 +213,7 @@ def streams() -> Iterator[None]:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        with contextlib.suppress(OSError):  # the file it was opened for is now a pipe
+        with contextlib.suppress(OSError):  # the stream's file is now a pipe
             sys.stdout.reconfigure(errors="backslashreplace")
     handler, formatwarning = logging.lastResort, warnings.formatwarning
     before = handler.formatter if handler else None

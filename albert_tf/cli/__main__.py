@@ -1,4 +1,4 @@
-"""`python -m albert_tf.cli` is `albert-tf`."""
+"""Runs `albert-tf` as `python -m albert_tf.cli`."""
 
 from albert_tf.cli import main
 

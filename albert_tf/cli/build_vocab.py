@@ -49,7 +49,7 @@ class OPTIONS(CorpusInput):
     accents: Literal["auto", "keep", "drop"] = option(
         "auto",
         help="what to do with accents: keep, drop (é becomes e), or auto, which keeps them if at "
-        "least one in 400 words has one",
+        "least one in 400 words has an accent",
     )
     character_coverage: float = option(
         CHARACTER_COVERAGE,
@@ -101,7 +101,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
-    """Draws passages from the corpus and prints how much text was read and drawn."""
+    """Samples passages from the corpus, and prints how much text was read and sampled."""
     from collections import Counter
 
     from albert_tf.data.corpus.documents import sample
@@ -124,7 +124,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
-    """Decides whether to keep accents, and prints how many words change and are merged."""
+    """Decides whether to keep accents, and prints how many words this changes and merges."""
     from collections import Counter
 
     from albert_tf.text.scripts import merge_statistics, words
@@ -149,7 +149,7 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
 
 
 def _description(found: Any) -> str:
-    """Describes how many words change or merge, with the most frequent ones that merge."""
+    """Describes how many words change or merge, with the most frequent merges."""
     examples = "; ".join(", ".join(group) for group in found.examples)
     shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")

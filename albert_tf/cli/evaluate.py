@@ -28,7 +28,7 @@ class OPTIONS(EvaluationOptions):
 
     submission: Path | None = option(
         None,
-        help="folder for predictions of the test files; keeps its other files",
+        help="folder for predictions on the test files; its other files are kept",
         excludes=("predictions", "report", "json"),
     )
     json: bool = option(False, help="print the scores as one JSON object")

@@ -42,7 +42,7 @@ it takes ids. Before it appears at --output, a fresh process loads it and compar
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Checked):
-    """The options that each format adds to its function's options."""
+    """The options that all formats share."""
 
     model: str = option(
         help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True

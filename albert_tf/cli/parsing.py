@@ -177,7 +177,7 @@ def _metavar(option: Option) -> str:
 
 
 def _help(option: Option) -> str:
-    """Returns the help with the default and the options that this one requires, if they are few."""
+    """Returns an option's help, its default, and (if they are few) the options that it requires."""
     parts, default = [option.help], option.default if option.is_tuple else (option.default,)
     if not (option.is_required or default in ((), (None,), (False,), ("",))):
         shown = " ".join("true" if each is True else str(each) for each in default)

@@ -56,7 +56,7 @@ class OPTIONS(TextInputOptions):
         None, help="name of the table column with the second text of each pair"
     )
     encoding: str | None = option(None, help=ENCODING, metavar="NAME")
-    pairs: bool = option(False, help="read each text as a pair, separated by a tab")
+    pairs: bool = option(False, help="read each text as a tab-separated pair")
     labels: str | None = option(
         None,
         help="comma-separated labels for zero-shot classification with a natural language "
@@ -209,4 +209,4 @@ def _pairs(texts: Iterable[str], path: str | None) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-_CHECKED: Final = 10_000  # pairs of a file that are checked before the model is loaded
+_CHECKED: Final = 10_000  # number of pairs that are checked before the model loads

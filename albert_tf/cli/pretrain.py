@@ -51,7 +51,7 @@ def run(options: PretrainingOptions) -> int:
     try:
         report = pretrain(options)
     except Exception as error:
-        # Errors of TensorFlow, JAX, and torch, which aren't imported to recognize them.
+        # Detects the error by its text, to avoid importing TensorFlow, JAX, or torch.
         is_known = type(error).__name__ in ("ResourceExhaustedError", "OutOfMemoryError")
         if not is_known and "RESOURCE_EXHAUSTED" not in str(error):
             raise

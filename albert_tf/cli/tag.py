@@ -30,9 +30,9 @@ class OPTIONS(TextInputOptions):
 
     aggregation: Literal["none", "simple", "first", "average", "max"] = option(
         "first",  # finetune trains on each word's first token
-        help="how to group tokens: none; simple (adjacent tokens with one label); or one label "
-        "per word, from its first token (first), the mean scores of its tokens (average), or the "
-        "token with the highest score (max)",
+        help="how to group tokens: none; simple (adjacent tokens with the same label); or one "
+        "label per word, from its first token (first), the mean scores of its tokens (average), or "
+        "the token with the highest score (max)",
     )
 
 

@@ -44,7 +44,7 @@ class AnswerOptions(Checked):
 
     @property
     def needs_tensorflow(self) -> bool:
-        """Whether the model isn't an exported file."""
+        """Whether the model is a checkpoint, not an exported file."""
         return not is_exported(self.model)
 
 
@@ -62,8 +62,7 @@ class TextInputOptions(AnswerOptions):
 
     @property
     def source(self) -> str | None:
-        """The file of texts, or "-" for standard input, which is also read if there are no other
-        texts and it is a pipe or a file."""
+        """The input file, or "-" for standard input (the default if that is a pipe or a file)."""
         if self.text or self.input is not None:
             return "-" if self.text == ("-",) else self.input
         try:
@@ -74,7 +73,7 @@ class TextInputOptions(AnswerOptions):
 
     @property
     def has_table(self) -> bool:
-        """Whether the file of texts is a table, according to its suffix."""
+        """Whether the input file is a table, according to its suffix."""
         endings = (*FORMATS, ".ndjson", *SHEETS)
         return self.source is not None and self.source.lower().endswith(endings)
 
@@ -104,7 +103,7 @@ def texts(options: TextInputOptions) -> Iterator[str]:
 
 
 def _column(options: TextInputOptions) -> Iterator[str]:
-    """Yields the texts of a table; the texts of a pair are joined by a tab, as for `--pairs`."""
+    """Yields the texts of a table; the texts of a pair are joined with a tab, as for `--pairs`."""
     column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
     encoding = getattr(options, "encoding", None)
     path = Path(str(options.source))
@@ -121,7 +120,7 @@ def _column(options: TextInputOptions) -> Iterator[str]:
 
 
 def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
-    """Returns a task's pipeline; only input that isn't from a pipe is sorted across batches."""
+    """Returns a task's pipeline. Input is sorted across batches, unless it comes from a pipe."""
     from albert_tf.pipelines import pipeline
     from albert_tf.pipelines.base import SORTED
 
@@ -185,7 +184,7 @@ def aligned(rows: Iterable[Sequence[object]], numbers: bool = False) -> str:
     """Returns a table as text with aligned columns.
 
     Args:
-        numbers: whether to align the columns after the first one to the right.
+        numbers: whether to right-align all columns but the first.
     """
     cells = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -234,7 +233,7 @@ def can_be_read_again(path: str | None) -> bool:
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Rejects a missing or unsuitable model, and returns its configuration, or None without one."""
+    """Rejects a missing or unsuitable model; returns its configuration, or None if unknown."""
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig

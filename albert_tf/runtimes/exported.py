@@ -44,8 +44,8 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 CHECKSUM: Final = "sha256.txt"
 POSITIONS: Final = "masked_lm_positions"
-LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # of models that take positions
-BEAM: Final = 5  # same as `layers.heads.BEAM`, whose import would load Keras
+LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # outputs of models that take positions
+BEAM: Final = 5  # same as `layers.heads.BEAM`, but without importing Keras
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
@@ -161,7 +161,7 @@ class ExportedSimilarity(ExportedModel):
         self._vectors = SentenceEmbedding(embedding.pooling, normalize=True)
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Returns the unit vectors of the texts, `embeddings` `[B, C, D]`.
+        """Returns the texts' unit vectors as `embeddings` `[B, C, D]`.
 
         Args:
             features: int32 `[B, C, T]`.
@@ -245,7 +245,7 @@ def _directory(path: Path) -> Iterator[Path]:
 
 
 def _verified_files(path: Path) -> dict[str, bytes]:
-    """Returns the files that an export contains, and raises if they or the graph have changed."""
+    """Returns an export's files, or raises UserError if they or the graph have changed."""
     try:
         files, start = _stored_files(path)
     except Exception as error:  # a damaged archive can raise any exception

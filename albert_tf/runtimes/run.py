@@ -1,6 +1,7 @@
 """Runs exported models in their runtimes, without the rest of this package.
 
-The comparison of an export with Keras loads this file by path in a fresh process and calls `main`.
+The check that compares an export with Keras loads this file by path in a fresh process and calls
+`main`.
 """
 
 import functools
@@ -45,11 +46,11 @@ class RuntimeSignature(NamedTuple):
     run: Callable[..., Arrays]
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Pads any number of rows to the signature's shapes and returns their outputs.
+        """Runs any number of rows, padded to the signature's shapes; returns the outputs.
 
         Args:
             features: arrays keyed by name, none larger than the signature's inputs. Arrays that the
-                signature doesn't take are ignored, and missing ones are replaced by zeros.
+                signature doesn't take are ignored, and missing ones are filled with zeros.
         """
         count = max(len(values) for name, values in features.items() if name in self.inputs)
         size = next(iter(self.inputs.values()))[0]
@@ -77,7 +78,7 @@ def _pad(values: np.ndarray | None, shape: Sequence[int]) -> np.ndarray:
 
 
 def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
-    """Returns a file's signatures. `text` only runs if tensorflow_text has been imported."""
+    """Returns a file's signatures. To run the signature `text`, import tensorflow_text first."""
     from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
 
     if sys.modules.get("tensorflow_text"):
@@ -174,7 +175,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
             `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" if the signature
             takes them. For multiple choice, values are lists of length C.
         outputs: output path without a suffix. The `.npz` file contains arrays named "ROW/NAME".
-            The `.json` file contains the peak memory above the runtime's, in MB (Linux only), and
+            The `.json` file contains the peak memory minus the runtime's, in MB (Linux only), and
             the median time per row in milliseconds.
         batch: batch size if the signature takes any number of rows.
     """
