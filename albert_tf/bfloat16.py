@@ -7,8 +7,8 @@ from typing import Final
 CPUINFO: Final = Path("/proc/cpuinfo")  # on Linux only
 STEP: Final = "--dtype-policy mixed_bfloat16"
 SAVED_MODEL: Final = "--precision bfloat16"
-# Time relative to float32 by processor flag, for base with 8 × 128 tokens (benchmarks/RESULTS.md).
-# Processors with AMX have both flags, so that flag comes first.
+# By processor flag: time relative to float32, base model, 8 × 128 tokens (benchmarks/RESULTS.md).
+# Processors with AMX have both flags, so its flag comes first.
 TIMES: Final = {
     "amx_bf16": {STEP: 0.48, SAVED_MODEL: 0.45},
     "avx512_bf16": {STEP: 0.59, SAVED_MODEL: 0.52},
@@ -16,7 +16,7 @@ TIMES: Final = {
 
 
 def suggest(option: str, precision: str | None) -> None:
-    """Prints a line if the processor supports bfloat16 matmuls and a run would use float32.
+    """Prints a line if the processor supports bfloat16 matmuls but the run uses float32.
 
     Args:
         option: `STEP` or `SAVED_MODEL`, the option to suggest.
@@ -28,7 +28,7 @@ def suggest(option: str, precision: str | None) -> None:
     for flag, times in TIMES.items():
         if flag in flags:
             print(
-                f"This processor supports bfloat16 ({flag}). With {option} the base model takes "
+                f"This processor supports bfloat16 ({flag}). With {option}, the base model takes "
                 f"about {times[option]:.2f} of the float32 time.",
                 file=sys.stderr,
                 flush=True,

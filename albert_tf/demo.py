@@ -43,12 +43,12 @@ with open(file, encoding="utf-8") as lines:
         }
         print(json.dumps({"label": label.decode(), "probabilities": probabilities}))
 """
-# Largest accepted differences in probability; TFLite has 8-bit weights. Labels must agree.
+# Maximum allowed differences in probability; TFLite has 8-bit weights. Labels must agree.
 AGREEMENT = {"SavedModel": 1e-4, "TFLite int8": 0.05}
 
 
 class ProcessRun(NamedTuple):
-    """The predictions and costs of one process."""
+    """The predictions and resource use of one process."""
 
     rows: list[tuple[str, float]]  # label and probability of each text
     megabytes: float  # size of the loaded files
@@ -114,7 +114,7 @@ def _ask(command: Sequence[str | Path], loaded: Sequence[Path]) -> ProcessRun:
             command, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8", env=environment
         )
         found = [json.loads(line) for line in process.stdout or ()]
-        if sys.platform == "win32":  # reports no peak memory after a process has ended
+        if sys.platform == "win32":  # can't report peak memory after a process has ended
             status, peak = process.wait(), 0
         else:
             _, status, usage = os.wait4(process.pid, 0)

@@ -1,4 +1,4 @@
-"""The optimizers of google-research/albert, AdamW and LAMB, and their learning rate schedule.
+"""The optimizers (AdamW and LAMB) and the learning rate schedule of google-research/albert.
 
 They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use them.
 """
@@ -37,7 +37,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         epsilon: small constant added to the square root of the second moment.
         bias_correction: whether to correct the bias of both moments, as Adam's authors (arXiv
             1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
-        exclude: substrings of the paths of weights that are excluded from weight decay.
+        exclude: substrings of weight paths; matching weights are excluded from weight decay.
         global_clipnorm: maximum global norm of the gradients. None turns clipping off. The default
             doesn't apply if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
@@ -123,7 +123,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     def _apply_fused(
         self, gradient: Any, variable: Any, momentum: Any, velocity: Any, rate: Any
     ) -> None:
-        """Updates the variable and its moments with one kernel.
+        """Updates the variable and its moments with a single kernel.
 
         The kernel computes `1 - beta_2` in float32, with a relative error of 1.3e-5.
         """
@@ -199,12 +199,12 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     The original form increases as `step / warmup_steps`. Its decay counts from step 0, so the
     learning rate drops at the end of the warm-up (in pretraining, to 0.975 of the peak). The usual
-    form increases as `(step + 1) / warmup_steps`, so that the first step also trains, and decays
+    form increases as `(step + 1) / warmup_steps`, so that the first step also trains. It decays
     from the peak over the steps after the warm-up.
 
     Args:
         peak: learning rate at the end of the warm-up.
-        warmup_steps: number of warm-up steps, from 0 to below `total_steps`. A number below 1 is a
+        warmup_steps: number of warm-up steps, less than `total_steps`. A number below 1 is a
             fraction of all steps.
         total_steps: step at which the learning rate reaches 0. Default: the number of steps of
             `fit`, for the models of this package; each `fit` starts a new schedule.
@@ -290,7 +290,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[None]:
-    """Swaps in the optimizer's averaged (EMA) weights within the block, if it keeps any."""
+    """Uses the optimizer's averaged (EMA) weights, if any, within the block."""
     optimizer = inner(model.optimizer)
     if not optimizer.use_ema:
         yield

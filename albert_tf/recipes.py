@@ -57,10 +57,10 @@ OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
 # The learning rates of the table are too small for random weights. This recipe reaches 0.80 on
 # SST-2 in minutes.
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
-# For models narrower than base, chosen for the bundled model, which scores slightly lower at twice
+# For models narrower than base. Tuned on the bundled model, which scores slightly lower at twice
 # the learning rate on SST-2 and WNUT17 (benchmarks/NOTES.md).
 SMALL: Final = Recipe(1e-4, 16, 0.1, None, 0.1, max_length=128, epochs=5)
-# Many examples allow enough steps with a batch size of 64, which trains better models.
+# With many examples, a batch size of 64 allows enough steps, and trains better models.
 MANY: Final = 10_000
 SMALL_ON_MANY: Final = SMALL._replace(batch_size=64, epochs=3)
 
@@ -95,7 +95,7 @@ def recipe_of_width(hidden_size: int) -> Recipe:
 
 
 def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
-    """Returns the configuration of a named size for a vocabulary, or reads it from a JSON file.
+    """Returns a named size's configuration for the tokenizer's vocabulary, or reads a JSON file.
 
     Args:
         **changes: fields to override.

@@ -1,4 +1,4 @@
-"""The only list of tasks, with the model class, the pipelines, and the inputs and outputs of each.
+"""The single source of truth for tasks: the model class, pipelines, inputs, and outputs of each.
 
 It also defines the name, dtype, and shape of each feature for batches, models, and signatures.
 This file doesn't import TensorFlow, so that checkpoints and the command line can use it. The
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    """A tensor of a batch. `None` in the shape is a dimension that differs between batches."""
+    """A tensor in a batch. `None` in the shape is a dimension that varies between batches."""
 
     name: str
     dtype: str
@@ -43,7 +43,7 @@ class TaskFacts(NamedTuple):
             the names of all classes and of the highest-scoring one.
         probabilities: logit outputs that exports also return as probabilities.
         has_choices: whether an example consists of several sequences, `[B, C, T]`.
-        takes_positions: whether the model can score the vocabulary at selected positions only.
+        takes_positions: whether the model can compute vocabulary logits at selected positions only.
         needs_pairs: whether an example is always a text pair.
     """
 
@@ -123,8 +123,8 @@ MULTIPLE_CHOICE: Final = TaskFacts(
     probabilities=("logits",),
     needs_pairs=True,
 )
-# A training wrapper around the encoder for several texts per example. It is saved, loaded, and
-# exported as a plain encoder.
+# A training wrapper around the encoder, for examples that consist of several texts. It is saved,
+# loaded, and exported as a plain encoder.
 SIMILARITY: Final = TaskFacts(
     name="similarity",
     model="AlbertForSimilarity",

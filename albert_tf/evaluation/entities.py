@@ -1,4 +1,4 @@
-"""Decodes entities from tags (BIO, IOB1, BIOES, and similar schemes), and scores entities.
+"""Decodes entities from tags (BIO, IOB1, BIOES, and similar schemes), and scores them.
 
 The rules are the same as in conlleval, the scorer of the CoNLL shared tasks. A tag that doesn't
 continue an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
@@ -26,7 +26,7 @@ class Tag(NamedTuple):
     kind: str
 
     def continues(self, last: "Tag") -> bool:
-        """Returns whether this tag continues the previous tag's entity, or both are outside."""
+        """Returns whether this tag continues the previous tag's entity, or both tags are "O"."""
         return self.prefix in "IEO" and last.prefix in "BIO" and self.kind == last.kind
 
 
@@ -110,8 +110,9 @@ def entity_scores(
 ) -> dict[str, float]:
     """Computes entity-level F1, precision, and recall, and word-level accuracy.
 
-    An entity is correct if its type and all of its words are correct. Without any entity, these
-    scores are 0. Labels without prefixes, such as parts of speech, are scored by accuracy only.
+    An entity is correct if its type and all of its words are correct. F1, precision,
+    and recall are 0 if there are no entities. Labels without prefixes, such as parts of speech, are
+    scored by accuracy only.
 
     Args:
         expected, predicted: one label for each word of each sentence.

@@ -1,8 +1,8 @@
 """The metrics of GLUE, by name, and the official SQuAD metrics.
 
 SQuAD reports exact match and F1 over normalized words, in percent. Source: Rajpurkar et al., arXiv
-1606.05250 and 1806.03822, as defined in evaluate-v2.0.py. evaluate-v1.1.py only differs for gold
-answers that consist of articles.
+1606.05250 and 1806.03822, as defined in evaluate-v2.0.py. evaluate-v1.1.py differs only for gold
+answers that consist entirely of articles.
 """
 
 import logging
@@ -72,10 +72,10 @@ def evaluate_labels(
     """Computes `micro_f1`, `macro_f1`, and `mean_average_precision` of a multi-label task.
 
     The mean average precision covers the labels that occur in the examples. If no label occurs, it
-    is 0, and so is F1.
+    is 0, as are the F1 scores.
 
     Args:
-        labels, probabilities, chosen: `[N, C]`; labels and decisions are 0 or 1.
+        labels, probabilities, chosen: `[N, C]`; `labels` and `chosen` are 0 or 1.
     """
     one_label = labels.shape[1] == 1  # scikit-learn would count the absence of the label as a class
     scores = {
@@ -116,7 +116,7 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScore(NamedTuple):
-    """The scores of a question in `[0, 1]`: F1 of the words, and exact match."""
+    """The scores of a question in `[0, 1]`: word-level F1, and exact match."""
 
     f1: float
     exact_match: float
@@ -150,12 +150,14 @@ def _f1(given: Sequence[str], gold: Sequence[str]) -> float:
 def by_threshold(
     scores: Sequence[float], null_scores: Sequence[float], has_answer: Sequence[bool]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the mean score at each null-score threshold, above which a question gets no answer.
+    """Computes the mean score at each null-score threshold.
+
+    A question with a higher null score gets no answer.
 
     Args:
         scores: score of the answer to each question.
         null_scores: score of "no answer" minus the score of the best answer, for each question.
-        has_answer: whether each question is answerable; otherwise, no answer scores 1.
+        has_answer: whether each question is answerable; if it isn't, "no answer" scores 1.
     Returns:
         The thresholds in ascending order (one below all null scores, then every null score), and
         the mean score at each. evaluate-v2.0.py always returns 0 as the first threshold.

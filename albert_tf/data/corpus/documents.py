@@ -1,11 +1,11 @@
 """Reads the documents of a corpus, splits them into sentences, and draws a sample of passages.
 
-How the files are divided into ranges doesn't change the documents.
+The documents don't depend on how the files are divided into ranges.
 
 The default sentence splitter is the Wikimedia Foundation's sentencex. It supports the languages of
-Wikipedia, is maintained, has no dependencies, and was the fastest that we tried on two English
-novels (in MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt 5, syntok
-0.5).
+Wikipedia, is maintained, and has no dependencies. It was the fastest splitter in our test on two
+English novels (in MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt
+5, syntok 0.5).
 """
 
 import codecs
@@ -46,11 +46,11 @@ from albert_tf.options import COUNT, Checked, check_number, option
 
 JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
 PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller than a sample
-SMALLEST = 64  # minimum bytes that a passage counts as, because Python needs 300 for its object
+SMALLEST = 64  # a passage counts as at least this many bytes; its Python object takes 300
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
-_GROUP: Final = "corpus (blank lines separate documents; in JSON lines each line is a document)"
+_GROUP: Final = "corpus (blank lines separate documents; in JSON lines, each line is a document)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,9 +94,9 @@ class CorpusInput(CorpusOptions):
     """The options for reading a corpus, including its files and its sentence splitter."""
 
     input: tuple[str, ...] = option(
-        help="files, folders, or globs of UTF-8 text, local or on gs://, s3://, hdfs:// (.jsonl, "
-        ".ndjson, and .json with one JSON object per line; all others are plain text; each also "
-        ".gz)",
+        help="text files (UTF-8), folders, or globs, local or on gs://, s3://, or hdfs://; .jsonl, "
+        ".ndjson, and .json files contain one JSON object per line, and all others are plain text; "
+        "each can be compressed (.gz)",
         metavar="GLOB",
         is_path=True,
     )
@@ -119,7 +119,7 @@ class CorpusInput(CorpusOptions):
 
     @property
     def reads_language(self) -> bool:
-        """Whether the language can change the result."""
+        """Whether the language affects the result."""
         return self.lines == "paragraphs" and self.sentence_splitter == SENTENCEX
 
     def files(self) -> list[InputFile]:
@@ -127,7 +127,7 @@ class CorpusInput(CorpusOptions):
 
         Raises:
             UserError: there are no such files; one is compressed with something other than gzip;
-                or a text field was set but no file has JSON lines.
+                or a text field was set but no file contains JSON lines.
         """
         files = find_inputs(self.input)
         for file in files:
@@ -156,9 +156,9 @@ class Document(NamedTuple):
 
     Attributes:
         source: `InputFile.name`.
-        offset: offset in the decompressed file. For part of a text from a JSON line, this is the
-            offset of the line plus the number of text bytes before the part.
-        text: UTF-8, at most `max_document_bytes`. Its lines end in "\\n", and none is blank.
+        offset: offset in the decompressed file. If a JSON line's text was cut, this is the
+            line's offset plus the number of text bytes before the part.
+        text: UTF-8, at most `max_document_bytes`, with "\\n" line breaks and no blank lines.
     """
 
     source: str
@@ -182,7 +182,7 @@ def splits(files: Sequence[InputFile], size: int) -> list[Split]:
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
     """Yields the documents in a range of a file, in order and in bounded memory.
 
-    In plain text, blank lines (only white space) separate documents, and a document belongs to the
+    In plain text, blank lines (only white space) separate documents. A document belongs to the
     range in which its preceding blank line begins. In JSON lines, each line is a document, and
     blank lines within its text are dropped. A document that is too long is cut at a line break if
     possible, otherwise at white space, otherwise between two characters. A byte order mark is
@@ -190,9 +190,9 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
     Args:
         counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
-            "bad_lines" (of a plain line that was cut, each bad part counts).
+            "bad_lines". If a plain-text line is cut, each invalid part counts as a bad line.
     Raises:
-        UserError: a line is bad and bad lines aren't skipped; the file is UTF-16 or binary; a
+        UserError: a line is bad and `bad_lines` is "stop"; the file is UTF-16 or binary; a
             `.gz` file is damaged; or a plain text file contains JSON lines. The message names the
             file and the line.
     """
@@ -225,22 +225,22 @@ def sample(
     seed: int,
     counts: Counter[str],
 ) -> list[Document]:
-    """Draws passages from all documents with equal probability, or returns all if they fit.
+    """Draws passages from all documents with equal probability, or all passages if they fit.
 
     A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. Its rank depends
     only on the seed, its file's name, and its offset in the file. The passages with the lowest
     ranks are kept.
 
     Args:
-        limit: bytes of text in the sample. A passage counts for at least `SMALLEST`.
-        counts: receives the same counts as in `documents`, but of passages.
+        limit: bytes of text in the sample. A passage counts as at least `SMALLEST` bytes.
+        counts: receives the same counts as in `documents`, but for passages.
     Returns:
         The sample, sorted by rank.
     Raises:
         UserError: see `documents`.
     """
     options = dataclasses.replace(options, max_document_bytes=PASSAGE)
-    chosen: list[tuple[int, Document]] = []  # a heap, the highest rank first
+    chosen: list[tuple[int, Document]] = []  # a heap with the highest rank first
     size, threshold = 0, 1 << 64
     for file in files:
         for document in documents(Split(file, 0, None), options, counts):
@@ -251,7 +251,7 @@ def sample(
             size += _size(document)
             while size > limit:
                 lowest, dropped = heapq.heappop(chosen)
-                threshold = -lowest  # so that no later, smaller passage replaces it
+                threshold = -lowest  # so that no smaller passage replaces it later
                 size -= _size(dropped)
     return [document for _, document in sorted(chosen, reverse=True)]
 
@@ -326,7 +326,7 @@ def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSen
 
     Args:
         splitter: "sentencex", "module:function" to import a function, or the function itself. Only
-            a name can be recorded and sent to another process.
+            a name can be stored or sent to another process.
         language: language code for sentencex. For an unknown language, sentencex falls back to a
             related one, and finally to English.
     Raises:
@@ -366,7 +366,7 @@ def _import_splitter(name: str) -> SplitSentences:
 
 
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
-    """Wraps a splitter so that it raises a `UserError` if it fails or returns no list of strings.
+    """Wraps a splitter to raise a `UserError` if it fails or doesn't return a list of strings.
 
     Calls the splitter once, to reveal most mistakes before the corpus is read.
     """

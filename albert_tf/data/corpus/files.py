@@ -37,7 +37,7 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
     """Returns the files that match paths, folders, or globs (`**` descends), sorted by name.
 
     Skips hidden files and folders, and doesn't follow links to folders. A file is listed once, even
-    if several links point to it. fsspec reads a path that contains "://".
+    if several links point to it. Paths that contain "://" are read with fsspec.
 
     Raises:
         UserError: a pattern matches no file, or a URL can't be reached.
@@ -51,7 +51,7 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
                 "put quotes around a glob."
             )
         sizes |= matches
-    paths: dict[str, str] = {}  # skips a link whose target is in the list as well
+    paths: dict[str, str] = {}  # skips a link whose target is also in the list
     for path in sorted(sizes, key=lambda path: (path != _real(path), path)):
         paths.setdefault(_real(path), path)
     sizes = {path: sizes[path] for path in paths.values()}
@@ -64,7 +64,7 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
 
 
 def check_packing(path: str) -> None:
-    """Rejects an archive, or a compression format other than gzip, based on its name."""
+    """Rejects archives and compression formats other than gzip, based on the file name."""
     if path.lower().removesuffix(".gz").endswith(_PACKED):
         raise UserError(
             f"Text files must be plain or compressed with gzip (.gz). Received: {path}. Unpack it."

@@ -26,9 +26,9 @@ from albert_tf.files import fault
 
 LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
 BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
-# UTF-32's little-endian mark begins with UTF-16's.
+# The UTF-32-LE byte order mark begins with the UTF-16-LE one.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
-HEAD: Final = 4096  # a file with a zero byte among its first 4096 is binary, as for grep and git
+HEAD: Final = 4096  # bytes; a zero byte among them means a binary file, as in grep and git
 # The white space of str.isspace in UTF-8, except "\n".
 _ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
 _WIDE = (
@@ -47,7 +47,7 @@ def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
     """Yields the lines of a stream, including their line breaks, in bounded memory.
 
     Raises:
-        UserError: a line is longer than `LONGEST_LINE`. The message contains the file's `name`.
+        UserError: a line is longer than `LONGEST_LINE`. The message contains `name`.
     """
     number = 0
     while line := stream.readline(LONGEST_LINE + 1):
@@ -92,7 +92,7 @@ def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
 
 
 def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
-    """Rejects the whole file if it isn't UTF-8, because skipping bad lines wouldn't help.
+    """Rejects the whole file if it isn't UTF-8, because skipping its bad lines wouldn't help.
 
     Args:
         head: bytes from the beginning of the file, such as its first line.
@@ -102,8 +102,8 @@ def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
     """
     if head.startswith(UTF_16):
         raise UserError(
-            f"Text must be UTF-8. Received: {file.path}, which has the byte order mark of UTF-16 "
-            "or UTF-32. Convert it: iconv -f utf-16 -t utf-8."
+            f"Text must be UTF-8. Received: {file.path}, which begins with a UTF-16 or UTF-32 "
+            "byte order mark. Convert it: iconv -f utf-16 -t utf-8."
         )
     if b"\0" in head[:HEAD]:
         raise UserError(
@@ -129,7 +129,7 @@ def readable(path: object) -> Iterator[None]:
 
 
 def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
-    """Returns the error for the line at `offset`; it names the file and the line number."""
+    """Returns an error that names the file and the line number of `offset`."""
     reason = str(fault)
     way_out = "Correct it"
     if isinstance(fault, UnicodeDecodeError):
@@ -236,7 +236,7 @@ def _skip_line(window: ByteWindow, position: int) -> int:
 
 
 def check_prose(window: ByteWindow, file: InputFile) -> None:
-    """Rejects plain text if the first non-blank line in its window is a JSON object."""
+    """Rejects plain text if its first non-blank line is a JSON object."""
     while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
         if window.ended or len(line) > LONGEST_LINE:
             break
@@ -271,7 +271,7 @@ def passages(
         text: bytes of the part, without blank lines. They may end in white space.
         part: 0-based index of the part within the document.
     """
-    newlines = [-2, -1] if start == 0 else []  # offsets of the last two after the last text
+    newlines = [-2, -1] if start == 0 else []  # the last two line breaks since the last part
     position, part = 0, None
     while True:
         position = _skip_space(window, position, newlines)
@@ -291,7 +291,7 @@ def passages(
 
 
 def cut(data: bytes, start: int, limit: int) -> int:
-    """Returns where to cut data that has more than `limit` (at least 4) bytes after `start`.
+    """Returns where to cut, at most `limit` bytes after `start`; `limit` is at least 4.
 
     Prefers the last line break, then the last white space, then a boundary between two characters.
     """

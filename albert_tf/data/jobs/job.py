@@ -1,7 +1,7 @@
 """A `build_data` job: its output, the parts of its corpus, and `make_part`.
 
 A job contains every option that affects the bytes of the examples. `make_part` is a pure function
-of the job and a part; it writes the shards of the part. Processes or Spark map it over the parts.
+of the job and a part; it writes the part's shards. It runs in local processes or on Spark.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 class Output:
     """A job's output files, in a local folder or in an object store that fsspec supports.
 
-    A file is either complete or absent.
+    Each file is either complete or absent.
 
     Args:
         location: path or URL.
@@ -64,7 +64,7 @@ class Output:
         self.is_local = "file" in self._files.protocol
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file, and replaces an existing one.
+        """Writes a file, replacing any existing one.
 
         Raises:
             UserError: no space is left, or the store rejects the write.
@@ -108,7 +108,7 @@ class Output:
         return content if isinstance(content, dict) else None
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Returns file sizes in a folder by name, without the lock. A subfolder has size 0."""
+        """Returns each file's size in a folder, except for the lock. A subfolder has size 0."""
         self._files.invalidate_cache()
         try:
             entries = self._files.ls(self._path(folder), detail=True)
@@ -136,7 +136,7 @@ class Output:
             self._files.rm(self._path(WORK), recursive=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a lock on the folder, which it creates; see `files.locked`.
+        """Creates the folder, and returns a lock on it; see `files.locked`.
 
         Object stores have no locks, but two runs with the same settings write the same bytes.
         """
@@ -146,9 +146,9 @@ class Output:
         return f"{self._root}/{name}".rstrip("/")
 
 
-FORMAT: Final = 5  # increases whenever the same job would write different bytes
+FORMAT: Final = 5  # incremented whenever the same job would write different bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
-# A small corpus gets smaller shards, so that there are enough to interleave, and for all workers.
+# A small corpus has smaller shards, so that there are enough for interleaving and all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
@@ -227,8 +227,8 @@ def make_job(options: BuildDataOptions) -> Job:
     """Finds the files of a corpus, and reads the vocabulary.
 
     Raises:
-        UserError: the files, the vocabulary, or the splitter don't exist; or the output folder is
-            inside the input or contains it.
+        UserError: the files, the vocabulary, or the splitter can't be found; or the output folder
+            is inside the input or contains it.
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
@@ -250,7 +250,7 @@ def make_job(options: BuildDataOptions) -> Job:
 
 
 def default_shard_bytes(inputs: Sequence[InputFile]) -> int:
-    """Returns the default bytes of text per shard for a corpus."""
+    """Returns the default shard size for a corpus, in bytes of text."""
     total = sum(map(text_bytes, inputs))
     return min(SHARD_BYTES, max(LEAST_SHARD_BYTES, total // FEW_SHARDS))
 
@@ -304,7 +304,7 @@ class PartReport(NamedTuple):
 
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
-        """Reads reports by name, and skips missing and incomplete ones."""
+        """Reads reports by name, skipping missing and incomplete ones."""
         paths = [f"{REPORTS}/{name}" for name in names]
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
             contents = list(threads.map(output.read_json, paths))
@@ -327,12 +327,12 @@ def report_name(part: Part) -> str:
 def make_part(job: Job, part: Part) -> PartReport:
     """Writes the shards of a part, and finally its report.
 
-    The result depends only on the job and the part, so two processes can make the same part, and an
-    interrupted part can be made again. Each group of documents with about `shard_bytes` of text
-    becomes a shard. At most 1.5 times as much text is in memory.
+    The result depends only on the job and the part, so it is safe to make a part twice, even at the
+    same time. Each group of documents with about `shard_bytes` of text becomes a shard. At most 1.5
+    times `shard_bytes` of text is in memory.
 
     Raises:
-        UserError: a line is bad and bad lines aren't skipped, or no space is left.
+        UserError: a line is bad and `bad_lines` is "stop", or no space is left.
     """
     output = Output(job.output)
     maker = _maker(job.tokenizer, job.examples, job.corpus, job.splitter)
@@ -355,7 +355,7 @@ def make_part(job: Job, part: Part) -> PartReport:
 
 
 def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
-    """Yields groups of consecutive documents of about `limit` bytes, and at least half of that.
+    """Yields groups of consecutive documents, each of about `limit` and at least `limit / 2` bytes.
 
     A part has several groups if it is a `.gz` file, whose text size is unknown, or if a document
     begins in it and ends far beyond it.
@@ -385,7 +385,7 @@ def _maker(
     corpus: CorpusOptions,
     splitter: str,
 ) -> ExampleMaker:
-    """Returns one maker for all calls in a process, because it has to load the vocabulary."""
+    """Returns an `ExampleMaker`, which is cached because it loads the vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files:
             Path(folder, name).write_bytes(content)

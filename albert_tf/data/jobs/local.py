@@ -36,7 +36,7 @@ def map_in_processes(
     Args:
         workers: number of processes. Default: the number of cores.
     Raises:
-        UserError: a worker was killed, or `make_part` raised this error.
+        UserError: a worker was killed; see also `make_part`.
     """
     workers = min(workers or cores(), len(parts))
     sizes, done = {part.number: part.text_bytes for part in parts}, 0
@@ -70,7 +70,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
             yield from (future.result() for future in ready)
     except (BrokenProcessPool, BrokenPipeError) as error:
         raise UserError(
-            f"One of {workers} worker processes was killed, most often because the machine ran out "
+            f"One of {workers} worker processes was killed, usually because the machine ran out "
             "of memory. To resume, run the same command with fewer --workers."
         ) from error
     except BaseException:
@@ -84,12 +84,12 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
 
 @contextlib.contextmanager
 def _defer_sigint() -> Iterator[None]:
-    """Defers SIGINT until the end of the block, and blocks it in the processes that start there.
+    """Defers SIGINT until the end of the block, and blocks it in processes started in the block.
 
-    A terminal sends Ctrl-C to the parent and to all workers. The parent kills its workers, which
-    would otherwise print tracebacks, even before `_begin` runs in them (Windows can't block the
-    signal in them). The handler is replaced as well, because another thread of the parent may
-    receive the signal, and Python then runs the handler in this one.
+    A terminal sends Ctrl-C to the parent and to all workers. The parent kills the workers. A worker
+    that hasn't run `_begin` yet would print a traceback if the signal weren't blocked (Windows
+    can't block it). The parent's handler is replaced as well, because another thread may receive
+    the signal, and Python then runs the handler in this thread.
     """
     received: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # only it can set handlers
@@ -112,7 +112,7 @@ def _begin(job: Job) -> None:
     """Initializes a worker process."""
     global _job
     _job = job
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and kills us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and kills its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

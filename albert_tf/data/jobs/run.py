@@ -82,8 +82,8 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
     """Builds the shards of a job that are missing or damaged.
 
     Args:
-        engine: function that makes parts and yields their reports in any order. The shards don't
-            depend on it.
+        engine: function that makes parts and yields their reports in any order. It
+            doesn't affect the shards.
         force: replace the existing output.
     Raises:
         UserError: see `build_data`.
@@ -122,7 +122,7 @@ def read_manifest(output: Output) -> Manifest | None:
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """Prepares the output, and returns its manifest if it is finished.
 
-    Whenever the run is killed, the content matches the stored settings.
+    Even if the run is killed at any point, the content matches the stored settings.
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(SETTINGS)
@@ -141,7 +141,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     elif manifest or begun:
         then = manifest.settings if manifest else begun or {}
         if not manifest and then.get("corpus", {}).get("bad_lines") == "stop":
-            # The finished parts contain no bad line, so they are the same with "skip".
+            # The finished parts contain no bad lines, so they are the same with "skip".
             then["corpus"]["bad_lines"] = now["corpus"]["bad_lines"]
         require_same(output.location, then, now)
     output.write_json(SETTINGS, now)

@@ -36,9 +36,9 @@ MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task makes se
 def map_on_spark(
     job: Job, parts: Sequence[Part], progress: Progress, settings: Mapping[str, str]
 ) -> list[PartReport]:
-    """Makes parts on Spark executors. Spark shows its own progress.
+    """Makes parts on Spark executors. Spark shows its progress.
 
-    Executors run the Python interpreter that PYSPARK_PYTHON names, by default the path of this one.
+    PYSPARK_PYTHON is the path of the executors' Python interpreter (default: this interpreter's).
     It requires albert_tf and its data-processing dependencies, but not TensorFlow.
 
     Args:
@@ -55,7 +55,7 @@ def map_on_spark(
 def _make(job: Job, part: Part) -> None:
     """Makes a part on an executor, or does nothing if another part has already failed.
 
-    Spark hides the message of an exception within its own. An error that the user can fix is
+    Spark wraps an exception's message in its own. An error that the user can fix is
     therefore written to a file, and `_reports` raises it.
     """
     output = Output(job.output)
@@ -94,7 +94,7 @@ def _context(settings: Mapping[str, str]) -> Iterator[Any]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName("albert_tf build-data")
     conf.set("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    if settings.get("spark.master", "").startswith("local"):  # no other machine has to connect
+    if settings.get("spark.master", "").startswith("local"):  # no other machine connects
         conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
     context = None
     try:
@@ -104,7 +104,7 @@ def _context(settings: Mapping[str, str]) -> Iterator[Any]:
         fault = _SETUP.search(str(error))
         if fault is None and context is not None:
             raise
-        # The Java exception follows the line with the call.
+        # The Java exception is on the line after the call.
         reason = fault[0] if fault else str(error).split("\n: ")[-1].splitlines()[0]
         raise UserError(
             f"Spark can't run albert_tf: {reason.rstrip('.')}. It needs Java 17 or later, a master "

@@ -38,8 +38,8 @@ from albert_tf.tasks import (
 FILES_AT_ONCE: Final = 64  # files to interleave, because build-data shuffles only within a file
 BLOCK: Final = 16  # records read from a file before the next file's turn
 CHECKED_AT_ONCE: Final = 256  # records
-LENGTHS: Final = 8  # maximum number of lengths with `length_buckets`, because each one is traced
-_INVALID: Final = "Invalid pretraining record:"  # start of the messages of `_check`
+LENGTHS: Final = 8  # maximum number of lengths with `length_buckets`; each one is traced separately
+_INVALID: Final = "Invalid pretraining record:"  # prefix of `_check`'s messages
 _WAY_OUT: Final = "Copy the files again, or create them with albert-tf build-data."
 # Messages about a record, from `_check` or TensorFlow.
 _ABOUT_RECORDS: Final = re.compile(
@@ -65,18 +65,18 @@ def pretraining_batches(
     shuffle_records: int = 10_000,
     length_buckets: bool = False,
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of batches for `AlbertForPreTraining.fit`.
+    """Returns an infinite dataset of batches for `AlbertForPreTraining.fit`.
 
-    In every epoch, the files are shuffled, 64 of them are interleaved, and windows of records are
+    In every epoch, the files are shuffled, 64 at a time are interleaved, and windows of records are
     shuffled. The order depends only on the seed and the epoch. Records from `build-data` are masked
     and swapped again in every epoch; the draws depend only on the seed, the epoch, and the record.
-    A smaller last batch is dropped.
+    An incomplete last batch is dropped.
 
     To resume, pass `start`, or restore a `tf.train.Checkpoint` of the iterator. To mask on other
-    machines, apply `tf.data.experimental.service.distribute`. All its workers need the files under
+    machines, apply `tf.data.experimental.service.distribute`. All its workers need the files at
     the same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
     stay the same. With several workers, use `ShardingPolicy.DYNAMIC`: they process different
-    epochs, and their batches arrive in no fixed order.
+    epochs, and their batches arrive in any order.
 
     `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
     `batches.map(lambda features, labels: (features, labels["labels"]))`.
@@ -96,11 +96,11 @@ def pretraining_batches(
         source: one or more `build-data` directories, paths or globs of files written by the
             original code, or the result of `find_records`.
         batch_size: number of examples in a batch, B.
-        seed: seed of the order, the masks, and the swaps.
+        seed: seed for the order, the masks, and the swaps.
         start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
             skipped epochs aren't read at all.
-        part: `(index, count)` of this host. Each host gets its own `1/count` of every global batch.
-            The examples in a global batch don't depend on `count`.
+        part: `(index, count)` of this host. Each host gets a different `1/count` of every global
+            batch. The examples in a global batch don't depend on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.
         length_buckets: group examples of similar lengths within a window, and pad them only to the
             longest one in the batch, rounded up to a multiple of `max_seq_length / 8`.
@@ -154,7 +154,7 @@ def evaluation_batches(
 
     Args:
         source, batch_size: see `pretraining_batches`. The last batch may be smaller.
-        seed: seed of the masks.
+        seed: seed for the masks.
     """
     files = source if isinstance(source, RecordFiles) else find_records(source)
     records = _read(files, tf.range(len(files.paths)), files_at_once=1)
@@ -167,7 +167,7 @@ def evaluation_batches(
 def mixed_batches(
     sources: Sequence[RecordFiles], batch_size: int, seed: int, start: int, part: tuple[int, int]
 ) -> tf.data.Dataset:
-    """Returns an endless dataset that takes a batch from each source in turn.
+    """Returns an infinite dataset that takes a batch from each source in turn.
 
     Args:
         start: number of batches to skip when a run resumes.
@@ -237,7 +237,7 @@ def _fault(records: list[bytes], files: RecordFiles) -> str | None:
         received = "no tf.train.Example"
     else:
         return None
-    return f"{_INVALID} examples must be complete and all of one size. Received: {received}"
+    return f"{_INVALID} examples must be complete and of the same size. Received: {received}"
 
 
 def _child(key: Any, *numbers: Any) -> tf.Tensor:
@@ -257,7 +257,7 @@ def _keys(seed: int, epoch: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 def _read(files: RecordFiles, order: tf.Tensor, files_at_once: int) -> tf.data.Dataset:
     """Returns a dataset of `(index, record)` from the files in this order.
 
-    The index counts the records of all files.
+    The index counts records across all files.
     """
     paths, counts = tf.constant(files.paths), tf.constant(files.counts, tf.int64)
     ends = tf.cumsum(counts)
@@ -283,7 +283,7 @@ def _shuffle(
     """Turns columns `[N]` into shuffled batches `[N // B, B]`.
 
     Args:
-        lengths: `[N]`. If it isn't None, a batch contains examples of similar lengths.
+        lengths: `[N]`, by which examples are grouped into batches, or None.
     """
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]
@@ -319,7 +319,7 @@ def _parse(
 
 
 def _check(values: tf.Tensor, holds: tf.Tensor, rule: str, received: tf.Tensor) -> tf.Tensor:
-    """Returns `values` if `holds` is true everywhere, or else fails; see `whole_records`."""
+    """Returns `values`, or fails if `holds` is False anywhere; see `whole_records`."""
     text = tf.strings.format(f"{_INVALID} {rule}. Received: {{}}", received)
     # Later operations must wait for the check, or they fail first with a less helpful message.
     with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(holds), [text], summarize=1)]):
@@ -335,7 +335,7 @@ def _in_range(name: str, values: tf.Tensor, limit: int) -> tf.Tensor:
 
 
 def row_lengths(files: RecordFiles, records: tf.Tensor) -> tf.Tensor:
-    """Returns the token count of each serialized record, up to a constant: int64 `[N]`."""
+    """Returns the length of each serialized record, for sorting only: int64 `[N]`."""
     if not files.dynamic:
         row = tf.io.FixedLenFeature([files.max_seq_length], tf.int64)
         return tf.reduce_sum(

@@ -1,4 +1,4 @@
-"""Makes records from documents. Every engine uses the same function."""
+"""Makes records from documents. Every engine uses `ExampleMaker`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ class ExampleMaker:
 
     Args:
         tokenizer: tokenizer for the sentences.
-        table: the word table of its vocabulary.
+        table: word table of the tokenizer's vocabulary.
         options: how documents become examples.
         sentences: function that splits a document into sentences.
     """
@@ -65,8 +65,8 @@ class ExampleMaker:
         Args:
             counts: receives `examples` and `single_words`.
         Yields:
-            A random number to sort by, which shuffles the records, and a `tf.train.Example` with
-            two segments in text order and their label.
+            A random number and a `tf.train.Example`. Sorting by the number shuffles the records. An
+            example contains two segments in text order and their label.
         """
         pairs = make_pairs(passages, self.options, counts)
         counts["examples"] += len(pairs.keys)
@@ -142,7 +142,7 @@ def as_passages(
 
 
 def _cut_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
-    """Returns the same tokens, in sentences of at most `longest` tokens."""
+    """Cuts sentences that are longer than `longest` tokens."""
     long = np.flatnonzero(np.diff(whole.bounds) > longest)
     if not len(long):
         return whole

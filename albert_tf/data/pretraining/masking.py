@@ -23,13 +23,13 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-MASKED: Final = 0.8  # fraction of the tokens to predict that are replaced with [MASK]
+MASKED: Final = 0.8  # fraction of predicted tokens that are replaced with [MASK]
 UNCHANGED: Final = 0.9  # draws from 0.8 to 0.9 keep the token; higher ones pick a random token
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
 # SHA-256 of the spiece.model that all published English models use.
 PUBLISHED: Final = "fefb02b667a6c5c2fe27602d28e5fb3428f66ab89c7d6f388e7c8d44a02d0336"
-# The original omits these four characters: a piece that contains one of them begins a word.
+# The original's punctuation lacks these four, so a piece that contains one begins a word.
 _PUNCTUATION: Final = frozenset(string.punctuation) - frozenset("'<=>")
 _CONTINUING: Final = frozenset(string.ascii_letters) | _PUNCTUATION
 _WORDPIECE_CONTINUES: Final = "##"
@@ -42,7 +42,7 @@ class WordTable(NamedTuple):
         starts: bool `[V]`, whether a token always begins a word.
         random_ids: int32 `[K]`, random replacements: all tokens except the special ones.
         pad_id, classify_id, separate_id, mask_id: ids of the special tokens.
-        rule: rule by which `word_starts` found the starts.
+        rule: rule that `word_starts` applied.
     """
 
     starts: np.ndarray
@@ -54,7 +54,7 @@ class WordTable(NamedTuple):
     rule: WordRule = "original"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the table as JSON, with booleans packed into base64 bits."""
+        """Returns the table as JSON. Booleans are packed into bits and base64-encoded."""
         is_random = np.isin(np.arange(len(self.starts)), self.random_ids)
         bits = (np.packbits(flags).tobytes() for flags in (self.starts, is_random))
         starts, random = (base64.b64encode(content).decode() for content in bits)
@@ -164,7 +164,7 @@ class Masked(NamedTuple):
 
 
 def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = numpy_ops) -> Unmasked:
-    """Formats pairs that fit into `length` as `[CLS] A [SEP] B [SEP]`, and pads them.
+    """Formats pairs as `[CLS] A [SEP] B [SEP]`, padded to `length`. All pairs must fit.
 
     Args:
         ids: int32 `[N]`, the tokens that `pairs` index into.
@@ -206,10 +206,10 @@ class _Words(NamedTuple):
 
     Attributes:
         bounds: int32 `[R, W]`, positions of the bounds, in order.
-        numbers: int32 `[R, T]`, index of the last bound at or before a position.
+        numbers: int32 `[R, T]`, index of the last bound at or before each position.
         counts: int32 `[R, 1]`, number of words.
-        visit_order: int32 `[R, W]`, word indices in order of selection.
-        ends: int32 `[R, W]`, index of the bound that ends the n-gram of each word in that order.
+        visit_order: int32 `[R, W]`, word indices in the order in which they are visited.
+        ends: int32 `[R, W]`, index of the bound after the n-gram of each word in `visit_order`.
         longest: maximum number of words in an n-gram.
     """
 
@@ -255,7 +255,7 @@ def _budget(lengths: Any, options: ExampleOptions, xp: Any) -> Any:
 
 
 def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
-    """Returns whether each word is to be predicted: bool `[R, W]`.
+    """Selects the words to predict: bool `[R, W]`.
 
     Round k visits the k-th word of every row in `visit_order`. An n-gram that exceeds the remaining
     budget is shortened. An n-gram that contains a selected word is skipped.
@@ -275,7 +275,7 @@ def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
         )
         ends = xp.gather(words.bounds, xp.minimum(word + steps + 1, end))
         size = xp.where(ends - begin <= remaining, ends - begin, 0)
-        # The words of the n-gram that fit. The other words become [CLS], which is never selected.
+        # Words of the n-gram that don't fit are replaced with [CLS], which is never selected.
         numbers = xp.where((word + steps < end) & (size > 0), word + steps, 0)
         is_free = ~xp.any(xp.gather(selected, numbers), 1, keepdims=True) & (turn < words.counts)
         numbers = xp.where(is_free, numbers, 0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PairTask = Literal["sop", "nsp", "none"]
 
-MOST_TOKENS: Final = 2048  # in a sequence, four times the maximum of the published models
+MOST_TOKENS: Final = 2048  # in a sequence; the published models support 512
 MOST_WORDS: Final = 10  # in an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
 # Labels of a pair.
@@ -72,13 +72,13 @@ class ExampleOptions(Checked):
     )
     pair_task: PairTask = option(
         "sop",
-        help="task for segment pairs: sop swaps half of the pairs, nsp takes half of the second "
-        "segments from other documents, none leaves all pairs in order (ALBERT, table 5)",
+        help="task for segment pairs: sop swaps half of the pairs; nsp takes half of the second "
+        "segments from other documents; with none, all pairs stay in order (ALBERT, table 5)",
         group=_EXAMPLES,
     )
     random_seed: int = option(
         12345,
-        help="seed of all random numbers, which also depend on a document's file name and position",
+        help="seed for random numbers, which also depend on a document's file name and position",
         range=Range(minimum=0, below=2**64),
         group=_EXAMPLES,
         original=("seed",),

@@ -4,7 +4,8 @@ Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1. Lengths and cuts follow 
 create_pretraining_data.py, with two deliberate differences:
 
 - For sentence order, a single leftover sentence is cut in two between words. The original pairs it
-  with another document and labels the pair as swapped (google-research/albert#234).
+  with a segment from another document, but still labels the pair as swapped
+  (google-research/albert#234).
 - A sentence that is too long for an example is split into several. The original drops most of it.
 
 A document's pairs depend only on the document, except with `pair_task="nsp"`, which takes second
@@ -37,7 +38,7 @@ class _Stream(enum.IntEnum):
     ODD = 7  # which of two equally long segments loses the odd token
 
 
-_SWAP: Final = 0  # a stream of the keys drawn per epoch, like the streams in `masking`
+_SWAP: Final = 0  # a stream of the per-epoch keys, like the streams in `masking`
 
 
 class Passages(NamedTuple):
@@ -104,7 +105,7 @@ def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
 
 
 def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
-    """Returns the target number of tokens in both segments together, for each document."""
+    """Returns the target number of tokens in a pair (both segments), for each document."""
     room = options.max_seq_length - SPECIAL_COUNT
     short = rng.uniform(keys, _Stream.SHORT, 0)[:, 0] < options.short_seq_prob
     drawn = 2 + (rng.uniform(keys, _Stream.LENGTH, 0)[:, 0] * (room - 1)).astype(int)
@@ -114,7 +115,7 @@ def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
 def _chunks(
     passages: Passages, keys: np.ndarray, options: ExampleOptions
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """Collects sentences up to the target length, and divides them at the end of a sentence.
+    """Collects sentences up to the target length, and divides them at a sentence boundary.
 
     Yields the index of a key, the bounds of the first and of the second segment, and the label.
     """
@@ -169,9 +170,8 @@ class _Donors:
 def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
     """Removes tokens one by one from the longer segment, randomly from its front or its end.
 
-    If both segments are equally long, a draw decides which one loses the odd token. A fixed rule
-    would reveal their order, because they are swapped after this; the original swaps before it
-    cuts.
+    If both segments are equally long, the one that loses the odd token is drawn at random. A fixed
+    rule would reveal their order, because they are swapped later. The original swaps first.
     """
     lengths = np.diff(pairs.first)[:, 0], np.diff(pairs.second)[:, 0]
     excess = np.maximum(lengths[0] + lengths[1] - room, 0)
@@ -193,7 +193,7 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
 
 
 def _cut_ends(segment: np.ndarray, count: np.ndarray, keys: np.ndarray, number: int) -> np.ndarray:
-    """Removes `count` tokens from segments, each from the front or the end with probability 1/2."""
+    """Removes `count` tokens one by one from each segment, randomly from its front or its end."""
     rows = np.flatnonzero(count)
     if not len(rows):
         return segment

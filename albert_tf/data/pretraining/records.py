@@ -1,6 +1,6 @@
 """Reads and writes TFRecord files of `tf.train.Example` without TensorFlow.
 
-TensorFlow would need 0.5 GB in every worker.
+TensorFlow would need 0.5 GB of memory in every worker.
 
 Sources: TensorFlow's "TFRecord and tf.train.Example" for the files, its example.proto and
 feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
@@ -48,7 +48,7 @@ message_type { name: "Example"
 
 
 def encode(features: Features) -> bytes:
-    """Returns a serialized `tf.train.Example`. A list whose first item is a float holds floats."""
+    """Serializes a `tf.train.Example`. A list is stored as floats if its first item is a float."""
     example = _example_class()()
     by_name = example.features.feature
     for name, values in features.items():
@@ -69,7 +69,7 @@ def decode(record: bytes) -> dict[str, list[Any]]:
 
 @cache
 def _example_class() -> Any:
-    """Returns a class with the field numbers, and so the same bytes, as `tf.train.Example`."""
+    """Returns a message class that writes the same bytes as `tf.train.Example`."""
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("albert_tf.Example"))
@@ -79,7 +79,7 @@ def read_manifest(content: bytes | str, path: str) -> dict[str, Any]:
     """Reads a manifest.
 
     Raises:
-        UserError: build-data didn't write it, or it is damaged.
+        UserError: the manifest is damaged, or wasn't written by build-data.
     """
     try:
         manifest = json.loads(content)

@@ -2,9 +2,9 @@
 
 A key is derived from values that identify its use, such as a seed, a document, and a row. Its
 numbers are the splitmix64 stream that starts at the key (Steele, Lea, and Flood, "Fast splittable
-pseudorandom number generators", OOPSLA 2014). NumPy may change its numbers in a new version
-(NEP 19), and its generators and TensorFlow's stateless ones would need a loop over the rows of a
-batch.
+pseudorandom number generators", OOPSLA 2014). NumPy's random numbers may change between
+versions (NEP 19). With its generators, and with TensorFlow's stateless ones, masking would need a
+loop over the rows of a batch.
 
 `xp` is the module of array operations: `numpy_ops` (NumPy) or `tf_ops` (TensorFlow).
 """
@@ -30,7 +30,7 @@ def key(*names: int | str) -> int:
 
 
 def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
-    """Derives new keys from keys and numbers: uint64, in the broadcast shape.
+    """Derives new keys from keys and numbers: uint64, of the broadcast shape.
 
     Args:
         keys: uint64, or a Python int.

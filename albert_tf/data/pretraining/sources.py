@@ -35,7 +35,7 @@ _AT_ONCE: Final = 16  # parallel requests for sizes, because object stores respo
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """Files of records, either all from `build-data` or all from the original code.
+    """Record files, either all from `build-data` or all from the original code.
 
     Attributes:
         paths: paths or URLs.
@@ -43,8 +43,8 @@ class RecordFiles:
         max_seq_length, predictions: T and P of an example.
         dynamic: options for masking examples as they are read; None for files from the original
             code, whose examples are already masked.
-        table: the vocabulary's words, for masking; None for files from the original code.
-        vocab_size: upper bound (exclusive) for ids.
+        table: word table, for masking; None for files from the original code.
+        vocab_size: exclusive upper bound for token ids.
     """
 
     paths: tuple[str, ...]
@@ -74,12 +74,12 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
     """Finds the record files of one or more sources.
 
     Args:
-        source: one or more `build-data` directories, or paths and globs of the original code's
+        source: one or more `build-data` directories, or paths or globs of the original code's
             files, which are read once to count their records. A path may be a URL: TensorFlow reads
             `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
-        UserError: a directory is incomplete, or has different settings than the first; or a
-            file is missing, truncated, damaged, or not a file of records.
+        UserError: a directory is incomplete, or its settings differ from the first's; or a file
+            is missing, truncated, damaged, or not a record file.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
     paths = [path for path_or_url in sources for path in _download(os.fspath(path_or_url))]
@@ -206,7 +206,7 @@ def _word_table(folder: str) -> WordTable:
 
 
 def _from_files(paths: list[str]) -> RecordFiles:
-    """Returns files without a manifest, which were written by the original code."""
+    """Returns record files from the original code, which have no manifest."""
     counts = tuple(sum(1 for _ in stored_records(path)) for path in paths)
     if not any(counts):
         raise UserError(f"No records in {listed(paths)}.")
