@@ -86,7 +86,7 @@ def files(tmp_path, monkeypatch):
         (f"{FINETUNE} --output folder --force", "folder contains a.txt, which is not part"),
         (f"{FINETUNE} --output run", "run contains a finished run. Choose another folder, or rep"),
         (f"{FINETUNE} --model none", "Received: none"),
-        (f"{FINETUNE} --vocab none", "Received: none"),
+        (f"{FINETUNE} --vocab none", "vocabulary none"),
         (f"{FINETUNE} --baseline --multi-label", "--baseline can't be used with --multi-label."),
         (f"{FINETUNE} --epochs 2 --steps 3", "--epochs can't be used with --steps"),
         (f"{FINETUNE} --model small --vocab-size 99", "--vocab-size requires random weights"),
