@@ -47,7 +47,7 @@ def with_metadata(
         name: name of the model.
         labels: label names; empty for models without classes.
         vocabulary: SentencePiece model, for hosts that read the tokenizer from the file.
-        names: input names for the same hosts, keyed by the signature's names.
+        names: those hosts' input names, keyed by the signature's input names.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())

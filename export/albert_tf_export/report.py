@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def share(self) -> float:
-        """The difference divided by the tolerance, which must not exceed 1."""
+        """The difference divided by the tolerance; at most 1 for a valid export."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
     def __str__(self) -> str:
