@@ -64,7 +64,7 @@ def replicas(strategy: Any) -> int:
 
 
 def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
-    """Returns the dataset for `fit`, distributed over the replicas if TensorFlow has several.
+    """Returns the dataset for `fit`, which TensorFlow distributes if there are several replicas.
 
     Args:
         dataset: yields this host's part of each global batch.
