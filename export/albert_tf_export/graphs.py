@@ -41,7 +41,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     served |= graphs
     with tensorflow_errors(folder):
         tf.saved_model.save(root, str(folder), signatures=served)
-        # TensorFlow's random id of the export is replaced by a hash of its content.
+        # Replaces TensorFlow's random export id with a hash of the content.
         file = folder / "fingerprint.pb"
         fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
         fingerprint.uuid = ""
@@ -100,7 +100,7 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up rows like `lookup`. Scales are integers, because converters round floats."""
+    """Looks up rows of an 8-bit matrix. Scales are integers, because converters round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)

@@ -2,7 +2,7 @@
 
 `metadata_schema.fbs` from TensorFlow Lite Support defines the format: a table in the file, and a
 ZIP archive appended to it, so that `unzip -p model.tflite labels.txt` prints the labels. The
-packages that write it can't be installed on every Python version that this package supports.
+packages that write metadata can't be installed on every supported Python version.
 """
 
 import io

@@ -184,7 +184,7 @@ class WebOptions(ExportOptions):
 
     lengths: tuple[int, ...] = option(
         (),
-        help="input lengths in tokens; default: 16, 64, 128, and 384 or the model's maximum",
+        help="input lengths in tokens; default: 16, 64, 128, and 384 (or the model's maximum)",
         range=COUNT,
     )
     pairs: bool = option(False, help="take text pairs; only for classifiers")

@@ -69,7 +69,7 @@ def export_tflite(
 
     The file's signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[1, T]`, or
-            `[1, C, T]` for multiple choice, T up to `max_position_embeddings`. Returns only
+            `[1, C, T]` for multiple choice, T being at most `max_position_embeddings`. Returns only
             numbers. It runs in every interpreter.
         `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, including padding,
             for hosts without dynamic shapes, such as LiteRT.js.

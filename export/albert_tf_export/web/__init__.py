@@ -117,7 +117,7 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`, pooled as in its sentence-transformers folder or by the mean.
+            `AlbertModel`, with pooling from its sentence-transformers folder, or mean pooling.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.
