@@ -36,22 +36,22 @@ class Resume(Saver):
     SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
 
     A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
-    the datasets of `albert_tf.data` are read in the same order again. Any other dataset must have
-    a fixed order, because the batches that the run has already trained on are skipped. An epoch
-    that resumes in the middle shows the means of its remaining steps. `KeepBest`, `EarlyStopping`,
-    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` also continue where they were.
+    `albert_tf.data` datasets are read again in the same order. Any other dataset must have a fixed
+    order, because batches that were already trained on are skipped. For an epoch that resumes in
+    the middle, `fit` shows means over the remaining steps. `KeepBest`, `EarlyStopping`,
+    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` also continue where they left off.
 
     Args:
         folder: folder for the checkpoints.
         save_steps: number of steps between checkpoints; None for one per epoch.
         keep: number of checkpoints to keep.
-        settings: JSON values that must be the same when the run resumes, in addition to the
-            optimizer, the loss, and the data, batch size, and epochs of `fit`.
+        settings: additional JSON values that must be the same when the run resumes. The optimizer,
+            loss, data, batch size, and number of epochs must be the same too.
         others: unused, because `Resume` finds the other callbacks by itself.
     Attributes:
         epoch: number of epochs trained so far.
         step: number of steps trained so far.
-        seconds: time that the run has taken so far.
+        seconds: duration of the run so far.
     Raises:
         UserError: if the newest checkpoint is damaged or belongs to a run with different settings.
 
@@ -79,7 +79,7 @@ class Resume(Saver):
         super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
         self._own_settings = self.settings
         self._fit: Fit | None = None
-        self._train_function: Any = None  # Keras's, while another one reads batches to skip
+        self._train_function: Any = None  # Keras's, while _read_without_training replaces it
         self._saved = self.step  # step of the last checkpoint
 
     def begin_fit(self, fit: Fit) -> None:
@@ -103,7 +103,7 @@ class Resume(Saver):
                 f"Received: {type(fit.data).__name__}."
             )
         batches = int(fit.data.cardinality())
-        if batches == fit.steps_per_epoch:  # Keras restarts it in each epoch
+        if batches == fit.steps_per_epoch:  # Keras restarts the dataset in each epoch
             return fit.data
         if batches >= 0:
             raise UserError(
@@ -141,7 +141,7 @@ class Resume(Saver):
                 each.position = self.progress["position"]
         if fit.batches is not None:
             fit.batches.seed = self.progress["seed"]
-        # The attribute with which BackupAndRestore makes fit start at a later epoch.
+        # BackupAndRestore also sets this attribute to make fit start at a later epoch.
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
             logger.warning(
@@ -159,7 +159,7 @@ class Resume(Saver):
         super().on_epoch_begin(epoch, logs)
 
     def _read_without_training(self, *arguments: Any) -> Any:
-        """Replaces Keras's train function until the batches to skip are read."""
+        """Replaces Keras's train function until the batches to skip have been read."""
         *state, batches = arguments  # only JAX passes a state, and expects it back
         count = min(self.model.steps_per_execution, self._unread)
         if not isinstance(batches, list):  # only TensorFlow passes an iterator
@@ -175,7 +175,7 @@ class Resume(Saver):
             self.model.train_function, self._train_function = self._train_function, None
 
     def act(self) -> None:
-        # on_epoch_end saves an epoch's last step, to include changes of other callbacks there.
+        # on_epoch_end saves an epoch's last step, to include changes that other callbacks make.
         if self.step - self._epoch_start != self.params.get("steps"):
             super().act()
 
@@ -209,11 +209,11 @@ class Resume(Saver):
         self._fit = None
         if self.model is not None:  # it is None if fit failed before Keras set it
             self.model._initial_epoch = None
-            self._restore_train_function()  # if fit failed while it skipped batches
+            self._restore_train_function()  # if fit failed while skipping batches
 
 
 def _settings(model: Any, fit: Fit) -> dict[str, Any]:
-    """Returns the settings that determine the result of a `fit`, as JSON."""
+    """Returns the settings that determine the result of `fit`, as JSON."""
     optimizer = inner(model.optimizer)
     settings = {
         "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},
@@ -252,15 +252,16 @@ def _to_json(value: Any) -> Any:
 
 
 class KeepBest(StepCallback):
-    """Scores the model during training, and saves the version with the highest first score.
+    """Evaluates the model during training, and saves the version that is best on the first metric.
 
     Args:
-        score: returns the scores keyed by name. The first one decides. With `steps`, use `predict`,
-            because `model.evaluate` would reset the metrics that `fit` shows.
-        folder: the model directory to write, which replaces an earlier one; None to save nothing.
-        steps: number of training steps between scores; None to score after each epoch. The model
-            is also scored at the end of `fit`.
-        patience: number of scores without an improvement after which the run ends, as in
+        score: returns the scores keyed by name. The first score decides which version is best. With
+            `steps`, use `predict`, because `model.evaluate` would reset the metrics that `fit`
+            shows.
+        folder: model directory to write, replacing an existing one; None to save nothing.
+        steps: number of training steps between evaluations; None to evaluate after each epoch. The
+            model is also evaluated at the end of `fit`.
+        patience: number of evaluations without improvement before the run stops, as in
             `keras.callbacks.EarlyStopping`; None to train to the end.
         on_score: called with the step and its scores.
 
@@ -310,7 +311,7 @@ class KeepBest(StepCallback):
 
     @property
     def is_late(self) -> bool:
-        """Whether the last `patience` scores brought no improvement."""
+        """Whether the last `patience` evaluations brought no improvement."""
         if self.patience is None or self.best is None:
             return False
         return len(self.scores) - self.best["number"] >= max(self.patience, 1)

@@ -34,7 +34,7 @@ _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
 Scores = Mapping[str, float]
-# Attributes of Keras callbacks that a checkpoint contains, all JSON except for `_ARRAYS`.
+# Keras callback attributes to save, all JSON except for `_ARRAYS`.
 _ARRAYS: Final = "best_weights"
 _STATES: Final[Mapping[type, tuple[str, ...]]] = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "stopped_epoch", _ARRAYS),
@@ -321,7 +321,7 @@ def _checksum(folder: Path, tensors: Mapping[str, Any], metadata: Mapping[str, s
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
     """Returns the variables of a model and its optimizer, named by their index.
 
-    Metrics and the weights that `save_pretrained` writes are not included.
+    Metrics, and weights that `save_pretrained` writes, are not included.
     """
     optimizer = model.optimizer
     if not optimizer.built:  # a loss scaler would be built twice
@@ -353,7 +353,7 @@ def written_through(folder: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder if it exists; a killed process leaves it either complete or absent."""
+    """Removes a folder if it exists; if the process is killed, it is either complete or absent."""
     shutil.rmtree(trash_path(folder), ignore_errors=True)
     if folder.exists():
         folder.rename(trash_path(folder))

@@ -15,7 +15,7 @@ from albert_tf.files import tensorflow_errors
 from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import Scores, StepCallback
 
-SECONDS_ON_A_TERMINAL: Final = 5.0  # between updates of the metrics; the bar moves every step
+SECONDS_ON_A_TERMINAL: Final = 5.0  # between metric updates; the bar moves every step
 WINDOW: Final = 100  # number of steps over which the loss is averaged to detect divergence
 DIVERGED: Final = 2.0  # increase over the lowest such mean, in nats, that ends a run
 
@@ -30,10 +30,10 @@ class Curve(StepCallback):
     It resets the metrics whenever it records them, so that `fit` shows means over recent steps.
 
     Args:
-        steps: number of steps of the whole run.
+        steps: total number of steps in the run.
         point_steps: number of steps between two points of the history.
         learning_rate: returns the learning rate at a 0-based step.
-        means: maps metrics to the values to record, which must include `loss`.
+        means: converts metrics to the values to record, which must include `loss`.
         folder: folder for TensorBoard event files, or None to write none.
         stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
 
@@ -98,7 +98,7 @@ class Curve(StepCallback):
         self._note(self.step, {**means, "learning_rate": self._rate()})
 
     def note_scores(self, step: int, scores: Scores) -> None:
-        """Writes held-out scores for TensorBoard and prints them, if there is a folder."""
+        """Prints held-out scores and writes them for TensorBoard, but only if a folder is set."""
         if self.folder is None:
             return
         self._note(step, {f"evaluation/{name}": value for name, value in scores.items()})
@@ -126,12 +126,12 @@ class Curve(StepCallback):
 
 
 class ProgressLine(keras.callbacks.Callback):
-    """Shows the progress of `fit` and, every few seconds, its metrics while its context is open.
+    """Shows the progress of `fit` while its context is open, and its metrics every few seconds.
 
     Args:
         name: label of the bar.
-        total_steps, means: `steps` and `means` of `Curve`.
-        step: number of steps that have already been trained.
+        total_steps, means: see `steps` and `means` in `Curve`.
+        step: number of steps already trained.
         stream: stream to write to. Default: standard error.
     """
 
@@ -145,7 +145,7 @@ class ProgressLine(keras.callbacks.Callback):
     ):
         super().__init__()
         self._stream, self._means = stream or sys.stderr, means
-        # smoothing=0 shows the mean speed, so a long evaluation doesn't distort the remaining time.
+        # smoothing=0 shows the mean speed, so a long evaluation doesn't distort the time estimate.
         self._bar = bar(self._stream, name, total_steps, unit="step", initial=step, smoothing=0)
         self._compiling = True
         self._next = time.monotonic()  # shows the metrics of the first step immediately
@@ -161,7 +161,7 @@ class ProgressLine(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
         self._logs: Scores = logs or {}
         self._bar.update(self.model.steps_per_execution)
-        if self._compiling:  # the slow first step would distort the remaining time
+        if self._compiling:  # the slow first step would distort the time estimate
             self._bar.initial = self._bar.n
             self._bar.unpause()
             self._compiling = False

@@ -19,14 +19,14 @@ JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NU
 
 
 def strategy_for(name: Strategy) -> Any:
-    """Returns the named strategy. Call it before TensorFlow or JAX compute anything.
+    """Returns the named strategy. Call it before TensorFlow or JAX computes anything.
 
     Args:
         name: one of `Strategy`. "auto" selects the first that is available: a TPU, the hosts in
             the environment, several devices of this host, or one device.
     Returns:
-        a `tf.distribute.Strategy` on TensorFlow; a `keras.distribution.DataParallel`, or None for
-        one device, on JAX; None on torch. Create the model in its `scope`.
+        on TensorFlow, a `tf.distribute.Strategy`; on JAX, a `keras.distribution.DataParallel`, or
+        None for one device; on torch, None. Create the model in its `scope`.
     Raises:
         UserError: if the strategy isn't available here.
     """
@@ -64,7 +64,7 @@ def replicas(strategy: Any) -> int:
 
 
 def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
-    """Returns the dataset for `fit`, distributed over the replicas if TensorFlow has several.
+    """Returns the dataset for `fit`, which TensorFlow distributes if there are several replicas.
 
     Args:
         dataset: yields this host's part of each global batch.
@@ -101,7 +101,7 @@ def check_same_step(strategy: Any, step: int) -> None:
     """Rejects hosts that would resume from different checkpoints.
 
     Raises:
-        UserError: if a host is at another step.
+        UserError: if the hosts are at different steps.
     """
     index, count = hosts(strategy)
     if count == 1:
@@ -147,7 +147,7 @@ def tensorflow_strategy(name: str) -> Any:
         name = "none"
         if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
             name = "tpu"
-        # First, because listing the devices initializes TensorFlow, which this strategy has to do.
+        # Must come before listing devices, which initializes TensorFlow before this strategy can.
         elif _workers(required=False) > 1:
             name = "multi-worker"
         elif len(_local_devices()) > 1:
@@ -165,9 +165,9 @@ def tensorflow_strategy(name: str) -> Any:
 def share_threads() -> None:
     """Divides the CPU threads among the slices of a batch, for a process that only trains.
 
-    On two cores, a step of `small` then takes three quarters of the time, but single predictions
-    take up to 1.7 times as long. Call it before TensorFlow computes anything. It does nothing with
-    several hosts, with accelerators, or if the user has set the number of threads.
+    On two cores, a training step of `small` then takes 25% less time, but single predictions take
+    up to 1.7 times as long. Call it before TensorFlow computes anything. It does nothing on several
+    hosts, with accelerators, or if the user has set the number of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return
@@ -277,8 +277,8 @@ def _join() -> None:
         keras.distribution.initialize()
     except (ValueError, RuntimeError) as error:
         raise UserError(
-            f"Can't connect to the other hosts: {str(error).splitlines()[0]} Without Slurm, MPI, "
-            "or a cloud, set KERAS_DISTRIBUTION_JOB_ADDRESSES (HOST:PORT of the first host), "
+            f"Can't connect to the other hosts: {str(error).splitlines()[0]} Outside Slurm, MPI, "
+            "and clouds, set KERAS_DISTRIBUTION_JOB_ADDRESSES (HOST:PORT of the first host), "
             "KERAS_DISTRIBUTION_NUM_PROCESSES, and KERAS_DISTRIBUTION_PROCESS_ID on each host, or "
             "pass --strategy none."
         ) from error

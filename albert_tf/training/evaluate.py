@@ -42,10 +42,10 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
     """Scores a model on the labeled data of its task.
 
     Returns:
-        the task's metrics; `one_class` if at least 99% of the predictions are the same but fewer
-        of the labels are; and the number of `examples`.
+        the task's metrics; `one_class` if at least 99% of the predictions are the same and the
+        labels vary more; and `examples`, the number of examples.
     Raises:
-        UserError: if the model or the data don't exist, or the model lacks one of the labels.
+        UserError: if the model or the data doesn't exist, or the model lacks one of the labels.
     """
     return evaluate_on(options)
 
@@ -53,7 +53,7 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
-    """Does the same as `evaluate`, with examples that have been read, or None to read them."""
+    """Does the same as `evaluate`, but uses `examples` unless it is None."""
     predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
         _write(predicted, options.predictions)
@@ -72,7 +72,7 @@ def predict_test_files(
         folder: folder for the prediction files.
         examples: the examples of the test files, or None to read them.
     Raises:
-        UserError: if the model or the data don't exist, or the model is for another task.
+        UserError: if the model or the data doesn't exist, or the model is for a different task.
     """
     return _write(_predict(options, "test", examples), folder)
 
@@ -121,7 +121,7 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        model: the model that is trained. If it is on several devices, a copy predicts.
+        model: the model being trained. If it is on several devices, a copy makes the predictions.
         replicas: number of devices.
         batch_size: number of examples that a loss compares with each other, as in training.
     """
@@ -212,7 +212,7 @@ def model_outputs(
     batch_size: int = PREDICTED,
     at: Callable[[int], None] = lambda done: None,
 ) -> Outputs:
-    """Returns the model's outputs for each row, which may include padding.
+    """Returns the model's outputs for each row; they may include padding.
 
     TensorFlow computes several batches in parallel.
 
@@ -272,7 +272,7 @@ def soft_labels(
     Args:
         teacher: directory or hub name of a model fine-tuned for classification.
         texts: texts of the kind that the teacher was fine-tuned on.
-        text_pairs: the second texts of pairs.
+        text_pairs: second texts, for text pairs.
         temperature: divides the logits before the softmax or sigmoid.
         batch_size: number of texts in a batch.
     Returns:

@@ -50,12 +50,12 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     After an interruption, the same call resumes from the newest checkpoint and ends with the same
     weights.
 
-    A table's separator is a comma, semicolon, tab, or bar, whichever splits the header into the
-    columns, regardless of the file's suffix. Quotation marks are part of the text in `.tsv`, as in
-    GLUE's files, unless the whole file is quoted as pandas does it. White space around column names
-    is ignored, and a name that occurs twice is an error. A `.json` file is a list of objects, an
-    object with such a list as `data`, or one object per line. Its values are texts, numbers, true,
-    and false. A list, an object, or NaN is an error, except for lists with `multi_label`.
+    A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
+    the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the
+    whole file is quoted the way pandas writes it. White space around column names is ignored, and a
+    name that occurs twice is an error. A `.json` file contains a list of objects, an object with
+    such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
+    false. Objects and NaN are errors; lists are only accepted with `multi_label`.
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores.
@@ -68,7 +68,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
 
 def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any]:
-    """Does the same as `finetune`, with examples that have been read."""
+    """Does the same as `finetune`, but with examples that were already read."""
     if len(data.dev) < FEW:
         logger.warning(
             "dev contains only %d examples of %s, too few to choose the best version reliably. "
@@ -115,7 +115,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         **recipe._asdict(),
         "steps": plan.steps,
         "labels": list(model.config.labels),
-        # Without the last field, because the location in a file doesn't matter.
+        # Excludes the last field, because the location in a file doesn't matter.
         "examples_sha256": digest([example[:-1] for example in (*data.train, *data.dev)]),
         "vocab_sha256": hashlib.sha256(model.tokenizer.model_bytes).hexdigest(),
     }
@@ -177,7 +177,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Recipe, rows: int) -> "Plan":
-        """Returns the plan that follows from a recipe and the number of rows."""
+        """Returns the plan for a recipe and a number of rows."""
         epoch_steps = steps_per_epoch(rows, recipe.batch_size)
         steps = recipe.steps or recipe.epochs * epoch_steps
         warmup = int(recipe.warmup if recipe.warmup >= 1 else recipe.warmup * steps)
@@ -237,8 +237,8 @@ def freeze(model: PreTrainedModel, layers: int) -> None:
     """Freezes the embeddings and the first layers. Call it before `compile`.
 
     No gradient flows through the first `layers` layers. Weights that they share with a later layer,
-    as in every published ALBERT model, are still updated by that layer's gradient. All other frozen
-    weights don't change, not even by weight decay. The embeddings include their projection.
+    as in every published ALBERT model, are still updated by that layer's gradient. Other frozen
+    weights don't change, not even through weight decay. The embeddings include their projection.
 
     Args:
         layers: number of layers to freeze; 0 freezes only the embeddings.
@@ -249,7 +249,7 @@ def freeze(model: PreTrainedModel, layers: int) -> None:
     check_frozen(layers, model.config.num_hidden_layers)
     model._backbone().embedding.trainable = False
     encoder.frozen_layers = layers
-    for number, group in enumerate(encoder.schedule):  # the last layer that uses a block decides
+    for number, group in enumerate(encoder.schedule):  # if shared, the last layer decides
         for block in encoder.group(group):
             block.attention.trainable = block.ffn.trainable = number >= layers
 
@@ -259,7 +259,7 @@ def class_weights(
 ) -> list[float] | None:
     """Returns a loss weight per class, or None if no weights were set.
 
-    As in Keras, the mean loss divides by the number of examples, not by the sum of their weights.
+    As in Keras, the mean loss divides by the number of examples, not the sum of their weights.
     Balanced class weights are the inverse class frequencies in the training rows.
     """
     if tuple(options.class_weights) != (BALANCED,):

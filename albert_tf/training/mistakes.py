@@ -22,7 +22,7 @@ from albert_tf.training.plots import plot_confusion
 CONFUSION: Final = "confusion.png"
 MISTAKES: Final = "mistakes.md"
 _MOST_MISTAKES: Final = 50
-_QUOTED: Final = 400  # characters shown of each line of a text
+_QUOTED: Final = 400  # maximum number of characters shown per line
 
 
 class Graded(NamedTuple):
@@ -129,12 +129,12 @@ def grade_number(text: str, target: float, value: float) -> Graded:
 
 
 def grade_partner(texts: Sequence[str], match: Match) -> Graded:
-    """Compares the text that is most similar to the first text with the first text's partner."""
+    """Compares the most similar text found for a first text with the correct partner."""
     return Graded(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
 
 
 def grade_span(text: str, golds: Sequence[str], answers: Answers, threshold: float) -> Graded:
-    """Compares an answer with all gold answers. The result contains only the first of them."""
+    """Compares an answer with all gold answers, but the result contains only the first."""
     answer = answers.text(threshold)
     is_right = bool(judge(answer, golds).exact_match)
     return Graded(text, golds[0] if golds else "", answer, answers.confidence(threshold), is_right)
@@ -199,7 +199,7 @@ def mistakes(graded: Sequence[Graded], is_regression: bool = False) -> str:
 
 
 def _shorten(text: str, around: Graded | None = None) -> str:
-    """Returns text for a table cell; a long text is cut to its beginning, or around an answer."""
+    """Returns text for a table cell; a long text is cut to its start, or around an answer."""
     answers = (around.expected, around.predicted) if around else ()
     shown = [answer for answer in answers if answer and answer in text]
     start = max(text.find(shown[0]) - _QUOTED // 2, 0) if shown and len(text) > _QUOTED else 0

@@ -76,7 +76,7 @@ class DeviceOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningOptions(DeviceOptions, LabelledData):
-    """The options of `finetune`. Those that are None default to the task's recipe."""
+    """The options of `finetune`. An option that is None defaults to the task's recipe."""
 
     model: str = option(
         help='model directory, Hub model ID, or "small", which ships with the package; for random '
@@ -161,7 +161,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     patience: int | None = option(
         None,
-        help="number of epochs without a better dev score after which training stops",
+        help="number of epochs without a better dev score before training stops",
         range=COUNT,
         group=_TRAINING,
         original=("early_stopping",),
@@ -204,7 +204,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     @property
     def frozen_layers(self) -> int:
-        """The number of frozen layers; 0 if only the embeddings are frozen, or nothing is."""
+        """The number of frozen layers; 0 if only the embeddings or no weights are frozen."""
         text = self.freeze or ""
         return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -241,7 +241,7 @@ class PretrainingOptions(DeviceOptions):
     """
 
     data: tuple[str, ...] = option(
-        help="output folders of build-data, or globs of the original code's TFRecord files; they "
+        help="build-data output folders, or globs for the original code's TFRecord files; they "
         "are read one after the other, including duplicates",
         metavar="DIR",
         original=("input_file",),
@@ -394,7 +394,7 @@ def check_frozen(layers: int, count: int) -> None:
 
 
 def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float] | None:
-    """Parses `LABEL=WEIGHT` arguments. Other labels get the weight 1.
+    """Parses `LABEL=WEIGHT` arguments. Other labels get a weight of 1.
 
     Returns:
         a weight per label, or None if there are no arguments or only "balanced".
@@ -420,9 +420,9 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Rejects a file, a folder that also contains other files, and a finished run.
+    """Rejects an output that is a file, or contains unrelated files or a finished run.
 
-    A command calls it before it loads TensorFlow. `lock_output` calls it again, because another run
+    Commands call it before they load TensorFlow. `lock_output` calls it again, because another run
     may have finished in the meantime.
 
     Args:

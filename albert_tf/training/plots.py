@@ -58,7 +58,7 @@ def plot_curves(
 
     Args:
         history, evaluation: training and evaluation points, each with its `step`.
-        names: metrics to show; those that no point contains are skipped.
+        names: metrics to show; metrics that no point contains are skipped.
         path: the file to write.
         best: step of the best version, which is marked by a line.
     """
@@ -88,5 +88,5 @@ def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
     figure = Figure(figsize=(width, height), layout="constrained")
     yield figure
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from")  # they are drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # missing glyphs become boxes
         figure.savefig(path, format="png", dpi=150)

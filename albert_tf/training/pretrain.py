@@ -1,4 +1,4 @@
-"""Pretrains ALBERT on the records of `build-data`, from random weights or from a checkpoint."""
+"""Pretrains ALBERT on `build-data` records, from random weights or from a checkpoint."""
 
 import dataclasses
 import math
@@ -37,7 +37,7 @@ TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_orde
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # maximum length of the history
 KEEP: Final = 3  # number of checkpoints to keep
-_LARGEST: Final = 700.0  # exp of more would overflow
+_LARGEST: Final = 700.0  # exp of a larger value overflows
 
 
 @accepts_keywords(PretrainingOptions)
@@ -68,7 +68,7 @@ def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
         )
     sources = [find_records(folder) for folder in options.data]
     for files in sources:
-        files.steps_per_epoch(options.batch_size)  # raises if a batch needs more records
+        files.steps_per_epoch(options.batch_size)  # raises if there are too few records
     held_out = find_records(options.eval_data) if options.eval_data else None
     keras.utils.set_random_seed(options.seed)
     schedule = WarmupPolynomialDecay(
@@ -132,7 +132,7 @@ def _optimizer(options: PretrainingOptions, schedule: WarmupPolynomialDecay) -> 
 
 
 def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreTraining:
-    """Returns a model for examples of up to `length` tokens, with the tokenizer of its records."""
+    """Returns a model with the records' tokenizer, for examples of up to `length` tokens."""
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.data[0])
     if not options.vocab:
         for records in options.data[1:]:
@@ -158,7 +158,7 @@ def pretraining_model(options: PretrainingOptions, length: int) -> AlbertForPreT
 
 
 def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer) -> None:
-    """Rejects records and a checkpoint, or other records, with different vocabularies."""
+    """Rejects records whose vocabulary differs from a checkpoint's or other records'."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
     except UserError:  # weights without a vocabulary, such as the original's checkpoints
@@ -198,7 +198,7 @@ def _scorer(
     index, count = host
 
     def host_part(values: tf.Tensor, fill: int) -> tf.Tensor:
-        """Pads a batch to a size that devices can divide, and returns this host's part."""
+        """Pads a batch so that it divides evenly, and returns this host's part."""
         missing = EVALUATION_BATCH - tf.shape(values)[0]
         paddings = [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]
         filled = tf.pad(values, paddings, constant_values=fill)
@@ -231,7 +231,7 @@ def compile_with_metrics(
 
 
 def scores(model: AlbertForPreTraining, batches: Any) -> dict[str, float]:
-    """Returns the `named_means` of batches, such as the result of `evaluation_batches`."""
+    """Returns the `named_means` over batches, such as those from `evaluation_batches`."""
     model.evaluate(batches, verbose=0)
     return named_means({name: float(v) for name, v in model.get_metrics_result().items()})
 

@@ -27,7 +27,7 @@ PRETRAINING: Final = (
     *("masked_lm_loss", "sentence_order_loss"),
     *("masked_lm_accuracy", "sentence_order_accuracy"),
 )
-_UNBALANCED: Final = 0.9  # share of the most frequent class above which accuracy misleads
+_UNBALANCED: Final = 0.9  # share of the most frequent class above which accuracy is misleading
 _CURVES: Final = 3  # number of scores plotted next to the loss
 _PATHS: Final = ("data", "model", "vocab", "labels")  # settings shown elsewhere on the card
 _ODD: Final = {
@@ -39,14 +39,17 @@ _ODD: Final = {
 
 
 def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, Any]:
-    """Counts the examples and what looks wrong with them.
+    """Counts the examples and their likely problems.
 
     Returns:
-        `rows`, the number of train and dev rows; `columns` of the files; `labels` of train with
-        their counts, the most frequent first; `alike`, lists of labels that only differ in case
-        and spaces; and the numbers of `skipped` rows, of `duplicates` (training examples that
-        occurred before), of `contradictions` (training texts with different labels), and of dev
-        examples whose texts are also in train (`in_both`).
+        `rows`: number of train and dev rows.
+        `columns`: columns of the files.
+        `labels`: number of training examples per label, most frequent first.
+        `alike`: lists of labels that only differ in case and spaces.
+        `skipped`: number of skipped rows.
+        `duplicates`: number of training examples that occurred before.
+        `contradictions`: number of training texts with different labels.
+        `in_both`: number of dev examples whose texts are also in train.
     """
     labels = task.keys(train).labels or [()] * len(train)
     counts = Counter(name for names in labels for name in names)
@@ -72,11 +75,11 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Returns the lines of a summary for people, without empty lines.
+    """Returns the lines of a readable summary, without empty values.
 
     Args:
-        summary: the result of `summarize` with `cut`, the number of training rows with more tokens
-            than `max_length`, and optionally the scores of a `baseline`.
+        summary: the result of `summarize`, plus `max_length`, `cut` (the number of training rows
+            with more tokens), and optionally `baseline` (its scores).
     """
     rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
     columns = (f"{name} from {column!r}" for name, column in summary["columns"].items())
@@ -167,11 +170,11 @@ def versions() -> dict[str, Any]:
 def write_finetuning(
     output: Path, folder: Path, report: Mapping[str, Any], model: "PreTrainedModel"
 ) -> None:
-    """Writes the learning curves and the model card of a fine-tuning run.
+    """Writes a fine-tuning run's learning curves and model card.
 
     Args:
-        output: folder of the result, whose name is the title of the card. A confusion matrix left
-            there by an earlier run is removed.
+        output: output folder, whose name is the card's title. A confusion matrix left there by an
+            earlier run is removed.
         folder: folder in which the files are written before they are moved to `output`.
         report: the run's report.
         model: the best version.

@@ -37,7 +37,7 @@ class Run:
         strategy: a strategy from `distribution.strategy_for`.
     Attributes:
         settings: JSON values that determine the result. They must be the same when the run resumes.
-        replicas: number of model replicas over all hosts.
+        replicas: number of model replicas across all hosts.
         host: rank of this host, and the number of hosts.
         is_chief: whether this host writes files.
         best: folder of the best version so far; None if another host writes it.
@@ -74,8 +74,9 @@ class Run:
 
         Args:
             model: a compiled model.
-            batches: returns a dataset with this host's part of all batches from a given step on.
-            batch_size: number of examples in a batch, over all hosts.
+            batches: returns a dataset with this host's part of each batch, starting at a given
+                step.
+            batch_size: number of examples in a batch across all hosts.
             curve: the learning curve, which contains the number of steps.
             keep: scores the model; None for a run without evaluation.
             checkpoints: number of checkpoints to keep.
@@ -123,7 +124,7 @@ class Run:
                 line = ProgressLine("training", curve.steps, saver.step, curve.means)
                 callbacks.insert(0, stack.enter_context(line))
             stack.enter_context(distribution.errors_of_lost_hosts(self.strategy))
-            if keras.backend.backend() == "jax":  # for the layout of a step's results
+            if keras.backend.backend() == "jax":  # sets the layout of a step's results
                 stack.enter_context(self.scope())
             data = distribution.shared(batches(saver.step), self.strategy, batch_size)
             steps = curve.steps - saver.step
@@ -132,7 +133,7 @@ class Run:
 
 @contextlib.contextmanager
 def open_run(options: PretrainingOptions | FinetuningOptions) -> Iterator[Run]:
-    """Yields a run on the selected devices, while its chief locks the output.
+    """Yields a run on the selected devices, with its output locked by the chief.
 
     Raises:
         UserError: if the strategy or the output can't be used.

@@ -21,9 +21,9 @@ Outputs = Mapping[str, np.ndarray]
 # - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over all tasks, of which the pooled
 #   output is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
 # - size "mini", a trained classifier: 2e-7 in float32, 2e-4 in float16, and 0.006 in 8 bits.
-# - a fine-tuned `small`, which separates classes so sharply that texts between them move far. Over
-#   15 seeds of the README's example, with 5 epochs instead of 3, 8-bit exports reach 0.15 with
-#   LiteRT and 0.12 with ONNX; the median is 0.04 in both.
+# - a fine-tuned `small`, which separates classes so sharply that outputs for borderline texts
+#   change a lot. Over 15 seeds of the README's example, with 5 epochs instead of 3, 8-bit exports
+#   reach 0.15 with LiteRT and 0.12 with ONNX; the median is 0.04 in both.
 # The outputs of a wrong export are off by about 1.
 EXACT: Final = 1e-4
 TOLERANCES: Final[Mapping[str, float]] = {
@@ -128,7 +128,7 @@ def run(
 
 
 def _difference(made: Run, case: Case, precision: str) -> Difference:
-    """Returns the difference of the output that is the largest relative to its tolerance."""
+    """Returns the output difference that is largest relative to its tolerance."""
     share = TOLERANCES.get(precision, EXACT)
     skipped = case.ties if share > EXACT else ()
     compared = (
@@ -139,7 +139,7 @@ def _difference(made: Run, case: Case, precision: str) -> Difference:
     results = [
         Difference(
             name,
-            float(np.max([row[name] for row in rows])),  # NaN if any of them is.
+            float(np.max([row[name] for row in rows])),  # NaN if any difference is NaN.
             share * max(1.0, magnitude(case.expected, name)),
             made.milliseconds,
             made.megabytes,
@@ -152,12 +152,12 @@ def _difference(made: Run, case: Case, precision: str) -> Difference:
 def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
     """Returns the largest absolute difference of each float output of one row.
 
-    Integers and strings must be equal, except for the positions in a beam. Near ties may change
-    their order, so log probabilities are compared by rank and by position.
+    Integers and strings must be equal, except for beam positions. Near ties can change the order of
+    positions, so log probabilities are compared by rank and by position.
 
     Args:
         actual, expected: outputs without the batch axis.
-        pieces: number of tokens in the row; outputs for padding after them are ignored.
+        pieces: number of tokens in the row; outputs for padding are ignored.
     Raises:
         ParityError: if names, shapes, integers, or strings differ.
     """
@@ -183,7 +183,7 @@ def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, fl
             measured[name] = float(np.abs(actual[name] - value).max(initial=0))
         elif value.dtype.kind != "f" and name not in BEAMS.values():
             if name in BEST_CLASS and "logits" in actual:
-                # Expect the class of the export's own logits, because of near ties.
+                # Near ties can change the class, so this expects the class of the export's logits.
                 value = actual["classes"][actual["logits"].argmax(axis=-1)]
             if not np.array_equal(actual[name], value):
                 raise ParityError(
@@ -194,13 +194,13 @@ def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, fl
 
 
 def magnitude(rows: Sequence[Outputs], name: str) -> float:
-    """Returns the largest magnitude of an output over all rows, except impossible positions."""
+    """Returns the largest magnitude of an output over all rows, except at impossible positions."""
     values = np.concatenate([row[name].ravel() for row in rows])
     return float(np.abs(values[values > POSSIBLE]).max(initial=0))
 
 
 def _beam_differences(actual: Outputs, expected: Outputs) -> dict[str, float]:
-    """Returns the differences between the starts, and between the ends of starts in both beams."""
+    """Compares the starts of two beams, and the ends of those starts that both beams contain."""
     (starts, start_positions), (ends, end_positions) = BEAMS.items()
 
     def ends_of(beam: Outputs) -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -222,7 +222,7 @@ def _rank_difference(
 ) -> float:
     """Returns the largest difference between log probabilities, by rank and by position.
 
-    The log probability of a position outside the beam is at most the beam's lowest, which is used.
+    For a position outside the beam, the beam's lowest log probability is used as an upper bound.
     """
     (values, positions), (wanted, wanted_positions) = actual, expected
     score_of = dict(zip(positions.tolist(), values.tolist(), strict=True))

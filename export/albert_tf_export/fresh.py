@@ -58,10 +58,10 @@ class FreshProcess:
 
     def __exit__(self, *_: object) -> None:
         with self.errors, contextlib.suppress(OSError), self.process:
-            self.process.kill()  # instead of waiting for it, for example after Ctrl-C
+            self.process.kill()  # ends it rather than waiting, for example after Ctrl-C
 
     def run(self, *arguments: Any) -> None:
-        """Calls `main` with these arguments in the process, or ends it if there are none."""
+        """Calls `main` in the process with these arguments; without arguments, ends the process."""
         with contextlib.suppress(OSError):  # If the process has ended already, `wait` reports it.
             print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
 

@@ -35,13 +35,13 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
         ).get_concrete_function()
         for signature in signatures
     }
-    root = tf.Module()  # without the functions, which TensorFlow would trace again
+    root = tf.Module()  # excludes the functions, which TensorFlow would trace again
     root.weights = _in_order_of_use(graphs.values())
     served = {"serving_default": graphs[signatures[0].name]}
     served |= graphs
     with tensorflow_errors(folder):
         tf.saved_model.save(root, str(folder), signatures=served)
-        # TensorFlow's random id of the export is replaced by a hash of its content.
+        # Replaces TensorFlow's random export id with a hash of the content.
         file = folder / "fingerprint.pb"
         fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read_bytes())
         fingerprint.uuid = ""
@@ -64,7 +64,8 @@ def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     """Returns the bytes of a .tflite file with these signatures.
 
-    Converts a SavedModel, because the converter loses variables of concrete functions.
+    Converts from a SavedModel rather than from concrete functions, whose variables the converter
+    loses.
     """
     with tempfile.TemporaryDirectory() as folder:
         with words_stored(quantize):
@@ -88,8 +89,8 @@ def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
 def words_stored(quantize: Quantize) -> Iterator[None]:
     """Within this context, traced graphs store word embedding matrices in the given precision.
 
-    In 8 bits, each row has its own scale. With the converters' one scale per matrix, the largest
-    entry would determine the resolution of all rows.
+    In 8 bits, each row has its own scale. Converters use one scale per matrix, so the largest entry
+    would determine the resolution of all rows.
     """
     token = word_lookup.set(_lookup_in_8_bits if quantize == "dynamic" else lookup)
     try:
@@ -99,7 +100,7 @@ def words_stored(quantize: Quantize) -> Iterator[None]:
 
 
 def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up rows like `lookup`. Scales are integers, because converters round floats."""
+    """Looks up rows of an 8-bit matrix. Scales are integers, because converters round floats."""
     with tf.init_scope():
         values = table.numpy().astype(np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
@@ -116,7 +117,7 @@ def share_graphs(model: schema.ModelT) -> None:
     """Merges equal graphs, such as the loops of several signatures, and equal constants.
 
     The converter writes the layers once per signature that uses them. The file contains their
-    weights once, but the runtime packs them in memory for every loop body, even if it never runs.
+    weights once, but the runtime packs them in memory for each loop body, even one that never runs.
     The 8-bit base model takes 35 MB of memory with two loop bodies, and 28 MB with one.
     """
     buffers = _first_of_each(
@@ -159,7 +160,7 @@ def _drop_unused(model: schema.ModelT) -> None:
 
 
 def _calls(graph: schema.SubGraphT) -> list[tuple[Any, str]]:
-    """Returns the operators' options, with the name of each field that contains a graph's index."""
+    """Returns the options and the field name of each reference from an operator to a graph."""
     return [
         (operator.builtinOptions, name)
         for operator in graph.operators or ()
@@ -178,8 +179,8 @@ def _first_of_each(values: list[Any]) -> list[int]:
 def _canonical_text(graph: schema.SubGraphT) -> str:
     """Serializes a graph to text without names, so that identical graphs produce identical texts.
 
-    Tensors are numbered by their first use, because the converter's order also depends on constants
-    in the rest of the model.
+    Tensors are numbered by first use, because the converter's order also depends on constants in
+    the rest of the model.
     """
     copied = copy.deepcopy(graph)
     users = [copied, *(copied.operators or ())]

@@ -2,7 +2,7 @@
 
 `metadata_schema.fbs` from TensorFlow Lite Support defines the format: a table in the file, and a
 ZIP archive appended to it, so that `unzip -p model.tflite labels.txt` prints the labels. The
-packages that write it can't be installed on every Python version that this package supports.
+packages that write metadata can't be installed on every supported Python version.
 """
 
 import io
@@ -47,7 +47,7 @@ def with_metadata(
         name: name of the model.
         labels: label names; empty for models without classes.
         vocabulary: SentencePiece model, for hosts that read the tokenizer from the file.
-        names: input names for the same hosts, keyed by the signature's names.
+        names: those hosts' input names, keyed by the signature's input names.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())

@@ -52,8 +52,8 @@ def export_onnx(
     """Writes an .onnx file, runs it in a fresh process, and compares its outputs with Keras.
 
     The model takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[batch, length]`, or
-    `[batch, choices, length]` for multiple choice, where all axes vary. It returns only numeric
-    outputs, which `signatures.py` lists. With `predictions` it also takes the positions to score,
+    `[batch, choices, length]` for multiple choice. All axes are dynamic. It returns only numeric
+    outputs, which `signatures.py` lists. With `predictions`, it also takes the positions to score,
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load
@@ -112,7 +112,7 @@ def convert(
 
     Args:
         signature: function to convert.
-        axes: names for the leading axes of inputs and outputs whose size isn't fixed.
+        axes: names for the dynamic leading axes of inputs and outputs.
         metadata: the file's metadata.
         path: file to write.
     """
@@ -160,7 +160,7 @@ def _keep_weights_outside(graph: Any) -> None:
     """Moves loop-invariant weights out of loops, so that the body reads them from the outer graph.
 
     tf2onnx passes a loop's weights from step to step. ONNX Runtime would copy them in each step,
-    and neither fold nor quantize their matmuls.
+    and could neither fold nor quantize their matmuls.
     """
     for loop in (node for node in graph.node if node.op_type == "Loop"):
         (body,) = (each.g for each in loop.attribute if each.name == "body")
@@ -201,13 +201,13 @@ def _share_embedding(graph: Any) -> None:
 
 
 def _multiply_in_8_bits(graph: Any) -> None:
-    """Replaces matmuls with constant matrices by 8-bit matmuls.
+    """Quantizes matmuls with constant matrices to 8 bits.
 
-    Each column of a matrix has a scale, and so does each row of values that it multiplies. An
-    output therefore doesn't depend on the other rows of a batch. (`DynamicQuantizeLinear` uses one
-    scale for all rows.) 0 stays exactly 0, because most gelu outputs are close to 0 and would
-    otherwise all be off in the same direction. CPUs without VNNI add two adjacent products in
-    16 bits, so weights only use as many steps as this sum allows without overflow.
+    Each column of a matrix and each row of its input has its own scale, so an output doesn't depend
+    on other rows of a batch. (`DynamicQuantizeLinear` uses one scale for all rows.) 0 stays exactly
+    0; otherwise, gelu outputs, most of which are close to 0, would all be off in the same
+    direction. CPUs without VNNI add two adjacent products in 16 bits, so the range of weights is
+    limited to prevent overflow.
     """
     import onnx
 
@@ -301,7 +301,7 @@ def _sort(
     """Sorts and renames nodes and constants by use, because tf2onnx's order changes between runs.
 
     Args:
-        names: old names to new ones, to which the graph's names are added.
+        names: maps old names to new ones; the graph's names are added.
         lasting: names that don't change.
         visit_outside: function that renames a value from outside this graph.
     """

@@ -37,8 +37,8 @@ class TextExportOptions(ExportOptions):
 
     max_length: int | None = option(
         None,
-        help="number of tokens to truncate texts to; default: the maximum of the tokenizer and the "
-        "model",
+        help="number of tokens to truncate texts to; default: as many as the tokenizer and model "
+        "allow",
         range=COUNT,
         excludes=("ids_only",),
     )
@@ -58,8 +58,8 @@ class FileOptions(ExportOptions):
 
     predictions: int | None = option(
         None,
-        help="number of positions to score per example, which become an input; only for masked-LM "
-        "models",
+        help="number of positions to score per example, passed as another input; only for "
+        "masked-LM models",
         range=COUNT,
     )
 
@@ -184,7 +184,7 @@ class WebOptions(ExportOptions):
 
     lengths: tuple[int, ...] = option(
         (),
-        help="input lengths in tokens; default: 16, 64, 128, and 384 or the model's maximum",
+        help="input lengths in tokens; default: 16, 64, 128, and 384 (or the model's maximum)",
         range=COUNT,
     )
     pairs: bool = option(False, help="take text pairs; only for classifiers")
@@ -244,7 +244,7 @@ def check_model(
 def sentence_embedding(
     model: "PreTrainedModel", pooling: Pooling | None, normalize: bool | None
 ) -> "SentenceEmbedding | None":
-    """Returns the pooling that the options select, by default as defined in the model's folder.
+    """Returns the pooling set by the options, by default as defined in the model's folder.
 
     Returns None for an encoder without pooling, and for models with a task head.
 

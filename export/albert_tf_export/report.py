@@ -21,7 +21,7 @@ class ParityError(UserError):
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between one output of a signature and Keras's in float32.
+    """The difference between an output of a signature and Keras's float32 output.
 
     Attributes:
         output: name of the output.
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def share(self) -> float:
-        """The difference divided by the tolerance, which must not exceed 1."""
+        """The difference divided by the tolerance; at most 1 for a valid export."""
         return math.inf if math.isnan(self.value) else self.value / self.tolerance
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Report:
 
     @classmethod
     def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
-        """Returns the report of an export to `path`, whose content is still at `written`."""
+        """Returns the report for an export to `path` whose files are still at `written`."""
         files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
         digest, size = hashlib.sha256(), 0
         for file in files:

@@ -55,13 +55,13 @@ def sample(
     predictions: int = 2,
     in_words: Callable[..., Mapping[str, tf.Tensor]] | None = None,
 ) -> dict[str, Case]:
-    """Runs varied texts, one longer than `max_length`, through the Python tokenizer and Keras.
+    """Runs texts, including one longer than `max_length`, through the Python tokenizer and Keras.
 
     Args:
         model: model in float32.
         choices: C, for multiple choice.
         predictions: P, number of positions to score.
-        in_words: function of the strings if the `text` signature returns text (see `words.py`).
+        in_words: maps strings to outputs if the `text` signature returns text (see `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """
@@ -205,7 +205,7 @@ def _probes(tokenizer: BaseTokenizer) -> list[str]:
 
 
 def _kind(token: str) -> tuple[object, ...]:
-    """Returns properties of a token on which a runtime's behavior may depend.
+    """Returns token properties that may affect a runtime's behavior.
 
     These are the position in a word, and the script and category of the first character.
     """

@@ -63,7 +63,7 @@ def export_saved_model(
         `masked`: takes ids and the positions to score; only for masked-LM models.
 
     For untrusted clients, set `max_bytes` and `max_batch`. Memory grows with the text regardless of
-    `max_length` (10 MB of English text takes 317 MB). Larger batches fail before they take memory.
+    `max_length` (10 MB of English text takes 317 MB). Larger batches fail before they use memory.
     `precision="bfloat16"` halves the size of the weights, and the inference time on processors that
     support bfloat16 matmuls. Outputs remain float32. A warm-up request is plain text, or JSON with
     the inputs of `text`.

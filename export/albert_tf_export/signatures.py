@@ -24,7 +24,7 @@ LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs with the same s
 
 @dataclass(frozen=True)
 class Signature:
-    """A function of an export.
+    """A function that an export provides.
 
     Attributes:
         name: name by which hosts call the function.
@@ -95,7 +95,7 @@ def _feature_signature(
 
 
 def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
-    """Rejects wrong lengths, and inputs whose shape differs from the ids, which would broadcast.
+    """Rejects wrong lengths, and inputs that would broadcast to the shape of the ids.
 
     Rows must contain at least one id and at most `max_position_embeddings`. Fixed shapes need no
     check. The lookup itself rejects out-of-range ids.
@@ -143,10 +143,10 @@ def text_signature(
     To run a single text, pass a batch of one. TensorFlow removes rank checks from the graph, so a
     scalar fails with "slice index 0 of dimension 0 out of bounds".
 
-    Reads at most `max_bytes` of a text. A character that is cut in two becomes an unknown token.
+    Reads at most `max_bytes` of a text. A partially read character becomes an unknown token.
     Special tokens that occur in a text are treated as plain text. If the model has one output per
     token, the signature also returns `input_ids`, `attention_mask`, and `token_type_ids`, int32
-    `[B, T]`. `in_words`, a function of strings `[B]`, replaces all outputs.
+    `[B, T]`. If set, `in_words` computes all outputs from strings `[B]`.
     """
     leading = [batch, choices] if model.task.has_choices else [batch]
 
@@ -207,12 +207,12 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
 
     The task determines the probabilities: `probabilities` from `logits`, `[B, C]` or `[B, T, C]`,
     and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). Regression adds
-    `value` instead, which equals `logits`. Models with classes add the label names, `classes`,
-    string `[B, C]`, and the best label, even for multi-label models: `label`, string `[B]`, or one
-    per token, `labels`, string `[B, T]`.
+    `value` instead, which equals `logits`. Models with classes add the label names (`classes`,
+    string `[B, C]`) and, even for multi-label models, the best label (`label`, string `[B]`, or
+    `labels`, string `[B, T]`, for each token).
 
-    The original head for SQuAD 2.0 (`layers.AnswerSpans`) assigns a log probability near -1e30 to
-    positions where no answer is allowed, or -65504 if weights are stored in float16.
+    The original SQuAD 2.0 head (`layers.AnswerSpans`) assigns a log probability near -1e30 to
+    positions where no answer is allowed. If weights are stored in float16, it is -65504.
     """
     if getattr(model, "task", None) not in TASKS.values():
         names = ", ".join(task.model for task in TASKS.values())

@@ -51,7 +51,7 @@ from albert_tf_export.signatures import (
 
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
-# MediaPipe's name of each input in the metadata (bert_preprocessor_calculator.cc).
+# MediaPipe's name for each input in the metadata (bert_preprocessor_calculator.cc).
 NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
 # The output of a MediaPipe file for a classifier, and for an encoder.
 PROBABILITIES: Final = "probabilities"
@@ -69,18 +69,18 @@ def export_tflite(
 
     The file's signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[1, T]`, or
-            `[1, C, T]` for multiple choice, T up to `max_position_embeddings`. Returns only
+            `[1, C, T]` for multiple choice, T being at most `max_position_embeddings`. Returns only
             numbers. It runs in every interpreter.
-        `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, padded, for hosts
-            without dynamic shapes, such as LiteRT.js.
+        `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, including padding,
+            for hosts without dynamic shapes, such as LiteRT.js.
         `masked`, or `masked_16`, …: replace `ids` if `predictions` is set. Also take
             `masked_lm_positions`, int32 `[1, predictions]`, and return logits at these positions.
-        `text`: takes strings `[1]`, `text` and for pairs `text_pair`, and returns numbers and label
-            names. The interpreter needs tensorflow-text's operators.
+        `text`: takes strings `[1]` (`text`, plus `text_pair` for pairs), and returns numbers and
+            label names. The interpreter needs tensorflow-text's operators.
 
     Unrolled layers take several times as much memory as a loop. With `host="mediapipe"`, the file
-    contains the vocabulary in its metadata and one signature, `ids`, with unrolled layers. It only
-    returns `probabilities`, or `embedding`, `[1, H]`, for an encoder with pooling.
+    contains the vocabulary in its metadata and one signature, `ids`, with unrolled layers. Its only
+    output is `probabilities` or, for an encoder with pooling, `embedding`, `[1, H]`.
 
     `config.json`, the tokenizer's files, and the label names are appended to the file, so that
     `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
@@ -312,9 +312,9 @@ def check_mediapipe(
 def for_mediapipe(
     signature: Signature, max_length: int, embedding: SentenceEmbedding | None
 ) -> Signature:
-    """Returns the signature with only one output, and with truncation to `max_length`.
+    """Returns the signature with a single output, and with inputs truncated to `max_length`.
 
-    MediaPipe doesn't truncate. Once it receives a sequence that is too long, all later calls fail.
+    MediaPipe doesn't truncate, and after a sequence that is too long, all later calls fail.
 
     Args:
         embedding: how an encoder pools one vector per text; None for classifiers.

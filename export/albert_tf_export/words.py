@@ -95,7 +95,7 @@ def text_function(
 def tags(
     tokenizer: BaseTokenizer, pieces: "Pieces", features: Tensors, outputs: Tensors
 ) -> Tensors:
-    """Returns the label and score of each word, which are those of its first token.
+    """Returns each word's label and score, taken from its first token.
 
     The outputs are `words` and `labels` (string), `scores` (float32), and `starts`, `ends`,
     `start_bytes`, and `end_bytes` (int32), all `[B, W]`, padded with "" and 0.
@@ -140,7 +140,7 @@ class Spans(NamedTuple):
 def answers(
     model: AlbertForQuestionAnswering, pieces: "Pieces", features: Tensors, outputs: Tensors
 ) -> Tensors:
-    """Returns the best answer to each question, and the probability that there is none.
+    """Returns the best answer to each question, and the probability of no answer.
 
     The outputs are `answer` (string), `start`, `end`, `start_byte`, and `end_byte` (int32), and
     `score` and `no_answer_score` (float32), all `[B]`. `answer` is "" if no span was found, or if
@@ -185,7 +185,7 @@ def _logit_spans(
 ) -> tuple[Spans, tf.Tensor, tf.Tensor]:
     """Returns the best spans, the probability of no answer, and the null score.
 
-    The null score is the logit sum of `[CLS]` minus the best span's.
+    The null score is the sum of `[CLS]`'s two logits minus the sum for the best span.
     """
     logits = [outputs[name] for name in ("start_logits", "end_logits")]
     none_logits = [each[:, CLS : CLS + 1] for each in logits]
@@ -239,7 +239,7 @@ def _whole_words(spans: Spans, pieces: "Pieces", inside: tf.Tensor) -> tuple[tf.
 
 
 def _merge_scores(texts: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
-    """Adds up the scores of equal texts at the first one, and sets the other scores to 0."""
+    """Assigns the total score of equal texts to the first one, and 0 to the others."""
     # tf.strings.lower stops at NUL.
     lower = tf.strings.lower(tf.strings.regex_replace(texts, r"\x00", "\x01"), encoding="utf-8")
     same = (lower[:, :, None] == lower[:, None, :]) & (scores[:, None, :] > 0)
@@ -312,7 +312,7 @@ class Pieces(NamedTuple):
     begin_words: tf.Tensor
 
     def are_marks(self) -> tf.Tensor:
-        """Returns whether each token only consists of characters in `marks`."""
+        """Returns whether each token consists only of characters in `marks`."""
         letters = ~self.characters.are(marks())
         before = tf.cumsum(tf.cast(letters, tf.int32), axis=1, exclusive=True)
         return at(before, self.starts) == at(before, self.ends)
@@ -354,7 +354,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns, for each token, the index of the other token at the same position in the word."""
+    """Returns the index of the other operator's token at the same position in each token's word."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")

@@ -31,7 +31,7 @@ PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
 LENGTHS: Final = (16, 64, 128)  # tokens
 MAX_TOKENS: Final = 384  # tokens, as in the question-answering pipeline
-PREDICTIONS: Final = 4  # number of masks that one call of the model fills
+PREDICTIONS: Final = 4  # number of masks filled per model call
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
 # Browsers without relaxed SIMD load "_compat".
@@ -117,15 +117,15 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`, with the pooling of its sentence-transformers folder or the mean.
+            `AlbertModel`, with pooling from its sentence-transformers folder, or mean pooling.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.
     Returns:
         The report of the .tflite file, with the folder as its path.
     Raises:
-        UserError: if the page doesn't support the task, the vocabulary, or the pooling, npm or a
-            package is missing, or `path` exists.
+        UserError: if the page doesn't support the task, the vocabulary, or the pooling; if npm or a
+            package is missing; or if `path` exists.
         ParityError: if the outputs differ from Keras's.
         OSError: if the folder can't be written.
     """
@@ -280,7 +280,7 @@ def _copy_packages(packages: Path, vendor: Path) -> None:
 
 
 def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
-    """Returns each package's `package.json`, and rejects other versions than in the lock file."""
+    """Returns each package's `package.json`; its version must match the lock file."""
     lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
     descriptions = {}
     for name in dict.fromkeys([LITERT, "@litertjs/wasm-utils", SENTENCEPIECE]):
