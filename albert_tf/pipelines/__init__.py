@@ -1,4 +1,4 @@
-"""Pipelines, which take raw text and return results, as in transformers."""
+"""Pipelines that take raw text and return results, as in transformers."""
 
 import os
 import warnings
@@ -60,7 +60,7 @@ def pipeline(
     batch_size: int = 8,
     **options: Any,
 ) -> Pipeline:
-    """Returns a pipeline, which takes raw text and returns results, as in transformers.
+    """Returns a pipeline that takes raw text and returns results, as in transformers.
 
     Example:
 
@@ -73,23 +73,23 @@ def pipeline(
         task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
             ("ner"), "question-answering", "feature-extraction", "sentence-order", or
             "zero-shot-classification".
-        model: a model, a directory or other name that `from_pretrained` accepts, or an exported
-            .tflite or .onnx file, which runs without TensorFlow.
+        model: a model object, a name or path that `from_pretrained` accepts, or an exported .tflite
+            or .onnx file (these run without TensorFlow).
         tokenizer: a tokenizer or a directory. Default: the model's own tokenizer, from the same
             directory or the exported file.
         batch_size: number of sequences in a batch.
-        **options: options of the task (see its class in `albert_tf.pipelines`), and `revision`,
-            `token`, `cache_dir`, and `local_files_only` for the Hub. The older transformers names
+        **options: options of the task (see its class in `albert_tf.pipelines`), and the Hub options
+            `revision`, `token`, `cache_dir`, and `local_files_only`. The older transformers names
             `return_all_scores`, `grouped_entities`, `ignore_subwords`, and `topk` are also
             accepted. `use_fast` and `num_workers` are ignored.
     Returns:
         A `Pipeline`.
     Raises:
-        UserError: if the task or model doesn't exist, the checkpoint has no trained head for the
-            task (a model object without one only causes a warning), or the tokenizer doesn't match
-            the model. Also for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
-            message says what to do instead.
-        TypeError: if the task has no such option.
+        UserError: if the task or model doesn't exist, if the checkpoint has no trained head for the
+            task (a model object only causes a warning), or if the tokenizer doesn't match the
+            model. Also raised for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
+            message explains what to do instead.
+        TypeError: if the task doesn't support an option.
     """
     name = ALIASES.get(task, task)
     if name not in PIPELINES:
@@ -101,7 +101,7 @@ def pipeline(
     if isinstance(model, str | os.PathLike) and is_exported(model):
         model = ExportedModel(model)
     if isinstance(model, str | os.PathLike):
-        with hidden_stderr():  # TensorFlow prints when it is imported.
+        with hidden_stderr():  # TensorFlow prints messages when it is imported.
             from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer
@@ -123,7 +123,7 @@ def pipeline(
 
 
 def _check_head(task: str, model: "PreTrainedModel | ExportedModel", is_read: bool) -> None:
-    """Rejects a checkpoint without a trained head. For a model object, warns instead."""
+    """Rejects a checkpoint without a trained head, and warns if a model object has none."""
     if task == "feature-extraction" or not (fresh := model.untrained_parts()):
         return
     if is_read:

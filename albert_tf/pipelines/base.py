@@ -72,7 +72,7 @@ class WindowOptions:
 
 
 def check_numbers(options: Any, **ranges: Range) -> None:
-    """Checks that fields of options are None or integers within their ranges."""
+    """Checks that option fields are None, or integers within their ranges."""
     for name, allowed in ranges.items():
         if getattr(options, name) is not None:
             check_number(name, getattr(options, name), allowed)
@@ -86,12 +86,12 @@ class LongTextOptions(WindowOptions):
     """Options for texts that are longer than the model supports.
 
     A long text is truncated, or split into windows if `stride` is set. For a pair, the second text
-    is split, unless `truncation` names the first.
+    is split unless `truncation` is "only_first".
 
     Attributes:
         truncation: True truncates the longer text of a pair first, as in training. "only_first"
-            and "only_second" name the text to truncate. None is the same as True, but warns.
-            False raises an error for long texts.
+            and "only_second" name the text to truncate. None truncates like True, but with a
+            warning. False raises an error for long texts.
     """
 
     truncation: bool | str | None = None
@@ -115,23 +115,22 @@ class LongTextOptions(WindowOptions):
 class Pipeline(ABC):
     """Base class of all pipelines.
 
-    A call with a single example returns its result. A call with a list or another column of
-    examples (a tuple, an array, or a pandas Series) returns a list of results in the same order;
-    sequences of similar length share a batch to reduce padding. A call with any other iterable (a
-    generator or a `tf.data.Dataset`) returns an iterator. Special tokens that occur in a text are
-    treated as plain text, except in "fill-mask".
+    A call with a single example returns its result. A call with a list, tuple, array, or pandas
+    Series of examples returns a list of results in the same order. Sequences of similar length
+    share a batch to reduce padding. A call with any other iterable (a generator or a
+    `tf.data.Dataset`) returns an iterator. Special tokens that occur in a text are treated as plain
+    text, except in "fill-mask".
 
     Args:
-        model: an instance of one of `models`, or an `ExportedModel` of one.
+        model: an instance of a class in `models`, or an `ExportedModel` of one.
         tokenizer: the tokenizer that the model was trained with.
         batch_size: number of sequences in a batch. A long text can be split into several sequences.
         **options: fields of the class's `Options`, which a call can override.
     Attributes:
-        ahead: number of batches of an iterable that are read and sorted by length together.
-            Default: 1.
+        ahead: number of batches to read from an iterable and sort by length together. Default: 1.
     Raises:
-        UserError: if the model belongs to a different task, or the tokenizer doesn't match it.
-        TypeError: if the task has no such option.
+        UserError: if the model is for a different task, or the tokenizer doesn't match it.
+        TypeError: if the task doesn't support an option.
     """
 
     task: ClassVar[str]
@@ -219,7 +218,7 @@ class Pipeline(ABC):
     def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
         """Returns the model's outputs for each window, computed in batches of similar lengths."""
         found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first, so that memory runs out in the first batch if at all.
+        # The longest windows come first, so that any out-of-memory error occurs in the first batch.
         order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
@@ -271,7 +270,7 @@ def as_column(values: Any) -> list[Any] | None:
     axes = len(getattr(values, "shape", ()))
     if axes > 1:
         raise TypeError(
-            "Examples must be one column, such as frame['text']. "
+            "Examples must be a single column, such as frame['text']. "
             f"Received: {type(values).__name__} of shape {tuple(values.shape)}."
         )
     is_sequence = isinstance(values, Sequence) and not isinstance(values, str | bytes)
@@ -316,10 +315,10 @@ def as_texts(example: Any) -> Texts:
 def checked_length(
     length: int | None, longest: int, name: str = "max_length", least: int = special_count(True)
 ) -> int:
-    """Returns the maximum number of tokens in a sequence, after checking it.
+    """Checks and returns the maximum number of tokens in a sequence.
 
     Args:
-        length: value of the option `name`. Default: `longest`, which the model supports.
+        length: value of the option `name`. Default: `longest`, the model's maximum.
     """
     length = longest if length is None else length
     if not least <= length <= longest:
@@ -333,7 +332,7 @@ def checked_length(
 def text_windows(
     tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
 ) -> Iterator[list[Window]]:
-    """Yields the windows of each text or pair: a single one, unless the text is long."""
+    """Yields the windows of each text or pair. A short text has a single window."""
     length = checked_length(options.max_length, longest)
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
@@ -358,7 +357,7 @@ def _long_layout(
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are truncated. Windows always start at the beginning.
+        side: side on which tokens are truncated. Windows always start at the beginning of a text.
     """
     stride = options.stride
     if stride is None:
@@ -378,7 +377,7 @@ def _long_layout(
     is_pair, strategy = len(texts) == 2, options.truncation
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
-    room = length - special_count(True) - stride  # for the first text, if the second is split
+    room = length - special_count(True) - stride  # for the first text if the second is split
     if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
             f"The first text of a pair has {lengths[0]} tokens, so windows of {length} tokens with "

@@ -21,18 +21,19 @@ from albert_tf.pipelines.base import (
 from albert_tf.tasks import ENCODER
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
-EDGE: Final = 1  # number of special tokens at each end of a row
+EDGE: Final = 1  # number of special tokens at each end of a sequence
 
 
 class FeatureExtractionPipeline(Pipeline):
     """Feature extraction pipeline, which returns the encoder's states or an embedding of each text.
 
-    The result for a text is a nested list `[1, T, H]`, including special tokens, or a list `[H]`
-    with `pooling`. For a sentence-transformers folder, it is the embedding `[H]` that
-    sentence-transformers returns; the text is truncated to the folder's maximum length.
+    The result for a text is a nested list `[1, T, H]`, including special tokens, or a list `[H]` if
+    `pooling` is set. For a sentence-transformers folder, the result is the embedding `[H]` that
+    sentence-transformers returns. The text is truncated to the folder's maximum length.
 
     With `stride`, T is the length of the whole text, and each token's state comes from the window
-    in which it has more context. With "cls" pooling, the result is the mean over the windows.
+    in which the token has more context. With "cls" pooling, the result is the mean over the
+    windows.
 
     Example:
 
@@ -41,8 +42,7 @@ class FeatureExtractionPipeline(Pipeline):
     >>> embed("A quiet delight.").shape
     (384,)
 
-    Args: see `Pipeline`, and `Options` for the options. The model can belong to any task; only its
-        encoder is used.
+    Args: see `Pipeline` and `Options`. The model can belong to any task; only its encoder is used.
     """
 
     task = "feature-extraction"
@@ -50,7 +50,7 @@ class FeatureExtractionPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options(LongTextOptions):
-        """The options of feature extraction.
+        """Options for feature extraction.
 
         Attributes:
             return_tensors: whether to return NumPy arrays instead of lists.
@@ -108,7 +108,7 @@ class FeatureExtractionPipeline(Pipeline):
 
 
 def _join_windows(windows: Sequence[np.ndarray], stride: int) -> np.ndarray:
-    """Joins the states of windows that overlap by `stride` to the states `[T, H]` of a text."""
+    """Merges states of windows that overlap by `stride` into the states `[T, H]` of the text."""
     first_half = EDGE + stride // 2
     second_half = EDGE + stride - stride // 2
     last = len(windows) - 1

@@ -32,8 +32,9 @@ class FillMaskPipeline(Pipeline):
     """Mask filling pipeline, which predicts the most likely tokens at `[MASK]`.
 
     The result for a text is a list of dicts with the keys "score", "token", "token_str", and
-    "sequence". For a text with several masks, it is a list of such lists, and each mask is filled
-    independently. As in transformers, a list of one text has the same result as the text.
+    "sequence". For a text with several masks, the result is a list of such lists, and each mask is
+    filled independently. As in transformers, a list with a single text returns the result of that
+    text.
 
     A long text is only truncated if `truncation` is set. Otherwise, each mask is filled from the
     window around it, and "sequence" is the whole text.
@@ -45,7 +46,7 @@ class FillMaskPipeline(Pipeline):
     >>> [sorted(each) for each in fill("The [MASK] is open.")]
     [['score', 'sequence', 'token', 'token_str'], ['score', 'sequence', 'token', 'token_str']]
 
-    Args: see `Pipeline`, and `Options` for the options.
+    Args: see `Pipeline` and `Options`.
     """
 
     task = "fill-mask"
@@ -53,13 +54,12 @@ class FillMaskPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options(LongTextOptions):
-        """The options of mask filling.
+        """Options for mask filling.
 
         Attributes:
             top_k: number of tokens to return, best first.
-            targets: tokens or ids to which the results are limited. In a SentencePiece vocabulary,
-                a word starts with "▁". A target that isn't a token is replaced with its first
-                token.
+            targets: tokens or ids to limit the results to. In a SentencePiece vocabulary, a word
+                starts with "▁". A target that isn't a token is replaced with its first token.
         """
 
         top_k: int = 5
@@ -136,12 +136,12 @@ class FillMaskPipeline(Pipeline):
         """Drops the single "▁" between a mask and a full stop, bracket, or dash.
 
         The text after a special token is encoded separately, and therefore starts with "▁". In
-        pretraining, a mask at the end of a word was never followed by "▁" and such a mark. The
-        transformers tokenizer doesn't add a "▁" either.
+        pretraining, a mask at the end of a word was never followed by "▁" and one of these
+        characters. The transformers tokenizer doesn't add a "▁" either.
         """
         mask, space = self.tokenizer.mask_token_id, self._space_id()
         marks = set(self.tokenizer.convert_tokens_to_ids(list(USER_DEFINED_PIECES)))
-        marks.discard(self.tokenizer.unk_token_id)  # some vocabularies lack such a piece
+        marks.discard(self.tokenizer.unk_token_id)  # some vocabularies lack one of these pieces
         return [
             token
             for at, token in enumerate(ids)
@@ -221,6 +221,6 @@ class FillMaskPipeline(Pipeline):
 
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
-    """Returns a window that starts at token `start` of a text with masks at `masks`."""
+    """Returns the window at token `start`. `masks` are positions in the whole text."""
     features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
     return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)

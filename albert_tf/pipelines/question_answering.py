@@ -51,8 +51,9 @@ class QuestionAnsweringPipeline(Pipeline):
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
     comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. A
-    fine-tuned model uses the threshold that its evaluation stored in `config.thresholds` instead.
-    All other answers come from the head's beam of five starts with five ends each.
+    fine-tuned model instead uses the threshold that its evaluation stored in `config.thresholds`.
+    All other answers come from the head's beam of five start positions with five end positions
+    each.
 
     Example:
 
@@ -63,7 +64,7 @@ class QuestionAnsweringPipeline(Pipeline):
     >>> sorted(ask(question="Where is it?", context="It is in the harbour."))
     ['answer', 'end', 'score', 'start']
 
-    Args: see `Pipeline`, and `Options` for the options.
+    Args: see `Pipeline` and `Options`.
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
     """
 
@@ -73,19 +74,20 @@ class QuestionAnsweringPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options:
-        """The options of question answering.
+        """Options for question answering.
 
         Attributes:
-            top_k: number of answers to return, best first. 1 returns a dict instead of a list.
+            top_k: number of answers to return, best first. If it is 1, the result is a dict instead
+                of a list.
             max_answer_len: maximum number of tokens in an answer.
-            handle_impossible_answer: whether `""` (from 0 to 0) is a possible answer. Default: only
-                if fine-tuning has stored a threshold for it in `config.thresholds`.
+            handle_impossible_answer: whether `""` (start 0, end 0) is a possible answer. Default:
+                True if fine-tuning has stored a threshold for it in `config.thresholds`.
             align_to_words: whether to extend answers to whole words.
             doc_stride: number of tokens by which the windows of a context overlap. Default: 128,
                 but at most half of the context tokens in a window.
             max_seq_len: maximum number of tokens in a window, including the question. Default:
-                384, or the maximum that the model and the tokenizer support if that is less.
-            max_question_len: maximum number of tokens in a question, limited to half a window.
+                384, or less if the model or the tokenizer supports less.
+            max_question_len: maximum number of tokens in a question, at most half a window.
             padding: ignored; accepted for compatibility with transformers.
         """
 
@@ -189,7 +191,7 @@ class QuestionAnsweringPipeline(Pipeline):
         """Adds "" to the answers if the options allow it or there is no other answer.
 
         Args:
-            null_odds: score of no answer minus the best span's score, as in SQuAD 2.0.
+            null_odds: no-answer score minus the best span's score, as in SQuAD 2.0.
         """
         config, may_be_none = self.model.config, options.handle_impossible_answer
         if may_be_none is None:
@@ -210,7 +212,7 @@ def _sort(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _questions(question: Any, context: Any) -> Any:
-    """Returns a question, or a list of questions, which can share a single context."""
+    """Returns a question or a list of questions. Questions can share a single context."""
     questions, contexts = as_column(question), as_column(context)
     if questions is None and contexts is None:
         return {"question": question, "context": context}

@@ -26,8 +26,8 @@ class TextClassificationPipeline(Pipeline):
     A call takes texts or text pairs. A pair is a tuple, or a dict with the keys "text" and
     "text_pair". With `stride`, the scores of a text are averaged over its windows.
 
-    As in transformers, the result for a text is a list of dicts with the keys "label" and "score",
-    one by default or `top_k`. The result for a pair is a dict. The result for a list of texts is a
+    As in transformers, the result for a text is a list of `top_k` dicts (by default one) with the
+    keys "label" and "score". The result for a pair is a dict. The result for a list of texts is a
     list of dicts, or of lists if `top_k` is set.
 
     Example:
@@ -39,7 +39,7 @@ class TextClassificationPipeline(Pipeline):
     >>> TextClassificationPipeline(model, tokenizer)("A quiet delight.")
     [{'label': 'LABEL_...', 'score': ...}]
 
-    Args: see `Pipeline`, and `Options` for the options.
+    Args: see `Pipeline` and `Options`.
     """
 
     task = "text-classification"
@@ -48,14 +48,14 @@ class TextClassificationPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options(LongTextOptions):
-        """The options of text classification.
+        """Options for text classification.
 
         Attributes:
-            top_k: number of labels to return, best first; None for all labels, or "best" for the
-                best label without a list.
-            function_to_apply: function from logits to scores: "softmax", "sigmoid", or "none".
-                Default: "none" for regression, "sigmoid" for multi-label models, and "softmax" for
-                all others.
+            top_k: number of labels to return, best first. None returns all labels, and "best"
+                returns the best label without a list.
+            function_to_apply: function that converts logits to scores: "softmax", "sigmoid", or
+                "none". Default: "none" for regression, "sigmoid" for multi-label models, and
+                "softmax" for all others.
         """
 
         top_k: int | str | None = BEST
@@ -116,7 +116,7 @@ class SentenceOrderPipeline(Pipeline):
     >>> order(("He opened the door.", "Then he went in."))
     {'label': ..., 'score': ...}
 
-    Args: see `Pipeline`, and `LongTextOptions` for the options.
+    Args: see `Pipeline` and `LongTextOptions`.
     Source: sentence order prediction, ALBERT, arXiv 1909.11942, section 3.1.
     """
 

@@ -30,10 +30,10 @@ SPECIAL: Final = special_count(False)
 
 
 class Token(NamedTuple):
-    """A token of a text with its scores.
+    """A token with its scores.
 
     Attributes:
-        text: the token as in the vocabulary.
+        text: the token in the vocabulary, or the raw text of an unknown token.
         scores: `[C]`, the probability of each label.
         start, end: the token's start and end character in the text.
         position: the token's position; `[CLS]` is at 0.
@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
 
 class SplitText(NamedTuple):
-    """A text, which the caller may have passed as a list of words.
+    """A text, possibly passed as a list of words.
 
     Attributes:
         text: the whole text.
@@ -89,7 +89,7 @@ class TokenClassificationPipeline(Pipeline):
     >>> [each["word"] for each in tag("Ada Lovelace", ignore_labels=None)][0]
     '▁ada'
 
-    Args: see `Pipeline`, and `Options` for the options.
+    Args: see `Pipeline` and `Options`.
     """
 
     task = "token-classification"
@@ -97,17 +97,17 @@ class TokenClassificationPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options(WindowOptions):
-        """The options of token classification.
+        """Options for token classification.
 
         Attributes:
             aggregation_strategy: "none" returns every token. "simple" groups neighboring tokens of
-                the same kind. "first", "average", and "max" first assign a single label to all
-                tokens of a word, then group the words.
+                the same entity type. "first", "average", and "max" assign a single label to all
+                tokens of a word, and then group the words.
             ignore_labels: labels to omit from the result. None keeps all labels.
-            is_split_into_words: whether a text is a list of words, as in transformers. The result
-                for one such list is a list with one result. "start" and "end" refer to the joined
+            is_split_into_words: whether a text is a list of words, as in transformers. A single
+                list of words returns a list with one result. "start" and "end" refer to the joined
                 text.
-            delimiter: string with which words are joined.
+            delimiter: string between the joined words.
         """
 
         aggregation_strategy: str = "none"
@@ -186,7 +186,7 @@ class TokenClassificationPipeline(Pipeline):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        # Options of older transformers versions that determine the strategy.
+        # Options of older transformers versions that set the strategy.
         is_grouped = given.pop("grouped_entities", None)
         is_first = given.pop("ignore_subwords", None)
         if is_grouped is not None or is_first is not None:
@@ -202,7 +202,7 @@ class TokenClassificationPipeline(Pipeline):
         return chosen
 
     def _tokens(self, example: SplitText, tokens: Tokens, start: int) -> Iterator[Token]:
-        """Yields the tokens of a window, without scores. `start` is the index of the first one."""
+        """Yields a window's tokens, without scores. `start` is the index of the first token."""
         names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
         rows = zip(names, tokens.ids, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
         last = None
@@ -252,15 +252,16 @@ def entities(
     text: str,
     ignored: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Groups neighboring tokens of the same kind into entities that don't share characters.
+    """Groups neighboring tokens of the same entity type into entities that don't overlap.
 
     Args:
-        strategy: "simple" uses each token's own label, except that tokens that come from one
-            character ("½") all get the label with the highest mean score. The other strategies
-            assign a single label to all tokens of a word: "first" uses the label of the first
-            token, "average" the label with the highest mean score, and "max" the label of the token
-            with the highest score.
-        ignored: kinds to omit. `OUTSIDE` refers to the label "O", not to a kind with this name.
+        strategy: "simple" uses each token's own label, except that tokens of a single character
+            (such as "½") share the label with the highest mean score. The other strategies assign a
+            single label to all tokens of a word: "first" uses the label of the first token,
+            "average" the label with the highest mean score, and "max" the label of the token with
+            the highest score.
+        ignored: entity types to omit. `OUTSIDE` refers to the label "O", not to a type with this
+            name.
     """
     is_simple = strategy == "simple"
     units = _units(tokens) if is_simple else words(tokens)
@@ -297,10 +298,10 @@ def _units(
 
 
 def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[TaggedSpan]]:
-    """Returns runs of spans of the same kind, including "O".
+    """Groups consecutive spans of the same entity type, including "O".
 
-    A new run starts at "B-" and "S-", and after "E-" and "S-". A label without a prefix is treated
-    like "I-".
+    A new group starts at "B-" and "S-", and after "E-" and "S-". A label without a prefix is
+    treated like "I-".
     """
     known = parsed(labels)
     groups = [[tagged[0]]] if tagged else []
@@ -324,9 +325,9 @@ def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
 
 
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keeps the longest of overlapping entities; of equally long ones, the highest-scoring one."""
+    """Keeps the longest of overlapping entities, or the highest-scoring of equally long ones."""
     result: list[dict[str, Any]] = []
-    # Tokens are sorted by index, because those that come from one character have the same start.
+    # Tokens are sorted by index, because tokens of a single character have the same start.
     for each in sorted(found, key=lambda one: one.get("index", one["start"])):
         last = result[-1] if result else {"index": None, "end": -1}
         is_token = "index" in each

@@ -27,7 +27,7 @@ class ZeroShotClassificationPipeline(Pipeline):
 
     The result for a text is a dict with the keys "sequence", "labels", and "scores", best label
     first. Each candidate label is turned into a hypothesis, and its score is the probability that
-    the text entails the hypothesis. Labels are passed as a list or as comma-separated text.
+    the text entails the hypothesis. Pass labels as a list or as a comma-separated string.
 
     Example:
 
@@ -39,7 +39,7 @@ class ZeroShotClassificationPipeline(Pipeline):
     >>> ZeroShotClassificationPipeline(model, tokenizer)("A goal!", ["sport", "politics"])
     {'sequence': 'A goal!', 'labels': [...], 'scores': [...]}
 
-    Args: see `Pipeline`, and `Options` for the options.
+    Args: see `Pipeline` and `Options`.
     Source: Yin, Hay and Roth, arXiv 1909.00161.
     """
 
@@ -48,15 +48,15 @@ class ZeroShotClassificationPipeline(Pipeline):
 
     @dataclasses.dataclass(frozen=True)
     class Options(LongTextOptions):
-        """The options of zero-shot classification.
+        """Options for zero-shot classification.
 
         Attributes:
             candidate_labels: labels to choose from.
-            hypothesis_template: a sentence with {} for the label. As in `str.format`, {{ and }}
-                stand for braces.
-            multi_label: whether several labels can apply. If so, the score of each label is
-                independent of the others, and compares entailment with contradiction. A single
-                label is always scored this way.
+            hypothesis_template: a sentence with {} in place of the label. As in `str.format`, {{
+                and }} stand for braces.
+            multi_label: whether several labels can apply. If True, the score of each label is
+                independent of the other labels, and compares entailment with contradiction. A
+                single label is always scored this way.
         """
 
         candidate_labels: str | Sequence[str] = ()
@@ -78,7 +78,7 @@ class ZeroShotClassificationPipeline(Pipeline):
 
         @property
         def strategy(self) -> bool | str | None:
-            """The tokenizer's `truncation` argument, so that hypotheses are never truncated."""
+            """The tokenizer's `truncation` argument, which by default only truncates the text."""
             return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -136,8 +136,8 @@ class ZeroShotClassificationPipeline(Pipeline):
         if options.multi_label or len(example.labels) == 1:
             if self.contradiction is None:
                 raise UserError(
-                    "multi_label, like a single candidate label, requires a model with the label "
-                    f"'contradiction'. Received: {listed(self.model.config.labels)}."
+                    "With multi_label=True or a single candidate label, the model must have the "
+                    f"label 'contradiction'. Received: {listed(self.model.config.labels)}."
                 )
             scores = softmax(logits[:, [self.contradiction, self.entailment]], axis=-1)[:, 1]
         else:

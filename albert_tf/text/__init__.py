@@ -1,1 +1,1 @@
-"""Tokenizers for Python and graphs, whose vocabularies normalize raw text themselves."""
+"""Tokenizers for Python and graphs. Their vocabularies normalize raw text."""

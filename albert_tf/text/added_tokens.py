@@ -11,10 +11,10 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.errors import UserError, short_repr
 
-# The keys under which transformers lists special tokens other than the model's own.
+# The transformers keys for special tokens other than the model's own.
 ADDITIONAL: Final = ("additional_special_tokens", "extra_special_tokens")
-SPACE: Final = "▁"  # SentencePiece's symbol for a space, with which words start
-# The special tokens with which a model is trained.
+SPACE: Final = "▁"  # SentencePiece's symbol for the space before a word
+# The special tokens that models are trained with.
 _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 
 
@@ -40,7 +40,7 @@ def _add(tokenizer: Any, new: Sequence[str]) -> None:
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
-    """Returns the tokens to add from a transformers dict of special tokens."""
+    """Returns the tokens to add, given a transformers dict of special tokens."""
     known = tokenizer.special_tokens_map
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
@@ -54,7 +54,7 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
 
 
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Marks the special tokens in JSON files, keyed by name, from any version of transformers."""
+    """Marks the special tokens in a tokenizer's JSON files, from any transformers version."""
     special = []
     for token, number, file in _named_tokens(files):
         content, options = text_and_options(token)
@@ -73,7 +73,7 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields each added token with its id (None for an additional special token) and its file."""
+    """Yields each added token with its id (None for an additional special token) and file name."""
     decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
         yield token, index, TOKENIZER_CONFIG
@@ -95,7 +95,7 @@ def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
 
 
 def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Rejects special tokens that differ from the vocabulary; `stored` is keyed by their names."""
+    """Checks that the `stored` special tokens, keyed by name, match the vocabulary."""
     for name in _TRAINED:
         own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
         if given not in (None, own):

@@ -44,7 +44,7 @@ def question_windows(
         length: maximum number of tokens in a window.
         stride: number of tokens by which neighboring windows overlap. Default: `ANSWER_OVERLAP`,
             but at most half of the context tokens in a window.
-        max_question: maximum number of tokens in a question, limited to half a window.
+        max_question: maximum number of tokens in a question, at most half a window.
         locations: file and line of each question, for the warning.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
@@ -73,7 +73,7 @@ def question_limit(length: int, max_question: int) -> int:
 
 
 def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
-    """Returns the position of the first context token in a window, and the tokens' offsets."""
+    """Returns the position of a window's first context token, and the context tokens' offsets."""
     question, context = window.texts
     return len(question.ids) + SPECIAL - 1, context.offsets
 
@@ -81,7 +81,7 @@ def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
 def _encode_questions(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
-    """Encodes the questions, and truncates them to `longest` tokens with a warning."""
+    """Encodes the questions. Truncates long ones, and logs a warning about them."""
     tokens = tokenizer.tokens_of(questions, split_special=True, with_offsets=True)
     cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
@@ -113,8 +113,8 @@ class Span(NamedTuple):
     Attributes:
         start, end: positions of the first and the last token.
         score: probability in the window.
-        logit: start logit plus end logit, by which the official scripts rank the spans of all
-            windows. For the SQuAD 2.0 head, it is the log probability.
+        logit: start logit plus end logit. The official scripts rank all windows' spans by this sum.
+            For the SQuAD 2.0 head, it is the log probability.
     """
 
     start: int
@@ -128,9 +128,9 @@ class BestSpans(NamedTuple):
 
     Attributes:
         spans: spans with a positive score, best first.
-        null: probability of no answer.
-        null_logit: start logit plus end logit of `[CLS]`, or the logit of no answer for the SQuAD
-            2.0 head.
+        null: no-answer probability.
+        null_logit: start logit plus end logit of `[CLS]`, or the no-answer logit of the SQuAD 2.0
+            head.
     """
 
     spans: list[Span]
@@ -165,13 +165,13 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 def best_spans(
     outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> BestSpans:
-    """Returns the best spans of a window. Ties are ordered by position, or as in the beam.
+    """Returns the best spans of a window. Ties are sorted by position, or keep the beam's order.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
-    the possible positions and `[CLS]`, whose product is the probability of no answer. The SQuAD 2.0
-    head instead returns a beam of spans, and the logit of no answer.
+    the possible positions and `[CLS]`. The product at `[CLS]` is the no-answer probability. The
+    SQuAD 2.0 head instead returns a beam of spans and a no-answer logit.
 
-    Exported graphs (`albert_tf_export.words`) and the web page (`tasks.js`) compute the same.
+    Exported graphs (`albert_tf_export.words`) and the web page (`tasks.js`) use the same rules.
 
     Args:
         outputs: the model's outputs for one window, with or without padding.
@@ -201,10 +201,10 @@ def _logit_spans(
     )
     null = float(starts[CLS] * ends[CLS])
     longest = min(longest, len(ends))
-    followers = np.pad(ends * possible, (0, longest - 1))  # the `longest` ends of each start
+    followers = np.pad(ends * possible, (0, longest - 1))  # `longest` possible ends per start
     products = (starts * possible)[:, None] * sliding_window_view(followers, longest)
     best = np.argsort(-products, axis=None, kind="stable")[:count].tolist()
-    # Spans with a score of 0 may end after the last position.
+    # Spans with a score of 0 can end after the last position.
     found = [(at // longest, at // longest + at % longest, products.flat[at]) for at in best]
     return [
         Span(start, end, float(score), float(start_logits[start] + end_logits[end]))
@@ -214,7 +214,7 @@ def _logit_spans(
 
 
 def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) -> list[Span]:
-    """Returns the valid spans in a beam of K starts with K ends each; see `layers.AnswerSpans`."""
+    """Returns the valid spans of a beam (K ends for each of K starts); see `layers.AnswerSpans`."""
     beam = len(outputs["start_top_index"])
     starts = np.repeat(outputs["start_top_index"], beam).tolist()
     ends = outputs["end_top_index"].tolist()
@@ -230,7 +230,7 @@ def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) 
 def read_span(
     context: str, positions: ContextPositions, span: Span, aligned: bool
 ) -> dict[str, Any]:
-    """Returns a span, extended to whole words if `aligned`, as a dict.
+    """Returns a span as a dict. `aligned` extends it to whole words.
 
     The keys are "score", "start", "end", and "answer", which is `context[start:end]`.
     """
@@ -240,7 +240,7 @@ def read_span(
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the start and end of a span without `INVISIBLE` characters at its edges."""
+    """Returns the start and end of a span after stripping `INVISIBLE` characters."""
     while start < end and unicodedata.category(text[start]) in INVISIBLE:
         start += 1
     while end > start and unicodedata.category(text[end - 1]) in INVISIBLE:
@@ -269,7 +269,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merges answers of a window that have the same text, and adds up their scores."""
+    """Merges a window's answers that have the same text, and adds up their scores."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in answers:
         known = by_text.setdefault(answer["answer"].lower(), answer)
@@ -279,7 +279,7 @@ def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the answers of all windows, best first. Of equal texts, only the best is kept."""
+    """Returns the answers of all windows, best first. For equal texts, only the best is kept."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in chain.from_iterable(windows):
         known = by_text.setdefault(answer["answer"].lower(), answer)

@@ -110,7 +110,7 @@ class BaseTokenizer(IdMethods):
 
     @classmethod
     def _own_arguments(cls, arguments: Mapping[str, Any], foreign: Foreign) -> dict[str, Any]:
-        """Drops the transformers arguments of a constructor that have no effect here."""
+        """Drops the transformers constructor arguments that have no effect here."""
         own = own_options(arguments, foreign, IGNORED_BY_TOKENIZERS)
         if unknown := sorted(own.keys() - cls.SETTINGS):
             raise TypeError(
@@ -131,14 +131,14 @@ class BaseTokenizer(IdMethods):
 
     @abstractmethod
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Encodes texts without surrogates in bulk, as one int32 `[T]` per text.
+        """Returns the ids of each text, int32 `[T]`. Texts must not contain surrogates.
 
         Special tokens that occur in a text are treated as plain text.
         """
 
     @abstractmethod
     def _tokenize(self, text: str) -> list[str]:
-        """Returns the tokens as strings. An unknown token is normalized text or `[UNK]`."""
+        """Returns the tokens as strings. Unknown tokens are normalized text or `[UNK]`."""
 
     @abstractmethod
     def _encode_with_offsets(self, text: str) -> Tokens:
@@ -189,15 +189,15 @@ class BaseTokenizer(IdMethods):
                 `model_max_length`.
             stride: number of tokens by which neighboring windows overlap.
             is_split_into_words: whether texts are lists of words. Each word is encoded as if it
-                followed a space, and `word_ids` of the result returns the word of each position.
+                followed a space, and the result's `word_ids` returns the word of each position.
             pad_to_multiple_of: if set, lengths are padded to a multiple of this number.
             padding_side, truncation_side, split_special_tokens: override the constructor
                 arguments for this call.
             return_tensors: "np", "tf", or "pt". Default: lists.
             return_token_type_ids, return_attention_mask: False omits the feature.
-            return_offsets_mapping: whether to add the `(start, end)` characters of each token in
-                the raw text, or in its word for split texts. A stray byte counts as one character,
-                and special tokens have `(0, 0)`.
+            return_offsets_mapping: whether to add each token's `(start, end)` character offsets in
+                the raw text, or in its word if texts are lists of words. A stray byte counts as one
+                character, and special tokens have `(0, 0)`.
             return_overflowing_tokens: whether to return truncated tokens as additional sequences.
                 `overflow_to_sample_mapping` contains the index of each sequence's text.
             return_special_tokens_mask: whether to add a mask that is 1 for special tokens around
@@ -216,7 +216,7 @@ class BaseTokenizer(IdMethods):
         return self._encode(text, text_pair, self._layout(locals()))
 
     def _layout(self, options: Mapping[str, Any]) -> Layout:
-        """Returns the options of a call. The tokenizer's settings replace those that are None."""
+        """Returns a call's options. Options that are None default to the tokenizer's settings."""
         own = {name: value for name, value in options.items() if name in OPTIONS}
         settings = BaseTokenizer.SETTINGS
         own |= {name: getattr(self, name) for name in settings if options.get(name) is None}
@@ -305,7 +305,7 @@ class BaseTokenizer(IdMethods):
         return map(Tokens, self.encode_plain(texts, _ALL_CORES))
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
-        """Returns only the `input_ids`; takes the options of `__call__`."""
+        """Returns only the `input_ids`. The options are the same as in `__call__`."""
         return self(text, text_pair, **options)["input_ids"]
 
     def pad(
@@ -324,7 +324,7 @@ class BaseTokenizer(IdMethods):
         Args:
             encoded_inputs: one encoding, a batch, or a list of single encodings.
             padding, max_length, pad_to_multiple_of, padding_side, return_tensors: see `__call__`.
-            return_attention_mask: False doesn't add an `attention_mask` if there is none.
+            return_attention_mask: if False, a missing `attention_mask` isn't added.
             verbose: ignored.
         Raises:
             ValueError: if `input_ids` are missing, or options contradict each other.
@@ -350,8 +350,9 @@ class BaseTokenizer(IdMethods):
         """Adds tokens to the vocabulary file itself, so that they work in every runtime.
 
         Afterwards, call `model.resize_token_embeddings(len(tokenizer))`. A SentencePiece vocabulary
-        finds a token anywhere in a word (after a separate "▁" if it is at the start), but finds
-        "▁token" only at the start. A WordPiece vocabulary finds a token only at the start.
+        finds a token anywhere in a word. At the start of a word, a separate "▁" precedes the token.
+        "▁token" is only found at the start of a word. A WordPiece vocabulary only finds a token at
+        the start of a word.
 
         Args:
             new_tokens: tokens in normalized form (in lower case for uncased vocabularies). Existing
@@ -370,7 +371,7 @@ class BaseTokenizer(IdMethods):
         """Adds the tokens under "additional_special_tokens" as special tokens; see `add_tokens`.
 
         Raises:
-            UserError: see `add_tokens`; or another special token would change.
+            UserError: as in `add_tokens`, or if another special token would change.
         """
         return add_tokens(self, additional_tokens(self, special_tokens_dict), special=True)
 
@@ -379,7 +380,7 @@ class BaseTokenizer(IdMethods):
     ) -> tuple[str, ...]:
         """Writes the vocabulary, `tokenizer_config.json`, and `special_tokens_map.json`.
 
-        Options of transformers are only accepted with their default values.
+        Other transformers options must have their default values.
         """
         if unknown := without_foreign(options, TOKENIZER_SAVING):
             raise TypeError(
@@ -399,7 +400,7 @@ class BaseTokenizer(IdMethods):
         return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def files(self) -> dict[str, bytes]:
-        """Returns the content of the files that `save_pretrained` writes, by name."""
+        """Returns the files that `save_pretrained` writes, as bytes keyed by name."""
         # Without these names, transformers 5 omits token_type_ids, and pairs lose their segments.
         names = list(self.model_input_names)
         settings = {"tokenizer_class": self.hub_class, "model_input_names": names, **self.settings}
@@ -417,7 +418,7 @@ class BaseTokenizer(IdMethods):
             repo_id: owner/name. The repository is created if it doesn't exist.
             **options: `token`, `private`, `commit_message`, `revision`, and `create_pr`.
         Raises:
-            UserError: if there is no token, no write permission, or no network.
+            UserError: if there is no access token, write permission, or network connection.
         """
         return hub.upload(self.save_pretrained, repo_id, **options)
 
@@ -431,13 +432,13 @@ class BaseTokenizer(IdMethods):
         a WordPiece vocabulary (`vocab.txt`, as in the Chinese models) and no SentencePiece model.
 
         Args:
-            pretrained_model_name_or_path: path of a vocabulary, a directory, or a TensorFlow 1
-                checkpoint, or a model ID on the Hub such as "albert/albert-base-v2".
-            **options: `revision`, `token`, `cache_dir`, and `local_files_only` for the Hub, and
+            pretrained_model_name_or_path: path (of a vocabulary, a directory, or a TensorFlow 1
+                checkpoint) or model ID on the Hub, such as "albert/albert-base-v2".
+            **options: the Hub options `revision`, `token`, `cache_dir`, and `local_files_only`, and
                 constructor arguments, which override `tokenizer_config.json`.
         Raises:
-            UserError: if the path or ID doesn't exist, the directory doesn't contain exactly one
-                vocabulary, or the vocabulary lacks a token that the transformers files add.
+            UserError: if the path or ID doesn't exist, if the directory doesn't contain exactly one
+                vocabulary, or if the vocabulary lacks a token that the JSON files add.
         """
         hub_options, options = split_hub_options(without_foreign(options, TOKENIZER_LOADING))
         stored = read_tokenizer(pretrained_model_name_or_path, hub_options)

@@ -58,7 +58,7 @@ class Positions:
     """The N positions of S sequences, concatenated into arrays.
 
     Args:
-        sequences: only single texts or only pairs, with the same special tokens.
+        sequences: all single texts or all pairs, with the same special tokens.
     Attributes:
         lengths: `[S]`, the number of positions in each sequence.
         token_type_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the
@@ -139,18 +139,18 @@ class BatchEncoding(dict[str, Any]):
     """The features of a batch, accessed as `encoding["input_ids"]` or `encoding.input_ids`.
 
     The methods align positions with the words and characters of the texts. They take the index of a
-    sequence and the index of a position, word, or character, or only the latter for sequence 0.
-    Words and characters refer to the first text unless `sequence_index` is 1. The methods return
-    None for special tokens, padding, and truncated text. They only work on the tokenizer's own
-    result, because a copied or unpickled encoding only contains the features.
+    sequence, and the index of a position, word, or character. Without the first index, they use
+    sequence 0. Words and characters refer to the first text unless `sequence_index` is 1. The
+    methods return None for special tokens, padding, and truncated text. They only work on the
+    tokenizer's own result, because a copied or unpickled encoding only contains the features.
 
     Args:
         features: lists or arrays keyed by name.
         sequences: the sequences without padding.
         lengths: the lengths of the sequences with padding.
         padding_side: "right" or "left".
-        encode_with_offsets: if `sequences` have no offsets and words, a function that returns the
-            same sequences with them. It is called once, when a method first needs them.
+        encode_with_offsets: function that returns the same sequences with offsets and words, if
+            `sequences` lack them. It is called once, when a method first needs them.
     """
 
     is_fast = True
@@ -220,7 +220,7 @@ class BatchEncoding(dict[str, Any]):
     def token_to_chars(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> CharSpan | None:
-        """Returns the characters of a position in its text, or for split texts in its word."""
+        """Returns a position's character span in its text (or word, with `is_split_into_words`)."""
         row, position = _split_indices(batch_or_token_index, token_index)
         if self.token_to_sequence(row, position) is None:
             return None
@@ -258,7 +258,7 @@ class BatchEncoding(dict[str, Any]):
     def word_to_chars(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> CharSpan | None:
-        """Returns the characters of a word in its text, or for split texts in the word."""
+        """Returns a word's character span in its text (or word, with `is_split_into_words`)."""
         row, word = _split_indices(batch_or_word_index, word_index)
         span = self.word_to_tokens(row, word, sequence_index)
         if span is None:

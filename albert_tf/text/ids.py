@@ -1,4 +1,4 @@
-"""Conversion between ids, tokens, and text, with the API of Hugging Face."""
+"""Conversion between ids, tokens, and text, with the Hugging Face API."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from albert_tf.text.windows import special_count
 
 
 class IdMethods(ABC):
-    """Base of `BaseTokenizer` with the methods that take ids and tokens."""
+    """Base class of `BaseTokenizer`, with the methods that take ids and tokens."""
 
     is_fast = True  # returns offsets, words, and windows
     special_names: tuple[str, ...] = ("unk", "sep", "pad", "cls", "mask")

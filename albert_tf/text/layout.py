@@ -94,7 +94,7 @@ OPTIONS: Final = frozenset(field.name for field in dataclasses.fields(Layout))
 
 
 def checked_side(side: str, name: str = "padding_side") -> Side:
-    """Returns the side to pad or truncate, after checking it."""
+    """Checks and returns the side to pad or truncate."""
     if side not in ("right", "left"):
         raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
     return side  # type: ignore[return-value]

@@ -87,13 +87,13 @@ class Baked:
 
 
 def describe(model: Source, *, origin: str | None = None) -> Baked | None:
-    """Returns the options baked into a model, or None if it isn't baked.
+    """Returns the options baked into a model, or None if it has none.
 
     Args:
         model: path or bytes of a SentencePiece model.
-        origin: name of the model in messages if `model` is bytes.
+        origin: name of the model in error messages if `model` is bytes.
     Raises:
-        UserError: the file doesn't exist or isn't an ALBERT vocabulary.
+        UserError: if the file doesn't exist or isn't an ALBERT vocabulary.
     """
     content, name = read_file(model, "spiece.model")
     proto = parse_model(content, origin or name)
@@ -108,7 +108,7 @@ def path_of(vocabulary: Source) -> str | None:
 
 
 def read_file(source: Source, usual_name: str) -> tuple[bytes, str]:
-    """Returns the bytes of a vocabulary file, and its name in messages."""
+    """Returns the bytes of a vocabulary file, and its name for error messages."""
     if isinstance(source, bytes):
         return source, "<bytes>"
     path = user_path(source)
@@ -154,9 +154,9 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
 def _find_incompatibility(proto: ModelProto) -> str | None:
     """Returns the first property that tensorflow-text treats differently than SentencePiece.
 
-    FastSentencepieceTokenizer only supports unigram models, silently ignores `byte_fallback`
-    and `treat_whitespace_as_suffix`, treats leading spaces differently without `add_dummy_prefix`,
-    rejects unused pieces, uses `unk_id` as the unknown token, never finds special tokens in a
+    FastSentencepieceTokenizer only supports unigram models, rejects unused pieces, and silently
+    ignores `byte_fallback` and `treat_whitespace_as_suffix`. It treats leading spaces differently
+    without `add_dummy_prefix`, uses `unk_id` as the unknown token, never finds special tokens in a
     text, and adds large scores in a different order. `decode` doesn't apply a denormalizer.
     """
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
@@ -188,14 +188,14 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
 
 def rule_normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
     """Returns a normalizer that only applies rules, and doesn't add, trim, or escape spaces."""
-    sentencepiece.set_min_log_level(1)  # Otherwise it prints the size of every table.
+    sentencepiece.set_min_log_level(1)  # Otherwise, SentencePiece prints the size of every table.
     return sentencepiece.SentencePieceNormalizer(
         **source, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False
     )
 
 
 def compile_charsmap(rules: Iterable[tuple[str, str]]) -> bytes:
-    """Compiles pairs of a string and its replacement to a `precompiled_charsmap`."""
+    """Compiles (string, replacement) pairs into a `precompiled_charsmap`."""
     normalizer = rule_normalizer(norm_map=[(key, value) for key, value in rules if key != value])
     spec = NormalizerSpec()
     spec.ParseFromString(normalizer.serialized_normalizer_spec())
@@ -212,7 +212,7 @@ def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:
 
 
 def _check_rules(charsmap: bytes) -> None:
-    """Checks what SentencePiece doesn't: texts are UTF-8, and values point to their starts."""
+    """Checks that the trie's texts are UTF-8, and that its values point to their starts."""
     trie, pool = split_rules(charsmap) if charsmap else (np.empty(0, "<u4"), b"")
     pool.decode("utf-8")
     starts = trie[trie & LEAF != 0] ^ LEAF

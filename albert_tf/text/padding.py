@@ -99,7 +99,7 @@ def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[s
 def padded_length(longest: int, jit_compile: bool) -> int:
     """Returns the length to which a batch is padded: the length of its longest sequence.
 
-    With XLA, it is rounded up to a multiple of 8, because XLA compiles again for each new length.
+    With XLA, the length is rounded up to a multiple of 8, because XLA recompiles for each length.
     """
     return -(-longest // 8) * 8 if jit_compile else longest
 
@@ -140,7 +140,7 @@ def _as_lists(values: Any) -> list[Any]:
 
 
 def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
-    """Returns lists, or int32 NumPy arrays ("np"), int32 TensorFlow or int64 torch tensors."""
+    """Returns lists, int32 NumPy arrays, int32 TensorFlow tensors, or int64 torch tensors."""
     if framework is None:
         return {
             name: rows.lists() if isinstance(rows, RaggedRows) else rows

@@ -34,16 +34,16 @@ class AlbertPreprocessor(keras.layers.Layer):
     [('attention_mask', (2, 16)), ('input_ids', (2, 16)), ('token_type_ids', (2, 16))]
 
     The layer returns the same ids as `AlbertTokenizer(split_special_tokens=True)`: special tokens
-    that occur in a text are treated as plain text. Bytes that aren't UTF-8 become unknown
-    characters, but stray bytes can merge if there are only dropped characters between them (control
-    characters or accents).
+    that occur in a text are treated as plain text. Invalid UTF-8 bytes become unknown characters.
+    Stray bytes can merge if there are only dropped characters (control characters or accents)
+    between them.
 
-    The graph contains one operator of tensorflow-text (two for WordPiece). All others are built
-    into TensorFlow Lite.
+    The graph contains one tensorflow-text operator (two for WordPiece). All other operators are
+    built into TensorFlow Lite.
 
     The layer tokenizes whole texts before it truncates them. This takes about 30 bytes of memory
-    per byte of English text, and up to 240 for characters that normalize to many (U+FDFA), so limit
-    the size of untrusted texts.
+    per byte of English text, and up to 240 bytes per byte of characters that normalize to many
+    (such as U+FDFA). Limit the size of untrusted texts.
 
     Args:
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
@@ -53,7 +53,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         truncation_side: "right" or "left", the side on which tokens are truncated. Default: the
             tokenizer's, or "right" for bytes.
     Call arguments:
-        inputs: strings `[B]` (a tensor, an array, or a list), or a tuple of two for text pairs.
+        inputs: strings `[B]` (a tensor, an array, or a list), or a tuple of two such batches for
+            text pairs.
     Returns:
         A dict of `input_ids`, `attention_mask`, and `token_type_ids`, all int32 `[B, T]`. For
         pairs, tokens are removed from the longer text, or from the second if both are equally long,
@@ -102,8 +103,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         """Computes the features of a batch from the tokens of its texts, or of its text pairs.
 
         The graph computes the id at each position from dense tensors, because TensorFlow Lite has
-        no ragged operators. The Python tokenizer doesn't share this code, because it would be
-        slower, and because it also needs offsets and words.
+        no ragged operators. The Python tokenizer doesn't share this code, which is slower and
+        doesn't compute offsets and words.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
@@ -111,7 +112,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         starts = [ends[:-1, None] for ends in splits]
         sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
         if len(sizes) > 1:
-            # This fails if the batch sizes differ. TFLite files contain no assertions.
+            # Fails if the batch sizes differ, even in TFLite files, which contain no assertions.
             sizes = tf.unstack(tf.stack(sizes))
         kept = self._kept_lengths(sizes)
         if self.truncation_side == "left":
@@ -136,7 +137,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
     def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns the number of tokens that each text keeps, int32 `[B, 1]`."""
+        """Returns how many tokens of each text to keep, int32 `[B, 1]`."""
         is_pair = len(lengths) == 2
         room = self.max_length - special_count(is_pair)
         if not is_pair:
@@ -195,7 +196,7 @@ def _batches(inputs: Any) -> Sequence[Any]:
 
 
 def of_one_shape(batches: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns batches of texts, after an assertion that their shapes match."""
+    """Returns batches of texts, after asserting that their shapes match."""
     shapes = [tf.shape(texts) for texts in batches]
     rule = "text and text_pair must contain the same number of texts."
     checks = [tf.debugging.assert_equal(shapes[0], shape, rule) for shape in shapes[1:]]

@@ -93,7 +93,7 @@ def _word() -> re.Pattern[str]:
 
 
 def _class(characters: Iterable[str]) -> str:
-    """Converts sorted characters to the ranges of a character class in a regular expression."""
+    """Converts sorted characters to ranges for a regular expression's character class."""
     ranges: list[list[str]] = []
     for each in characters:
         if ranges and ord(each) == ord(ranges[-1][1]) + 1:

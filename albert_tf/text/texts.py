@@ -12,7 +12,7 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def as_text(text: Text) -> str:
-    """Converts a text to a str, and replaces stray bytes and lone surrogates by `NO_CHARACTER`."""
+    """Converts a text to a str. Replaces stray bytes and lone surrogates with `NO_CHARACTER`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
     if not isinstance(text, str):
@@ -25,7 +25,7 @@ def as_text(text: Text) -> str:
 
 
 def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]:
-    """Returns lists of first and second texts, and whether the caller passed a batch."""
+    """Returns the first texts, the second texts, and whether the caller passed a batch."""
     if isinstance(text, str | bytes):
         if pair is not None and not isinstance(pair, str | bytes):
             raise TypeError(
@@ -40,7 +40,7 @@ def as_texts(text: Any, pair: Any) -> tuple[list[Text], list[Text] | None, bool]
 
 
 def as_words(text: Any, pair: Any) -> tuple[list[list[Text]], list[list[Text]] | None, bool]:
-    """Returns the words of first and second texts, and whether the caller passed a batch."""
+    """Returns the words of the first and of the second texts, and whether they are a batch."""
     first = _words(text)
     is_batch = bool(first) and not isinstance(first[0], str | bytes)
     samples = [_words(words) for words in (first if is_batch else [first])]

@@ -39,26 +39,26 @@ class AlbertTokenizer(BaseTokenizer):
     'broken!'
 
     Args:
-        vocab_file: path or bytes of a SentencePiece model, either published or baked. For a
-            published model, options are baked in memory, without changing the file.
+        vocab_file: path or bytes of a SentencePiece model, either published or baked. A published
+            model is baked in memory, without changing the file.
         do_lower_case: whether to lower-case the text. Default: as baked, or True.
         keep_accents: whether to keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
         quotes: see `vocabulary.bake`. Default: as baked, or "original".
         model_max_length: default length for truncation, in tokens.
-        split_special_tokens: whether to treat special tokens that occur in a text as plain text, as
-            `AlbertPreprocessor` always does. Set it for untrusted texts, because otherwise a
-            `[SEP]` in a text acts as the separator.
+        split_special_tokens: whether to treat special tokens in a text as plain text, as in
+            `AlbertPreprocessor`. Set it for untrusted texts, because otherwise a `[SEP]` in a text
+            acts as the separator.
         padding_side: "right" or "left".
         truncation_side: "right" or "left", the side on which tokens are truncated.
         **foreign: other arguments of the transformers class, which must have their default values.
     Raises:
-        UserError: if the file isn't an ALBERT vocabulary, was baked with different options or
-            changed afterwards, or would be read differently by a graph. That is the case if its
-            tokens or rules aren't valid text, if it isn't a unigram model, if it was trained with
-            `byte_fallback` or `treat_whitespace_as_suffix`, if it doesn't add a space before a text
-            or escape spaces, or if it contains unused tokens, a denormalizer, an unknown token
-            other than `<unk>`, or scores beyond ±1,000.
+        UserError: if the file isn't an ALBERT vocabulary, was baked with different options, was
+            changed after baking, or would encode texts differently in a graph. A file is also
+            rejected if its tokens or rules aren't valid text, if it isn't a unigram model, or if it
+            was trained with `byte_fallback` or `treat_whitespace_as_suffix`. It must add a space
+            before a text, and escape spaces. It must not contain unused tokens, a denormalizer, an
+            unknown token other than `<unk>`, or scores beyond ±1,000.
     """
 
     vocab_name = "spiece.model"
@@ -135,7 +135,7 @@ class AlbertTokenizer(BaseTokenizer):
         return self._processor.id_to_piece(index)
 
     def _id(self, token: str) -> int:
-        return self._processor.piece_to_id(as_text(token))  # half a surrogate pair is unknown
+        return self._processor.piece_to_id(as_text(token))  # a lone surrogate is unknown
 
     def convert_tokens_to_string(self, tokens: Sequence[str]) -> str:
         return "".join(tokens).replace(SPACE, " ").removeprefix(" ")
@@ -173,7 +173,7 @@ class AlbertTokenizer(BaseTokenizer):
         return Tokens(ids, offsets, np.cumsum(is_word, dtype=np.int32) - 1)
 
     def _origins(self, text: str, count: int) -> np.ndarray:
-        """Returns the source character of each normalized character, and the end of the text."""
+        """Returns the source index of each normalized character, and the end of the text."""
         cuts, start = [0], _PART
         while cut := _CUT.search(text, start):
             cuts.append(cut.start())
@@ -192,7 +192,7 @@ class AlbertTokenizer(BaseTokenizer):
 
 
 def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -> None:
-    """Checks that a tokenizer and sequences of `max_length` tokens are compatible with a model."""
+    """Checks that a model supports a tokenizer and sequences of `max_length` tokens."""
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             "The tokenizer and the model must have the same vocabulary. Received: "

@@ -26,7 +26,7 @@ from albert_tf.text.wordpiece_json import is_wordpiece
 
 # WordPiece settings that are also part of the normalizer in a tokenizer.json.
 NORMALIZATION: Final = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-# transformers classes that use the settings in tokenizer.json, not in tokenizer_config.json.
+# transformers classes that take these settings from tokenizer.json, not tokenizer_config.json.
 _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
     """Reads a vocabulary file, or the tokenizer in a directory or on the Hub.
 
-    The path of a TensorFlow 1 checkpoint refers to its directory. `hub` contains options of `find`.
+    The path of a TensorFlow 1 checkpoint refers to its directory. `hub` contains `find` options.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
@@ -70,7 +70,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
 
 
 def reject_other_kinds(config: Mapping[str, Any]) -> None:
-    """Rejects a `tokenizer_config.json` with different splitting rules, such as BertJapanese's."""
+    """Rejects a `tokenizer_config.json` whose splitting rules aren't BERT's (BertJapanese)."""
     for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
         if config.get(name, own) != own:
             raise UserError(
@@ -80,7 +80,7 @@ def reject_other_kinds(config: Mapping[str, Any]) -> None:
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
-    """Returns the settings in a `tokenizer_config.json` that occur in `types`, except nulls.
+    """Returns the settings from a `tokenizer_config.json` that are in `types` and not null.
 
     transformers writes a special token as a string or a dict, and a `model_max_length` of 1e30 if
     there is no limit.

@@ -148,17 +148,17 @@ def _compositions(characters: set[str]) -> set[str]:
 
 
 def _closed_syllables(normalized: dict[str, str]) -> set[str]:
-    """Returns all open Hangul syllables, each followed by each character that becomes a final."""
+    """Returns every open Hangul syllable, followed by every character that becomes a final."""
     finals = [character for character, result in normalized.items() if result in HANGUL_FINALS]
     return {chr(point) + final for point in HANGUL_OPEN for final in finals}
 
 
 def demote_digit_comma(model: ModelProto) -> None:
-    """Lowers the scores of pieces that end in a digit and a comma, in place.
+    """Lowers the scores of a model's pieces that end in a digit and a comma.
 
     google-research/albert encodes such a piece again without its comma. Here, its score is set just
-    below the best score with which other pieces produce the same text, so the search never chooses
-    the piece. The score isn't lower than necessary, because SentencePiece derives the penalty for
+    below the best score of any other way to split the same text, so the search never chooses the
+    piece. The score isn't lower than necessary, because SentencePiece derives the penalty for
     unknown characters from the lowest score, and a large penalty makes float32 sums over long texts
     imprecise.
     """
@@ -211,15 +211,15 @@ def bake(
     Args:
         source: path or bytes of a published `spiece.model`.
         lower_case: whether to lower-case the text. Pass False for cased models.
-        keep_accents: whether to keep accents and apply NFC instead of NFKD, as Hugging Face can.
-            The original code always drops accents.
-        digit_comma: "original" never chooses a piece that ends in a digit and a comma, which has
-            the same effect as the original code's second pass over such pieces. "plain" searches
-            with the trained scores.
-        quotes: "huggingface" replaces a pair of grave accents or of apostrophes with `"`.
-            "original" keeps them, like google-research/albert.
+        keep_accents: whether to keep accents and apply NFC instead of NFKD, like the Hugging Face
+            option. The original code always drops accents.
+        digit_comma: "original" never chooses a piece that ends in a digit and a comma. This has the
+            same effect as the original code's second pass over such pieces. "plain" searches with
+            the trained scores.
+        quotes: "huggingface" replaces two grave accents or two apostrophes with `"`. "original"
+            keeps them, like google-research/albert.
         turkish_i: whether to lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
-        origin: name of the model in messages if `source` is bytes.
+        origin: name of the model in error messages if `source` is bytes.
     Returns:
         The serialized model. `model_file.describe` returns the options baked into it.
     Raises:
@@ -335,15 +335,16 @@ def train_vocabulary(
 
     Args:
         texts: lines of raw text.
-        vocab_size: maximum number of pieces, including the 5 special tokens. There are fewer if
-            the text doesn't contain enough.
+        vocab_size: maximum number of pieces, including the 5 special tokens. The vocabulary is
+            smaller if the text contains too few pieces.
         lower_case, keep_accents, digit_comma, quotes, turkish_i: see `vocabulary.bake`.
         character_coverage: fraction of the text's characters that the vocabulary covers.
-        seed_sentencepiece_size: number of candidate pieces with which training starts.
+        seed_sentencepiece_size: number of candidate pieces at the start of training.
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
         threads: number of threads. It can affect rounding, and therefore the vocabulary.
     Returns:
-        The baked unigram model, with `<pad>` 0, `<unk>` 1, `[CLS]` 2, `[SEP]` 3, and `[MASK]` 4.
+        The baked unigram model, with ids 0 to 4 for `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, and
+        `[MASK]`.
     Raises:
         UserError: if there is no text, or `vocab_size` is too small for the text's characters.
     """

@@ -24,7 +24,7 @@ def special_count(is_pair: bool) -> int:
 def make_sequences(
     first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
 ) -> list[EncodedSequence]:
-    """Returns the sequences of all texts, or of all pairs of first and second texts, in order."""
+    """Returns the sequences of all texts or text pairs, in order."""
     added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
@@ -78,10 +78,10 @@ def longest_first(
     minimum: Callable[[Any, Any], Any] = min,
     maximum: Callable[[Any, Any], Any] = max,
 ) -> tuple[Any, Any]:
-    """Returns the number of tokens that each text keeps so that both fit into `room`.
+    """Returns how many tokens of each text to keep so that both fit into `room`.
 
     The result is the same as removing one token at a time from the longer text, or from the second
-    if both are equally long, like `_truncate_seq_pair` in google-research/albert. Python passes
+    if both are equally long, as in `_truncate_seq_pair` (google-research/albert). Python passes
     integers; the graph passes tensors with `tf.minimum` and `tf.maximum`.
     """
     kept = minimum(first, maximum(room - second, (room + 1) // 2))
@@ -89,7 +89,7 @@ def longest_first(
 
 
 def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int, int]:
-    """Returns the number of tokens that each text keeps so that both fit into `room`."""
+    """Returns how many tokens of each text to keep so that both fit into `room`."""
     if strategy == "longest_first":
         return longest_first(first, second, room)
     kept_first = room - second if strategy == "only_first" else first
@@ -105,7 +105,7 @@ def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int
 def windows(length: int, size: int, stride: int, side: str = "right") -> Iterator[tuple[int, int]]:
     """Yields the start and end of spans of `size` that cover `length` and overlap by `stride`.
 
-    The first span contains the tokens that truncation on this side would keep.
+    The first span contains the tokens that truncation on `side` would keep.
     """
     if length > size and not 0 <= stride < size:
         raise ValueError(
@@ -125,7 +125,7 @@ def default_stride(length: int) -> int:
 
 
 def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list[tuple[int, int]]:
-    """Returns the start and end of each window of a text, for labeling its words.
+    """Returns the start and end of each window for labeling the words of a text.
 
     `length` includes `[CLS]` and `[SEP]`. `stride` defaults to `default_stride(length)`.
     """
@@ -134,10 +134,11 @@ def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list
 
 
 def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Returns, for each window, the word whose label each token decides, or `NO_WORD`.
+    """Returns, per window and token, the word whose label the token decides, or `NO_WORD`.
 
-    The first token of a word decides its label. If several windows contain the token, it counts in
-    the window in which it is farthest from any edge at which the text continues.
+    The first token of a word decides its label. If several windows contain the token, only the
+    window with the most context around it counts. At the start and end of the text, context is
+    unlimited.
 
     Args:
         words: `[T]`, the word index of each token.

@@ -1,7 +1,7 @@
 """WordPiece vocabularies (`vocab.txt`), as used by the Chinese ALBERT models.
 
-BERT cleans and splits text, then looks up the words. Two operators of tensorflow-text do the same
-in Python and in graphs: `FastBertNormalize` replaces characters according to a table, and
+BERT cleans and splits text, then looks up the words. Two tensorflow-text operators do the same in
+Python and in graphs: `FastBertNormalize` replaces characters according to a table, and
 `FastWordpieceTokenize` splits at spaces and punctuation and looks up the words. With their default
 tables, they return different ids than transformers 5.23 for 3,946 of 14,535 mixed texts: they apply
 NFKC (a Chinese comma, U+FF0C, becomes `,`), keep private-use characters and U+FFFD, split at
@@ -11,9 +11,9 @@ characters.
 Both operators accept other tables. With the tables compiled here, they return the same ids as
 transformers. The first operator replaces each character of the vocabulary with a code (a
 private-use character that takes exactly 4 bytes in UTF-8), and every other character with a code
-that no token contains. It also adds a space wherever a word ends in BERT. The tokens are written in
-the same codes. Private-use characters are neither spaces nor punctuation, so the second operator
-doesn't split anywhere else, and its limit of 400 bytes is equivalent to 100 characters.
+that no token contains. It also adds a space wherever BERT ends a word. The tokens use the same
+codes. Private-use characters are neither spaces nor punctuation, so the second operator doesn't
+split anywhere else, and its limit of 400 bytes is equivalent to 100 characters.
 
 Sources: `BasicTokenizer` in google-research/albert and `BertTokenizer` in transformers for the
 rules; `fast_bert_normalizer.h` and `fast_wordpiece_tokenizer.h` in core/kernels of tensorflow-text.
@@ -72,9 +72,9 @@ ASSIGNED: Final = (
 class Rules:
     """BERT's rules for cleaning and splitting raw text before words are looked up.
 
-    If google-research/albert and transformers differ, these rules follow transformers, which drops
-    private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. The categories are those
-    of Python's `unicodedata`. For new characters, the older tables of transformers differ.
+    Where google-research/albert and transformers differ, these rules follow transformers, which
+    drops private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. The categories
+    come from Python's `unicodedata`. For new characters, the older tables in transformers differ.
 
     Attributes:
         lower_case: whether to lower-case the text.
@@ -87,7 +87,7 @@ class Rules:
     split_chinese: bool = True
 
     def __call__(self, character: str) -> str:
-        """Returns the replacement of a character, in which spaces separate words."""
+        """Returns a character's replacement, in which spaces separate words."""
         category = unicodedata.category(character)
         if character in "\t\n\r" or (character.isspace() and category != "Cc"):
             return " "
@@ -110,7 +110,7 @@ class Rules:
 
 
 def is_punctuation(character: str) -> bool:
-    """Returns whether a character is an ASCII symbol or Unicode punctuation, which is a word."""
+    """Returns whether a character is an ASCII symbol or Unicode punctuation."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
@@ -130,7 +130,7 @@ class Vocabulary:
     """A WordPiece vocabulary.
 
     Attributes:
-        tokens: the tokens in the order of their ids. A token that occurs twice has the last id.
+        tokens: the tokens in the order of their ids. If a token occurs twice, its last id is used.
         special: the special tokens, which can have any ids.
     """
 
@@ -141,7 +141,7 @@ class Vocabulary:
     def read(cls, source: Source, special: Mapping[str, str]) -> "Vocabulary":
         """Reads `vocab.txt` (one token per line), or the vocabulary in a `tokenizer.json`.
 
-        `special` contains special tokens that differ from `SPECIAL_NAMES`.
+        `special` contains special tokens that differ from the defaults in `SPECIAL_NAMES`.
         """
         content, origin = read_file(source, "vocab.txt")
         path = _json_path(source)
@@ -235,7 +235,7 @@ def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[st
 
 
 def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
-    """Returns a flatbuffer with the schema `fast_bert_normalizer_model.fbs` of tensorflow-text."""
+    """Returns a flatbuffer with tensorflow-text's schema `fast_bert_normalizer_model.fbs`."""
     trie, pool = split_rules(compile_charsmap(replacements.items()))
     leaves = np.flatnonzero(trie & LEAF)
     starts = trie[leaves] ^ LEAF
@@ -253,7 +253,7 @@ def _normalizer_model(replacements: Mapping[str, str]) -> bytes:
     return bytes(builder.Output())
 
 
-CLOSE_UP: Final = (".", "?", "!", ",")  # decoded without a space before them
+CLOSE_UP: Final = (".", "?", "!", ",")  # decoding adds no space before these
 BATCH: Final = 4096
 
 
@@ -364,7 +364,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return text
 
     def encode_plain(self, texts: list[str], threads: int = 1) -> list[np.ndarray]:
-        """Encodes texts in bulk. TensorFlow chooses the number of threads."""
+        """Encodes texts in batches. TensorFlow chooses the number of threads."""
         encoded: list[np.ndarray] = []
         for start in range(0, len(texts), BATCH):
             batch = [text.encode("utf-8") for text in texts[start : start + BATCH]]
@@ -377,7 +377,7 @@ class WordPieceTokenizer(BaseTokenizer):
         return [self._token(index) for index in ids.tolist()]
 
     def _encode_with_offsets(self, text: str) -> Tokens:
-        """Finds the character span of each token, which ends where the next kept one starts."""
+        """Finds the character span of each token, including dropped characters that follow."""
         ids, first, last, origins = self._graph.tokenize_with_bytes(text)
         ends = origins[np.searchsorted(origins, last, side="right")]
         character = _character_of_byte(text)
@@ -422,8 +422,8 @@ class WordPiece(tf.Module):
         """Tokenizes a text, and finds the source bytes of each token.
 
         Returns:
-            The id and the first and last source byte of each token, `[T]`, and the source byte of
-            each byte in the normalized text.
+            Each token's id, first source byte, and last source byte, `[T]`, and the source byte of
+            each normalized byte.
         """
         normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)

@@ -18,7 +18,7 @@ _NOT_IN_LINES: Final = re.compile("[\n\ud800-\udfff]")
 
 
 class Normalizer(NamedTuple):
-    """The settings of a BertNormalizer. `strip_accents=None` means the same as `lowercase`."""
+    """The settings of a BertNormalizer. `strip_accents=None` uses the value of `lowercase`."""
 
     lowercase: bool
     strip_accents: bool | None

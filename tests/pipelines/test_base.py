@@ -73,8 +73,8 @@ def test_every_pipeline_takes_columns(pipe, kind):
     ("given", "message"),
     [
         (set(TEXTS), r"a set. Pass sorted\(examples\)"),
-        (pandas.DataFrame({"text": TEXTS}), r"one column, .* DataFrame of shape \(4, 1\)"),
-        (np.array([TEXTS]), r"one column, .* ndarray of shape \(1, 4\)"),
+        (pandas.DataFrame({"text": TEXTS}), r"single column, .* DataFrame of shape \(4, 1\)"),
+        (np.array([TEXTS]), r"single column, .* ndarray of shape \(1, 4\)"),
     ],
 )
 def test_what_is_no_column(pipe, given, message):
