@@ -302,7 +302,7 @@ def choice_rows_of(
         if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
                 "Each example must have at least two choices, and its label must be the index of "
-                f"one. Received: {short_repr(texts)} with label {label} in example {number}."
+                f"a choice. Received: {short_repr(texts)} with label {label} in example {number}."
             )
     pairs = list(map(segments, contexts, questions or [""] * len(contexts), choices))
     return choice_rows(pairs, labels, tokenizer, max_length or tokenizer.model_max_length)

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, with its label as spelled in the file.
+    """A text or a text pair, with its label as spelled in the file.
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.

@@ -155,7 +155,7 @@ def _is_quoted(lines: Iterator[str]) -> bool:
 
 
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
-    """Returns the column names, and rejects a header that lacks one of `columns` or repeats it."""
+    """Returns the column names, and rejects a header that lacks or repeats one of `columns`."""
     header = [name if name in columns else name.strip() for name in first]
     for position, name in enumerate(columns):
         if name is None:

@@ -47,7 +47,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, data, and columns.
-        config: configuration of a trained model, which determines the label type. Default: the
+        config: configuration of a trained model. It determines the label type. Default: the
             options determine it.
     Attributes:
         model: name of the model class in `albert_tf.models`.

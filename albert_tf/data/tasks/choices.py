@@ -294,7 +294,7 @@ def choice_rows(
 ) -> Rows:
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
-    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or to as many as fit.
+    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or fewer to fit.
     The first segment is truncated at the end to the remaining length.
 
     Args:

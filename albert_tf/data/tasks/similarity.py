@@ -136,7 +136,7 @@ class Similarity(Task[SimilarityExample, Match]):
             if len({example.score for example in train}) == 1:
                 raise UserError(
                     f"All {len(train):,} examples of {self.options.data} have the score "
-                    f"{train[0].score:g}. Add examples with other scores, or remove the column."
+                    f"{train[0].score:g}. Add examples with different scores, or remove the column."
                 )
             fields = {"id2label": {0: "score"}, "problem_type": "regression"}
         elif len(set(_groups(train))) == 1:
@@ -221,8 +221,8 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> dict[str, float]:
         """Returns the `spearman` and `pearson` correlations of scores and cosines.
 
-        Without scores, returns `accuracy`, the fraction of texts that rank their partner first,
-        and `mrr`, the mean reciprocal rank.
+        Without scores, returns `accuracy` (the fraction of texts that rank their partner first)
+        and `mrr` (the mean reciprocal rank).
         """
         if self._is_scored(examples):
             from albert_tf.evaluation.metrics import evaluate
