@@ -1,4 +1,4 @@
-"""From files to batches: readers of tasks, the schema of features, and padded batches by length.
+"""From files to batches: readers, fine-tuning tasks, pretraining data, and padded batches.
 
 The functions below create datasets for `fit`. They are imported on first use.
 """

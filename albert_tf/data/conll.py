@@ -1,4 +1,4 @@
-"""CoNLL files: one word and its columns per line, and an empty line after each sentence."""
+"""CoNLL files: each line contains a word and its annotations, and an empty line ends a sentence."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,9 +28,9 @@ class _Layout(NamedTuple):
     Attributes:
         separator: a tab, or None for white space.
         width: number of columns.
-        words, tags: 0-based indices of the two columns; None if tags aren't read.
-        has_ids: whether the first column is the word's number in its sentence. A line whose id
-            isn't a plain number is a range of words, or a word that isn't in the text.
+        words, tags: 0-based indices of the columns; `tags` is None if they aren't read.
+        has_ids: whether the first column contains word ids. Lines with an id such as 1-2 (a range
+            of words) or 1.1 (a word that isn't in the text) are skipped.
         start: 0-based index of the first line after the header.
     """
 
@@ -44,7 +44,7 @@ class _Layout(NamedTuple):
     def is_comment(self, line: str) -> bool:
         """Returns whether a line before the first word of a sentence is a comment.
 
-        The word itself may also be "#".
+        A sentence can begin with the word "#".
         """
         is_word = len(line.split(self.separator)) == self.width
         has_value = self.separator is None and "=" in line
@@ -54,18 +54,18 @@ class _Layout(NamedTuple):
 def sentences(
     path: Path, words: str | None, tags: str | None, labelled: bool, encoding: str | None = None
 ) -> Iterator[tuple[int, dict[Any, list[str]]]]:
-    """Yields the number of each sentence's first line, and its columns `WORDS` and `TAGS`.
+    """Yields each sentence's first line number, and the sentence's columns `WORDS` and `TAGS`.
 
-    If a line has more or fewer columns than the first, yields that line as a `BAD_ROW` instead.
+    A sentence becomes a `BAD_ROW` if one of its lines has the wrong number of columns.
 
     Args:
-        words, tags: the columns, as 1-based numbers or as names from CoNLL-U, from a line
-            "# global.columns = …", or from a header. Default: FORM and UPOS in a `.conllu` file,
-            or else the first and the last column.
+        words, tags: 1-based numbers or names of the columns. Names come from CoNLL-U, a
+            header, or a line "# global.columns = …". Default: FORM and UPOS in `.conllu` files, and
+            the first and the last column in other files.
         labelled: whether to read tags.
         encoding: see `open_text`.
     Raises:
-        UserError: a column doesn't exist, or words and tags are the same column.
+        UserError: a column doesn't exist, or words and tags are in the same column.
     """
     with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
@@ -78,7 +78,7 @@ def sentences(
             block = {}
         elif block or not layout.is_comment(line):
             fields = [field.strip() for field in line.split(layout.separator)]
-            is_longer = any(fields[layout.width :])  # not only because of trailing tabs
+            is_longer = any(fields[layout.width :])  # trailing tabs don't count
             block[number] = fields if is_longer else fields[: layout.width]
 
 
@@ -94,7 +94,7 @@ def _sentence(block: dict[int, list[str]], layout: _Layout) -> tuple[int, dict[A
 def _layout(
     path: Path, lines: Sequence[str], words: str | None, tags: str | None, labelled: bool
 ) -> _Layout:
-    """Finds the columns from the first lines of a file."""
+    """Determines the columns from the first lines of a file."""
     names = _CONLL_U if ".conllu" in path.suffixes else []
     start, first = 0, ""
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Encodes columns of texts in memory as rows, or as a dataset of padded batches."""
+"""Encodes in-memory texts as rows, or as a dataset of padded batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,8 +36,8 @@ def classification_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForSequenceClassification`.
 
-    With labels, batches contain texts of similar length, in a different order in each epoch.
-    Without labels, the texts keep their order, for `predict`.
+    With labels, texts of similar length are batched together, in a different order each epoch.
+    Without labels, the texts keep their order, as needed for `predict`.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -46,8 +46,8 @@ def classification_dataset(
         sample_weight: weight of each text in the loss. Requires labels.
         max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
         shuffle: whether to shuffle labeled texts.
-        seed: seed of the order.
-        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
+        seed: seed for shuffling.
+        initial_epoch: epoch at which to start, as in `fit`. `Resume` sets it.
     Raises:
         UserError: the lengths of the columns differ, or labels aren't numbers.
 
@@ -107,9 +107,9 @@ def question_answering_dataset(
 ) -> tf.data.Dataset:
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
-    A long context is split into windows; in windows without the whole answer, the answer is
-    `[CLS]`. Questions whose answer isn't in the context are skipped, and their number is logged.
-    Without answers, all rows are padded to one length, because `predict` concatenates its batches.
+    A long context is split into windows. If a window doesn't contain the whole answer, its label
+    is `[CLS]`. Questions whose answer isn't in the context are skipped, and their number is logged.
+    Without answers, all rows are padded to the same length, because `predict` concatenates batches.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -117,8 +117,8 @@ def question_answering_dataset(
             datasets (empty lists for an unanswerable question), or `(text, start)`, or None.
         answerability: the model's `answerability`; if True, features contain `start_positions`.
         max_length: maximum number of tokens in a window. Default: `tokenizer.model_max_length`.
-        seed: seed of the order.
-        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
+        seed: seed for shuffling.
+        initial_epoch: epoch at which to start, as in `fit`. `Resume` sets it.
     Raises:
         UserError: the lengths of the columns differ, or no context contains its answer.
 
@@ -179,17 +179,17 @@ def token_classification_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForTokenClassification`.
 
-    The first token of a word gets its tag, and other positions get -100. A sentence longer than
-    `max_length` tokens is split into several rows, ordered as in `classification_dataset`.
-    Without tags, all rows are padded to one length, because `predict` concatenates its batches.
+    The first token of each word gets the word's tag, and all other positions get -100. A sentence
+    of more than `max_length` tokens is split. For the order, see `classification_dataset`.
+    Without tags, all rows are padded to the same length, because `predict` concatenates batches.
 
     Args:
         tokenizer: the model's tokenizer.
         words: a list of words for each sentence.
         tags: a list of class ids for each sentence, one per word.
         max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
-        seed: seed of the order.
-        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
+        seed: seed for shuffling.
+        initial_epoch: epoch at which to start, as in `fit`. `Resume` sets it.
     Raises:
         UserError: the lengths of the columns differ, or tags aren't class ids.
 
@@ -248,18 +248,18 @@ def multiple_choice_dataset(
 ) -> tf.data.Dataset:
     """Returns batches for `AlbertForMultipleChoice`, ordered as in `classification_dataset`.
 
-    A batch contains one sequence per choice. Examples may differ in their number of choices.
+    Each example becomes one sequence per choice. The number of choices may vary.
 
     Args:
         tokenizer: the model's tokenizer.
         contexts: first segments. If a context is empty, the question is the first segment.
         choices: two or more texts for each example.
         labels: the index of the correct choice for each example.
-        questions: texts that precede each choice.
+        questions: for each example, a text that precedes every choice.
         max_length: maximum number of tokens in a sequence. Default: `tokenizer.model_max_length`.
         batch_size: number of examples in a batch.
-        seed: seed of the order.
-        initial_epoch: epoch of the first iteration, as in `fit`. `Resume` sets it.
+        seed: seed for shuffling.
+        initial_epoch: epoch at which to start, as in `fit`. `Resume` sets it.
     Raises:
         UserError: the lengths of the columns differ, an example has fewer than two choices, or a
             label isn't the index of a choice.
@@ -302,7 +302,7 @@ def choice_rows_of(
         if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
                 "Each example must have at least two choices, and its label must be the index of "
-                f"one. Received: {short_repr(texts)} with label {label} in example {number}."
+                f"a choice. Received: {short_repr(texts)} with label {label} in example {number}."
             )
     pairs = list(map(segments, contexts, questions or [""] * len(contexts), choices))
     return choice_rows(pairs, labels, tokenizer, max_length or tokenizer.model_max_length)
@@ -332,7 +332,7 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
-    """Returns columns as lists, because a pandas Series is indexed by labels. None is kept.
+    """Converts columns to lists, because a pandas Series is indexed by label. None is kept.
 
     Raises:
         UserError: the columns are empty, or their lengths differ.

@@ -24,7 +24,7 @@ def split(data: Path, name: str) -> Path:
 
 
 def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the location and the values of each row of a Parquet file, or of a split on the hub.
+    """Yields the location and values of each row in a Parquet file or in a split on the hub.
 
     Raises:
         UserError: an encoding was passed, which applies only to text files; `pyarrow` or `datasets`
@@ -33,7 +33,7 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
     """
     if encoding is not None:
         raise UserError(
-            f"--encoding is only for text files. Received: {encoding} with {path}. Drop it."
+            f"--encoding only applies to text files. Received: {encoding} with {path}. Omit it."
         )
     if is_hub(path):
         return _split_rows(path)
@@ -43,7 +43,7 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
 def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the location and the values of each row of a split.
 
-    No code from the dataset's repository is run. The class ids of a `ClassLabel` become its class
+    No code from the dataset's repository is run. Class ids in a `ClassLabel` column become class
     names, and -1 (no label) becomes None.
     """
     try:
@@ -56,7 +56,7 @@ def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
-    """Loads a split. `a/b` is dataset `a/b` or, if there is none, configuration `b` of `a`."""
+    """Loads a split. `a/b` is dataset `a/b` or, if it doesn't exist, configuration `b` of `a`."""
     owner, *rest = name.split("/")
     ways: list[tuple[str, str | None]] = [
         ("/".join([owner, *rest[:1]]), "/".join(rest[1:]) or None)
@@ -69,22 +69,22 @@ def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
             return datasets.load_dataset(repository, config, split=path.name, revision=revision)
         except (datasets.exceptions.DatasetNotFoundError, ConnectionError) as error:
             errors.append(error)
-        except Exception as error:  # the hub, files, and arguments raise errors of many classes
+        except Exception as error:  # `datasets` raises many exception classes
             errors = [error]
             break
     reason = next(iter(str(errors[0]).splitlines()), type(errors[0]).__name__)
     raise UserError(
         f"Can't load the split {path.name} of {path.parent}: {reason} Check the network and the "
-        "name, hub:owner/name/config@revision (/config and @revision are optional), or download "
-        "the files and pass their folder."
+        "name (hub:owner/name/config@revision, where /config and @revision are optional), or "
+        "download the files and pass their folder."
     ) from errors[0]
 
 
 def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the location and the values of each row, with class names as in `_split_rows`.
+    """Yields the location and values of each row, with class names as in `_split_rows`.
 
     Text may be stored as bytes. A value that Python can't represent, such as a year beyond 9999 or
-    text that isn't UTF-8, becomes an exception object, and the row is rejected only if the value is
+    text that isn't UTF-8, becomes an exception object. The row is rejected only if this value is
     used.
     """
     try:
@@ -114,7 +114,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _values(column: Any) -> list[Any]:
-    """Returns the values of a column as Python objects, or as exceptions if they have none."""
+    """Converts a column to Python objects. A value that can't be converted becomes an exception."""
     import pyarrow
 
     kinds = pyarrow.types
@@ -135,7 +135,7 @@ def _features(metadata: Mapping[bytes, bytes]) -> Mapping[str, Any]:
 
 
 def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Returns the class names for each column that contains class ids, or lists of them."""
+    """Returns the class names of each column that contains class ids or lists of class ids."""
     items = {
         column: feature.get("feature", feature)
         for column, feature in features.items()
@@ -153,7 +153,7 @@ def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 def _name_classes(
     path: Path, rows: Iterable[dict[str, Any]], names: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields each row with its location, and replaces class ids by class names."""
+    """Yields each row with its location, and replaces class ids with class names."""
     for number, row in enumerate(rows, start=1):
         location = f"{path}, row {number}"
         for column, known in names.items():
@@ -171,7 +171,7 @@ def _name_classes(
 def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
     if value is None or value == -1:
         return None
-    if isinstance(value, str):  # already a name, because the file was saved again
+    if isinstance(value, str):  # a class name, because the file was saved again
         return value
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(

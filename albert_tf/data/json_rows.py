@@ -15,10 +15,10 @@ _DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with 
 
 
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the number and the object of each non-blank line.
+    """Yields the line number and the object of each non-blank line.
 
     A line that isn't a JSON object is yielded as a `BAD_ROW`. If the file is a list of objects,
-    or an object whose `data` is such a list, yields the objects numbered from 1.
+    or an object whose `data` is such a list, yields each object with its 1-based number.
     """
     with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
@@ -53,7 +53,7 @@ def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
 
 
 def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
-    """Joins the lines of a single JSON value, unless they are too large when decompressed."""
+    """Joins the lines of a single JSON value, and rejects a value that is too large."""
     texts, size = [first], len(first)
     for _, line in lines:
         texts.append(line)
@@ -78,8 +78,7 @@ def read_value(text: str, location: str) -> Any:
     """Parses a JSON value.
 
     Raises:
-        UserError: the text isn't JSON, or contains half of a surrogate pair, which no text file
-            can store.
+        UserError: the text isn't JSON, or contains a lone surrogate, which UTF-8 can't encode.
     """
     try:
         value = json.loads(text)

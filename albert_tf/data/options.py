@@ -1,4 +1,4 @@
-"""The options for a task's data and for `evaluate`, without TensorFlow."""
+"""Options for task data and for `evaluate`. Importing them doesn't load TensorFlow."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,12 @@ TAG: Final = "tag"
 CHOICES: Final = ("race", "swag", "choices")
 SIMILARITY: Final = "similarity"
 ENCODING: Final = (
-    "encoding of text files, such as cp1252; default: from the byte order mark, or else UTF-8"
+    "encoding of text files, such as cp1252; default: UTF-8, unless there is a byte order mark"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
 # Tasks with one class per text.
 TEXT_CLASSES: Final = (*(name for name, task in GLUE.items() if task.labels), CLASSIFY)
-CLASSES: Final = (*TEXT_CLASSES, TAG)  # also tasks with one class per word
+CLASSES: Final = (*TEXT_CLASSES, TAG)  # one class per text or word
 _OWN: Final = "tasks on your own data (--task NAME --help shows only the options of that task)"
 _OWN_TASKS: Final = {"task": (CLASSIFY, TAG, "choices", SIMILARITY)}
 
@@ -35,8 +35,9 @@ class TaskData(Checked):
     )
     data: Path = option(
         help="folder with train and dev files, a single file, or a dataset on the Hugging Face hub "
-        "(hub:owner/name/config@revision). Files have the task's format; your own files are "
-        ".tsv, .csv, or .jsonl (each also .gz), .parquet, or CoNLL for tag",
+        "(hub:owner/name/config@revision). Files must be in the task's format. Your own "
+        "files can be .tsv, .csv, .jsonl, or .parquet (for tag, also CoNLL); text files can be "
+        "compressed (.gz)",
         metavar="PATH",
         decisive=False,
     )
@@ -113,8 +114,8 @@ class LabelledData(TaskData):
     )
     head: Literal["transformers", "original"] | None = option(
         None,
-        help="transformers' head, or the original's head for SQuAD 2.0, which also learns whether "
-        "a question has an answer; default: original if some questions have no answer",
+        help="head from transformers, or from the original code for SQuAD 2.0, which also predicts "
+        "whether a question has an answer; default: original if some questions have no answer",
         group=_OWN,
         only={"task": (SQUAD,)},
     )
@@ -127,7 +128,7 @@ class EvaluationOptions(TaskData):
     model: str = option(
         help='model directory, Hub model ID, or "small"', metavar="NAME", is_path=True
     )
-    batch_size: int = option(64, help="number of examples predicted at once", range=COUNT)
+    batch_size: int = option(64, help="number of examples in a batch", range=COUNT)
     predictions: Path | None = option(
         None, help="folder for predictions in the format of the task's official scorer or website"
     )

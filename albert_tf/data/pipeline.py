@@ -1,4 +1,4 @@
-"""The batches of a run, each a pure function of its number and a seed."""
+"""The batches of a run. Each batch depends only on its number and a seed."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -17,7 +17,7 @@ class Share(NamedTuple):
     """How each batch is split across replicas, micro-batches, and hosts.
 
     Attributes:
-        parts: number of replicas times micro-batches.
+        parts: number of replicas times number of micro-batches.
         host: 0-based rank of this host.
         hosts: number of hosts.
     """
@@ -35,7 +35,7 @@ WHOLE: Final = Share()
 
 
 class Batches:
-    """Padded batches of rows of similar length.
+    """Padded batches of rows with similar lengths.
 
     Each batch has the structure that `fit` expects: features, labels (an array, or a dict if there
     are targets other than `labels`), and weights if there are any. All replicas and micro-batches
@@ -43,9 +43,9 @@ class Batches:
 
     Args:
         rows: the encoded examples.
-        batch_size: number of rows in a batch; one batch of an epoch may be smaller.
-        seed: seed of the order.
-        shuffle: whether labeled rows follow `batch_order`. Unlabeled rows keep their order.
+        batch_size: number of rows in a batch; one batch per epoch may be smaller.
+        seed: seed for shuffling.
+        shuffle: whether to shuffle labeled rows with `batch_order`.
         share: how a batch is split across devices.
         jit_compile: whether XLA compiles the step; see `Rows.batch`.
     Attributes:
@@ -68,22 +68,21 @@ class Batches:
         self._order = lru_cache(maxsize=1)(self._order_of)
 
     def __len__(self) -> int:
-        """Returns the number of batches in an epoch, including a smaller last batch."""
         return steps_per_epoch(len(self.rows), self.batch_size)
 
     def __getitem__(self, number: int) -> Any:
-        """Returns the batch with number `epoch * len(self) + position`."""
+        """Returns batch number `epoch * len(self) + position`."""
         epoch, position = divmod(number, len(self))
         batch = self.of(self._order(epoch, self.seed)[position], epoch)
         if self.share.hosts == 1:
             return batch
-        # Splits the padded batch, because all hosts must have the same length.
+        # Splits the batch after padding, because the length must be the same on all hosts.
         return tf.nest.map_structure(
             lambda array: np.split(array, self.share.hosts)[self.share.host], batch
         )
 
     def of(self, chosen: np.ndarray, epoch: int = 0) -> Any:
-        """Returns a batch of these rows, padded to the longest one."""
+        """Returns a batch of the rows `chosen`, padded to the longest one."""
         size = len(chosen) if self.share.parts == 1 else self.share.size(self.batch_size)
         rows = self.rows.in_epoch(epoch, self.seed)
         features, labels, weights = rows.batch(np.resize(chosen, size), self.jit_compile)
@@ -95,13 +94,13 @@ class Batches:
         return (features, targets) if weights is None else (features, targets, weights)
 
     def endless(self, start: int = 0) -> tf.data.Dataset:
-        """Returns an infinite dataset of batches, starting with number `start`."""
+        """Returns an infinite dataset of batches, starting with batch number `start`."""
         return self._dataset(tf.data.Dataset.counter(start))
 
     def epochs(self) -> tf.data.Dataset:
         """Returns a dataset that yields one epoch per iteration, starting with `next_epoch`.
 
-        The dataset's attribute `batches` is this object.
+        The dataset's attribute `batches` refers to this object.
         """
         count = len(self)
 
@@ -115,7 +114,7 @@ class Batches:
             return tf.data.Dataset.range(first, first + count)
 
         each_epoch = tf.data.Dataset.range(1).flat_map(numbers)
-        # If the length is unknown, Keras runs an empty step at the end of each epoch on TensorFlow.
+        # On TensorFlow, Keras ends each epoch of a dataset of unknown size with an empty step.
         known = tf.data.experimental.assert_cardinality(count)
         dataset = self._dataset(each_epoch).apply(known)
         dataset.batches = self
@@ -142,10 +141,10 @@ class Batches:
 
 
 def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Returns the rows of each batch of an epoch.
+    """Returns the row indices of each batch in an epoch.
 
-    The rows are shuffled, sorted by length in windows of `WINDOW` batches, and split into batches,
-    which are shuffled. One batch may be smaller.
+    The rows are shuffled, sorted by length in windows of `WINDOW` batches, and split into batches.
+    The order of the batches is then shuffled. One batch may be smaller.
     """
     generator = np.random.default_rng((seed, epoch))
     order = generator.permutation(len(lengths))
@@ -159,11 +158,11 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
 def evaluation_order(
     lengths: np.ndarray, batch_size: int, rows: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Returns the rows of each batch of an evaluation, sorted by length.
+    """Returns the row indices of each evaluation batch, sorted by length.
 
     Args:
         lengths: int `[N]`, the length of each row.
-        rows: int `[N]`, the rows. Default: 0 to N - 1.
+        rows: int `[N]`, the row indices. Default: 0 to N - 1.
     """
     order = np.argsort(lengths, kind="stable")
     return in_batches(order if rows is None else rows[order], batch_size)
@@ -177,11 +176,11 @@ def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
 def without_padding(
     labels: dict[str, np.ndarray], weights: np.ndarray | None, count: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-    """Excludes all rows after the first `count` from the loss, and returns labels and weights.
+    """Excludes all but the first `count` rows from the loss, and returns labels and weights.
 
-    These rows repeat others to fill up the batch. If all labels are class ids, they become
-    `IGNORED`. Otherwise the rows get a weight of 0, and the other weights are scaled so that the
-    mean stays the same.
+    The excluded rows are copies that fill up the batch. If all labels are class ids, the labels of
+    these rows become `IGNORED`. Otherwise, these rows get a weight of 0, and the other weights are
+    scaled so that the mean loss stays the same.
     """
     size = len(next(iter(labels.values())))
     is_padding = np.arange(size) >= count
@@ -198,8 +197,8 @@ def mapped_batches(
 ) -> tf.data.Dataset:
     """Maps batch numbers to batches.
 
-    `Dataset.from_generator` would slow down steps on short texts: for the rest of the process, it
-    makes freed memory return to the system immediately (TensorFlow's generator_dataset_op.cc).
+    `Dataset.from_generator` isn't used, because it would slow down steps on short texts. It makes
+    the process return freed memory to the system immediately (see generator_dataset_op.cc).
 
     Args:
         batch_at: function that returns a batch by its number.
@@ -217,7 +216,7 @@ def mapped_batches(
         return tf.nest.pack_sequence_as(specs, tensors)
 
     options = tf.data.Options()
-    # Autotuning gains nothing, and can delay the end of an iterator by a minute on one core.
+    # Autotuning doesn't help. On one core, it can delay the end of an iterator by a minute.
     options.autotune.enabled = False
     return numbers.map(batch).prefetch(8).with_options(options)
 

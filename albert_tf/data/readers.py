@@ -1,7 +1,7 @@
 """Makes examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the hub.
 
-`read_rows` is the only loop: it opens a file in any of these formats, makes an example from each
-row, and either stops at a bad row or skips it.
+`read_rows` opens a file in any of these formats, makes an example from each row, and either stops
+at a bad row or skips it.
 """
 
 import json
@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 
 
 class Example(NamedTuple):
-    """A text or a pair of texts, with its label as spelled in the file.
+    """A text or a text pair, with its label as spelled in the file.
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
@@ -68,7 +68,7 @@ class Row(NamedTuple):
     fields: Mapping[Any, Any]
 
     def text(self, name: str | int, may_be_empty: bool = False) -> str:
-        """Returns a value as text. Numbers, true, and false are spelled as in JSON.
+        """Returns a value as text. Numbers and booleans are formatted as in JSON.
 
         Raises:
             UserError: the row has no such column; the value is neither a string nor a finite
@@ -85,7 +85,7 @@ class Row(NamedTuple):
         return self._to_text(self.get(name), name)
 
     def get(self, name: str | int | None) -> Any:
-        """Returns a value, or None if there is none. `a.b` is the field `b` of the object `a`."""
+        """Returns a value, or None if it is missing. `a.b` is the field `b` of the object `a`."""
         value = self.fields.get(name)
         if value is None and isinstance(name, str) and "." in name and name not in self.fields:
             value = self.fields
@@ -108,7 +108,7 @@ class Row(NamedTuple):
         return value
 
     def texts(self, name: str | int) -> list[str]:
-        """Returns the items of a list as texts, or "" for a blank item."""
+        """Returns the items of a list as texts. A blank item becomes ""."""
         return [self._to_text(item, name) for item in self.items(name)]
 
     def _to_text(self, value: Any, name: str | int | None) -> str:
@@ -169,23 +169,24 @@ def read_rows(
 ) -> list[Made]:
     """Makes an example from each row of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file.
 
-    All but `.parquet` may be compressed (`.gz`). In a `.tsv` file, quotation marks are text, unless
-    the whole file quotes its fields as Excel and pandas do. If a table's header contains the
-    columns only with a different separator, that separator is used, and a warning names it.
+    All formats except `.parquet` can be compressed (`.gz`). In a `.tsv` file, quotation marks are
+    part of the text, unless the whole file is quoted the way Excel and pandas write it. If the
+    header contains the columns only when split at a different separator, that separator is used and
+    logged.
 
     Args:
         path: the file, or a split on the hub as returned by `hub.split`.
-        columns: the columns that the file must have. If the first is a position, the file has no
+        columns: the columns that the file must have. If the first is an index, the file has no
             header.
         make: function that makes an example from a row, and raises `UserError` for a bad row.
-        skip_bad_rows: whether to skip rows that aren't JSON, don't fit the header, or are rejected
-            by `make`, and log how many. GLUE's QQP has some. None is like False, but errors don't
-            recommend skipping, because every row needs a prediction.
-        rows: the rows of a file in another format, each with its line number.
-        encoding: a Python codec. Default: from the byte order mark, or else UTF-8.
+        skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
+            row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
+            means False, but errors don't recommend skipping, because every row needs a prediction.
+        rows: rows with their line numbers, for a file in a different format.
+        encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
-        UserError: the file doesn't exist, has another format or encoding, lacks a column, or has no
-            row; or a row is bad (the message names its line).
+        UserError: the file doesn't exist, has the wrong format or encoding, lacks a column, or has
+            no rows; or a row is invalid (the message gives its line number).
     """
     if rows is None:
         located = rows_of(path, columns, encoding)
@@ -233,7 +234,7 @@ def check_ending(path: Path, formats: Sequence[str], content: str = "examples") 
             " Save the sheet as CSV." if path.suffix.lower() in SHEETS and ".csv" in formats else ""
         )
         raise UserError(
-            f"A file of {content} must end in {', '.join(plain)} (each also .gz), or "
+            f"A file of {content} must end in {', '.join(plain)} (each also as .gz), or "
             f"{hub.PARQUET}. Received: {path}.{save}"
         )
 

@@ -1,8 +1,8 @@
 """Rows of CSV and TSV tables, as written by spreadsheets, pandas, and GLUE.
 
-`pandas.read_csv` and `pyarrow.csv` accept rows with too few fields or stray quotation marks and
-change their content. They don't report the line of a value, and they can't tell GLUE's tables,
-where quotation marks are text, from tables with quoted fields.
+`pandas.read_csv` and `pyarrow.csv` accept rows with too few fields or stray quotation marks, and
+change their content. They don't report line numbers, and they can't distinguish tables with quoted
+fields from GLUE's tables, where quotation marks are part of the text.
 """
 
 import contextlib
@@ -20,14 +20,13 @@ from albert_tf.errors import UserError, listed
 
 csv.field_size_limit(LONGEST_LINE)  # a text may be a whole book; the default is 131,072
 SEPARATORS: Final = (",", ";", "\t", "|")
-# Key of a row that can't be read. Its value is the error, or the fields of a row that has more or
-# fewer of them than the header.
+# Key of a row that can't be read. The value is the error, or the fields if their number is wrong.
 BAD_ROW: Final = None
 NAME_COLUMN: Final = "Name one of these with an option such as --text-column."
 
 
 class Columns(NamedTuple):
-    """The columns of a file: their names, or their positions if the file has no header."""
+    """The columns of a file: their names, or their 0-based indices if the file has no header."""
 
     text: str | int
     label: str | int | None = None
@@ -45,10 +44,10 @@ _OPTIONS: Final = Columns(
 def table_rows(
     path: Path, columns: Sequence[str | int | None], encoding: str | None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Yields the number of the last line of each row, and its fields by column.
+    """Yields each row's last line number, and the row's fields by column.
 
     Args:
-        columns: the columns that the file must have. If the first is a position, the file has no
+        columns: the columns that the file must have. If the first is an index, the file has no
             header.
     """
     has_header = not isinstance(columns[0], int)
@@ -88,7 +87,7 @@ def table_rows(
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
-    """Returns the separator that finds the columns in the header, and warns if it is unusual."""
+    """Returns the separator with which the header has all columns; warns if it is unusual."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
     for separator in (usual, *SEPARATORS):
@@ -108,22 +107,23 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
         is_quoted = _is_quoted(lines)
     if is_quoted:
         warn_once(
-            f"{path}: dropping quotation marks around fields, because the whole file is quoted as "
-            "in Excel and pandas. In GLUE's files, quotation marks are part of the text."
+            f"{path}: dropping quotation marks around fields, because the whole file is quoted the "
+            "way Excel and pandas write it. In GLUE's files, quotation marks are part of the text."
         )
     return is_quoted
 
 
 def _is_quoted(lines: Iterator[str]) -> bool:
-    """Returns whether every record with a quotation mark is as csv, pandas, or Excel writes it.
+    """Returns whether all quotation marks are used the way csv, pandas, or Excel uses them.
 
-    `csv.writer` must write the same record for its fields. Excel also quotes fields that contain a
+    `csv.writer` must reproduce each record from its fields. Excel also quotes fields that contain a
     comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in one
     row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False
-    ends = ["\n", ",\n"]  # csv also quotes fields that contain a line-end character, here ","
+    # csv also quotes fields that contain a character of `lineterminator`, such as the "," in ",\n".
+    ends = ["\n", ",\n"]
 
     def record_lines() -> Iterator[str]:
         for line in lines:
@@ -155,7 +155,7 @@ def _is_quoted(lines: Iterator[str]) -> bool:
 
 
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
-    """Returns the column names, and rejects a header that lacks one of `columns` or repeats it."""
+    """Returns the column names, and rejects a header that lacks or repeats one of `columns`."""
     header = [name if name in columns else name.strip() for name in first]
     for position, name in enumerate(columns):
         if name is None:

@@ -1,4 +1,4 @@
-"""Opens text files of any encoding, compressed or not, and explains what is wrong with them."""
+"""Opens text files in any encoding, compressed or not, and reports what is wrong with them."""
 
 import codecs
 import contextlib
@@ -14,7 +14,7 @@ from albert_tf.data.corpus.reading import bounded_lines, readable
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-MAX_JSON_BYTES: Final = 2**29  # of a single value, which takes ten times as much memory
+MAX_JSON_BYTES: Final = 2**29  # a parsed value uses ten times as much memory
 # Byte order marks. UTF-32's comes first, because it begins with UTF-16's.
 _MARKS: Final = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def warn_once(message: str) -> None:
     """Logs a warning the first time it is called with this message.
 
-    A command reads its data twice: once to check it, once to use it.
+    A command reads its data twice, to check it and to use it.
     """
     logger.warning(message)
 
@@ -47,13 +47,13 @@ def require_file(path: Path) -> None:
 def open_text(
     path: Path, newline: str | None = None, encoding: str | None = None, whole: bool = False
 ) -> Iterator[Iterator[str]]:
-    """Opens a text file, compressed if its name ends in `.gz`, and yields its lines.
+    """Opens a text file, decompresses it if it ends in `.gz`, and yields its lines.
 
     Args:
         newline: as in the built-in `open`.
-        encoding: a Python codec. Default: from the byte order mark, or else UTF-8.
-        whole: whether the file is a single value that spans lines. The size of the file is then
-            limited instead of the length of its lines.
+        encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
+        whole: whether the file is a single value that spans several lines. If so, the file size is
+            limited instead of the line length.
     Raises:
         UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
             `LONGEST_LINE`.
@@ -65,7 +65,7 @@ def open_text(
             "encoding must be a Python codec, such as cp1252, latin-1, or utf-16. "
             f"Received: {encoding!r}."
         ) from error
-    whole = whole and path.suffix != ".gz"  # whose uncompressed size is unknown
+    whole = whole and path.suffix != ".gz"  # the uncompressed size is unknown
     if whole and path.stat().st_size > MAX_JSON_BYTES:
         raise too_large(path)
     try:
@@ -80,13 +80,13 @@ def open_text(
     except UserError:
         check_compression(path)
         raise
-    except UnicodeError as error:  # UTF-16 without a byte order mark raises this one
+    except UnicodeError as error:  # raised for UTF-16 without a byte order mark
         check_compression(path)
         raise _wrong_encoding(path, encoding, error) from error
 
 
 def too_large(path: Path) -> UserError:
-    """Returns the error for a JSON value of more than `MAX_JSON_BYTES` bytes."""
+    """Returns the error for a JSON value that is larger than `MAX_JSON_BYTES`."""
     return UserError(
         f"A JSON file that is a single value can have at most {MAX_JSON_BYTES:,} bytes. {path} is "
         "larger. Split it, or write one JSON object per line (.jsonl)."
@@ -96,7 +96,7 @@ def too_large(path: Path) -> UserError:
 def check_compression(path: Path) -> None:
     """Rejects a damaged `.gz` file.
 
-    Its checksum comes last, so the rows before it may be damaged without an error.
+    The checksum comes last, so damaged rows may have been read without an error.
     """
     if path.suffix == ".gz":
         with readable(path), gzip.open(path) as file:
@@ -126,7 +126,7 @@ def _wrong_encoding(path: Path, encoding: str | None, error: UnicodeError) -> Us
 
 def _first_bad_line(path: Path) -> tuple[int, bytes]:
     """Returns the number and the bytes of the first line that isn't UTF-8."""
-    with _open_bytes(path) as file, contextlib.suppress(UserError):  # raised for a longer line
+    with _open_bytes(path) as file, contextlib.suppress(UserError):  # raised if a line is too long
         for number, line in enumerate(bounded_lines(file, path), start=1):
             try:
                 line.decode("utf-8")

@@ -143,7 +143,7 @@ def test_questions_and_answers(tiny_tokenizer, answerability):
 
 def test_answers_that_are_nowhere(tiny_tokenizer):
     lost = [{"text": ["moon"], "answer_start": [3]}]
-    with pytest.raises(UserError, match="none among 1 questions, such as 'number 0'"):
+    with pytest.raises(UserError, match="1 questions without one, such as 'number 0'"):
         question_answering_dataset(tiny_tokenizer, ["where?"], [CONTEXT], lost)
 
 

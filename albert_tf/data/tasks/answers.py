@@ -33,12 +33,12 @@ METRICS: Final = metrics.AnswerScore._fields
 
 
 class Answers(NamedTuple):
-    """The answers that a model found to one question.
+    """A model's answers to one question.
 
     Attributes:
-        best: the best distinct answers, best first, each with its `answer` and `score`.
+        best: distinct answers, best first, each with its `answer` and `score`.
         null_score: score to compare with the threshold: the score of "no answer" minus the best
-            answer's score, or the answerability logit of the original's head.
+            answer's score, or the answerability logit of the original head.
     """
 
     best: Sequence[Mapping[str, Any]]
@@ -49,7 +49,7 @@ class Answers(NamedTuple):
         return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
 
     def confidence(self, threshold: float) -> float:
-        """Returns the probability of `text` among the best answers, or of no answer."""
+        """Returns the probability of `text` among the best answers, or of having no answer."""
         return (
             self.ranked()[0]["probability"]
             if self.text(threshold)
@@ -66,13 +66,13 @@ class Answers(NamedTuple):
 
 
 class QuestionAnswering(Task[Question, Answers]):
-    """Answers questions with a span of the context, or with no answer."""
+    """Extractive question answering, including unanswerable questions."""
 
     model = "AlbertForQuestionAnswering"
     formats = FORMATS
 
     def files(self, split: str) -> list[Path]:
-        """Returns a split's only file in a folder, such as train*.json; see `FORMATS`."""
+        """Returns the only file of a split in a folder, such as train*.json; see `FORMATS`."""
         data = self.options.data
         if not data.is_dir():
             return super().files(split)
@@ -92,7 +92,7 @@ class QuestionAnswering(Task[Question, Answers]):
         return read_questions(path, labelled, skip, self.options.encoding)
 
     def config_fields(self, train: Sequence[Question]) -> dict[str, Any]:
-        """Returns the head; by default, "original" if some questions have no answer."""
+        """Selects the head. Default: "original" if some questions have no answer."""
         some_impossible = any(example.is_impossible for example in train)
         given = self.options.head if isinstance(self.options, LabelledData) else None
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
@@ -122,7 +122,7 @@ class QuestionAnswering(Task[Question, Answers]):
         windows: Sequence[tuple[EncodedSequence, Mapping[str, np.ndarray]]],
         config: AlbertConfig,
     ) -> Answers:
-        """Ranks the answers of all windows by their scores, as the official scripts do."""
+        """Ranks the answers of all windows by score, as the official scripts do."""
         answers, nulls = [], []
         for row, row_outputs in windows:
             positions = context_positions(row)
@@ -166,7 +166,7 @@ class QuestionAnswering(Task[Question, Answers]):
         predictions: Sequence[Answers],
         config: AlbertConfig,
     ) -> None:
-        """Writes the three files of the official scripts, keyed by question id."""
+        """Writes the same three files as the official scripts, keyed by question id."""
         threshold = answer_threshold(examples, config)
         answers = {
             example.id: answer for example, answer in zip(examples, predictions, strict=True)
@@ -193,7 +193,7 @@ def recipe_name(train: Sequence[Question]) -> str:
 
 
 def answer_threshold(examples: Sequence[Question], config: AlbertConfig) -> float:
-    """Returns the model's threshold, or else 0, or infinity if every question has an answer."""
+    """Returns the model's threshold. Default: 0, or infinity if every question has an answer."""
     if config.thresholds:
         return config.thresholds[0]
     may_be_none = config.answerability or any(example.is_impossible for example in examples)
@@ -203,7 +203,7 @@ def answer_threshold(examples: Sequence[Question], config: AlbertConfig) -> floa
 def _score(
     examples: Sequence[Question], predictions: Sequence[Answers], threshold: float
 ) -> dict[str, np.ndarray]:
-    """Returns the values of each metric for all questions, `[N]` in `[0, 1]`."""
+    """Returns each metric's values in `[0, 1]`, one per question."""
     pairs = zip(examples, predictions, strict=True)
     scored = [metrics.judge(answer.text(threshold), example.golds) for example, answer in pairs]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
@@ -212,7 +212,7 @@ def _score(
 def threshold_curves(
     examples: Sequence[Question], predictions: Sequence[Answers]
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns the thresholds and means of each metric; see `metrics.by_threshold`."""
+    """Returns thresholds and mean scores for each metric; see `metrics.by_threshold`."""
     null_score = [answer.null_score for answer in predictions]
     has_answer = [not example.is_impossible for example in examples]
     return {

@@ -25,12 +25,12 @@ Outputs = Sequence[Mapping[str, np.ndarray]]  # a model's outputs for each row
 
 
 class Keys(NamedTuple):
-    """Determines how a file is split into train and dev, with one value per example.
+    """Determines how a file is split into train and dev. Each field has one value per example.
 
     Attributes:
-        labels: label names in each example; None if labels are not names.
-        strata: values with the same distribution in train and dev; None if the split is random.
-        groups: documents or other groups that are not split; None if there are no groups.
+        labels: label names of each example; None if labels are not names.
+        strata: values to stratify by; None for a random split.
+        groups: documents or other groups to keep together; None if there are no groups.
     """
 
     labels: Sequence[Sequence[str]] | None = None
@@ -47,7 +47,7 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, data, and columns.
-        config: configuration of a trained model, which determines the label type. Default: the
+        config: configuration of a trained model. It determines the label type. Default: the
             options determine it.
     Attributes:
         model: name of the model class in `albert_tf.models`.
@@ -67,7 +67,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Reads a file of examples.
 
         Args:
-            labelled: whether the rows have labels. Without labels, no bad row is skipped.
+            labelled: whether the rows have labels. Without labels, bad rows are never skipped.
         Raises:
             UserError: if the file or one of its rows can't be read; the message names the line.
         """
@@ -83,18 +83,18 @@ class Task(ABC, Generic[Example, Prediction]):
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Checks examples, labeled or not, against a model's configuration.
 
-        All other methods rely on this check. By default, all examples are accepted, because their
+        All other methods rely on this check. The default accepts all examples, for tasks whose
         labels don't depend on the model.
 
         Raises:
-            UserError: if the model is for another task, or lacks the label of an example.
+            UserError: if the model is for a different task, or lacks the label of an example.
         """
 
     @abstractmethod
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
-        """Returns the rows of examples, with labels if the examples have them.
+        """Encodes examples as rows, with labels if the examples have labels.
 
         Args:
             tokenizer: the model's tokenizer.
@@ -115,7 +115,7 @@ class Task(ABC, Generic[Example, Prediction]):
     def scores(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns the task's metrics, the first of which selects the best version of a model."""
+        """Returns the task's metrics. The first one selects the best version of a model."""
 
     @abstractmethod
     def write(
@@ -136,7 +136,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Returns a split's files, or its name on the hub; a single file contains all splits."""
+        """Returns a split's files, or its name on the hub. A single file contains all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
@@ -157,7 +157,7 @@ class Predicted(NamedTuple):
     config: AlbertConfig
 
     def scores(self) -> dict[str, float]:
-        """Returns the task's metrics, the first of which selects the best version of a model."""
+        """Returns the task's metrics; see `Task.scores`."""
         return self.task.scores(self.examples, self.predictions, self.config)
 
 

@@ -1,4 +1,4 @@
-"""Multiple choice for a context, a question, or both: RACE, SWAG, and your own files."""
+"""Multiple choice with a context, a question, or both: RACE, SWAG, and your own files."""
 
 import json
 import logging
@@ -27,10 +27,10 @@ RACE: Final = "race"
 SWAG: Final = "swag"
 PARTS: Final = ("middle", "high")  # folders of RACE
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-EVEN: Final = 0.01  # margin over a uniform probability below which no choice is preferred
+EVEN: Final = 0.01  # below this margin over a uniform probability, no choice is preferred
 # Maximum tokens in a question and choice: `max_qa_length` in google-research/albert, run_race.py.
 MAX_CHOICE_LENGTH: Final = 128
-# A blank in RACE's questions: an underscore, or a character that the original converts to one.
+# A blank in RACE's questions: "_", or a character that the original code converts to "_".
 _BLANK: Final = re.compile("[_\uff3f\ufe33\ufe34\ufe4d-\ufe4f]")
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ _LAYOUTS: Final = {
 
 
 def _number_race(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-    """Returns RACE's examples with their parts, and with a number appended to each article id."""
+    """Sets the part of each RACE example, and appends a number to its article id."""
     numbers: Counter[str] = Counter()
     numbered = []
     for example in examples:
@@ -104,7 +104,7 @@ def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
 
 
 def _choices(row: Row, columns: Sequence[str]) -> list[str]:
-    """Returns the texts of a list column, or of several columns, where the last may be empty."""
+    """Returns the choices in a list column, or in several columns (the last may be empty)."""
     if len(columns) == 1:
         choices = row.texts(columns[0])
     else:
@@ -124,7 +124,7 @@ def _choices(row: Row, columns: Sequence[str]) -> list[str]:
 
 
 def _index(label: str, choices: int, location: str) -> int:
-    """Converts a label, a 0-based index or a letter, to the index of a choice."""
+    """Converts a label (a 0-based index or a letter) to the index of a choice."""
     written = label.strip()
     number = int(written) if written.isdecimal() else -1
     if len(written) == 1 and written in LETTERS:
@@ -248,7 +248,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
     ) -> dict[str, float]:
         """Returns `accuracy`, and `accuracy_PART` for each part of the data.
 
-        Adds `ONE_CLASS` if the model prefers no choice in at least `NEARLY_ALL` of the examples.
+        Adds `ONE_CLASS` if the model has no preference in at least `NEARLY_ALL` of the examples.
         """
         right = defaultdict(list)
         for example, probabilities in zip(examples, predictions, strict=True):
@@ -294,12 +294,12 @@ def choice_rows(
 ) -> Rows:
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
-    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or to as many as fit.
-    The end of the first segment is truncated to the remaining length.
+    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or fewer to fit.
+    The first segment is truncated at the end to the remaining length.
 
     Args:
-        pairs: for each example, the first segment and the second segments of all choices.
-        labels: the correct choices, if known.
+        pairs: for each example, the first segment, and a second segment per choice.
+        labels: the index of the correct choice for each example, if known.
         locations: locations of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
@@ -324,7 +324,7 @@ def choice_rows(
     if cut:
         logger.warning(
             "%d of %d examples have a question and choice of more than %d tokens, which are "
-            "truncated at the start%s. A larger max_length allows up to %d tokens.",
+            "truncated at the start%s. With a larger max_length, up to %d tokens are kept.",
             *(len(cut), len(pairs), most),
             *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),
         )
@@ -349,7 +349,7 @@ def pad_choices(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iter
 def segments(
     context: str, question: str, choices: Sequence[str], fills_blanks: bool = False
 ) -> tuple[str, list[str]]:
-    """Returns the first segment, and the second segments of all choices.
+    """Returns the first segment, and a second segment per choice.
 
     Without a context, the question is the first segment.
 

@@ -17,7 +17,7 @@ from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regr
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 
-# A key of scores, set if NEARLY_ALL predictions but fewer labels are the same class.
+# The score that flags a model that almost always predicts the same class.
 ONE_CLASS: Final = "one_class"
 NEARLY_ALL: Final = 0.99
 
@@ -25,7 +25,7 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, and if at least as large a share of the labels is the same.
+    Returns {} otherwise, or if the labels are at least as uniform as the predictions.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -34,7 +34,7 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
 
 
 class Classification(Task[Example, Any]):
-    """One or several classes, or a number, for a text or a text pair.
+    """Predicts one class, several classes, or a number for a text or a text pair.
 
     Attributes:
         label_type: the type of labels and predictions.
@@ -84,7 +84,7 @@ class Classification(Task[Example, Any]):
         return {
             "id2label": dict(enumerate(self.label_type.model_labels(train))),
             "problem_type": self.label_type.problem_type,
-            "thresholds": None,  # removes the thresholds of another task
+            "thresholds": None,  # removes the thresholds of a previous task
         }
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
@@ -159,7 +159,7 @@ class Classification(Task[Example, Any]):
 def baseline_scores(
     task: "Classification", train: Sequence[Any], dev: Sequence[Any], config: AlbertConfig
 ) -> dict[str, float]:
-    """Returns the dev scores of logistic regression on TF-IDF features.
+    """Returns the dev scores of a logistic regression on TF-IDF features.
 
     Raises:
         UserError: if the texts contain no words.
@@ -224,14 +224,14 @@ def encode_texts(
 
 
 def _glue_file(data: Path, names: Sequence[str]) -> Path | None:
-    """Returns the first file that exists; each may be compressed, or a Parquet file."""
+    """Returns the first file that exists, as `.tsv`, `.tsv.gz`, or Parquet."""
     stems = [name.removesuffix(".tsv") for name in names]
     paths = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
     return next(filter(Path.is_file, paths), None)
 
 
 def _parts(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """Returns the rows of each part, with the parts in the order of their first rows."""
+    """Returns the rows of each part. Parts are ordered by their first rows."""
     rows: dict[str, list[int]] = {}
     for row, example in enumerate(examples):
         rows.setdefault(example.part, []).append(row)

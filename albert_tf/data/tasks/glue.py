@@ -1,4 +1,4 @@
-"""GLUE's nine tasks and its diagnostics: files, labels, official metrics, and submissions."""
+"""The nine GLUE tasks and the diagnostic set: files, labels, official metrics, and submissions."""
 
 import re
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ class ScoredSet(NamedTuple):
 class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` pairs each spelling in the files with the name in a model. It is empty for regression.
-    All parts but the first are optional. `test_text` is the text column of test files and `hub`
-    lists the columns on the Hugging Face hub (nyu-mll/glue), if they differ from `columns`.
+    `labels` maps each spelling in the files to the name in a model. It is empty for regression.
+    All parts except the first are optional. If they differ from `columns`, `test_text` is the text
+    column of test files, and `hub` contains the columns on the Hugging Face hub (nyu-mll/glue).
     """
 
     columns: Columns
@@ -61,7 +61,7 @@ class GlueTask(NamedTuple):
 
 
 def _hub_split(file: str) -> str:
-    """Returns the hub's name for the split that a GLUE file contains."""
+    """Returns the name of the hub split for a GLUE file."""
     return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 
 

@@ -25,7 +25,7 @@ SCORE: Final = "score"  # the label of a regression model
 MULTI_LABEL: Final = "multi_label_classification"
 # Label separators in tables, other than the default.
 _OTHER_SEPARATORS: Final = (";", "|", "/")
-# Several values, as written by Python or JSON.
+# Several values in Python or JSON syntax.
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
@@ -50,7 +50,7 @@ class LabelType(ABC):
         """Returns a row's label.
 
         Raises:
-            UserError: if the label is missing, or is a list as written by pandas or JSON.
+            UserError: if the label is missing, or is a list in Python or JSON syntax.
         """
         label = row.text(column)
         if _LIST.fullmatch(label) and any(_written_list(label)):
@@ -73,8 +73,7 @@ class LabelType(ABC):
         """Checks the labels of examples against a model.
 
         Raises:
-            UserError: if the model has a different label set, or the label of an example isn't in
-                it.
+            UserError: if the model's labels differ from the task's, or lack an example's label.
         """
 
     @abstractmethod
@@ -91,7 +90,7 @@ class LabelType(ABC):
 
     @abstractmethod
     def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
-        """Converts predictions to the form of targets, `[N]` or `[N, C]`."""
+        """Converts predictions to the same format as targets, `[N]` or `[N, C]`."""
 
     def score(
         self,
@@ -109,7 +108,7 @@ class LabelType(ABC):
     def write(
         self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
     ) -> None:
-        """Writes predictions to the file `stem` with a suffix.
+        """Writes predictions to `stem` plus a suffix.
 
         Args:
             rows: 0-based index of each example in its file.
@@ -169,8 +168,8 @@ class SingleLabel(LabelType):
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
 
-        A model for a GLUE task may also name its classes as GLUE's files do, or LABEL_0, LABEL_1,
-        … in GLUE's order.
+        A model's labels can also be the spellings in GLUE's files, or LABEL_0, LABEL_1, … in
+        GLUE's order.
         """
         if not self.glue_labels:
             return super().numbers(config)
@@ -241,9 +240,9 @@ class MultiLabel(LabelType):
     problem_type = MULTI_LABEL
 
     def read(self, row: Row, column: str | int) -> tuple[str, ...]:
-        """Returns the labels in a list, or in a string that is split at the separator.
+        """Returns the labels in a list or in a delimited string.
 
-        In a table, a string may also be a list as written by pandas or JSON.
+        In a table, a string can also be a list in Python or JSON syntax.
         """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):
@@ -276,7 +275,7 @@ class MultiLabel(LabelType):
         return names
 
     def _check_separator(self, train: Sequence[Example], names: Sequence[str]) -> None:
-        """Rejects labels if only a separator other than the default one would split them."""
+        """Rejects labels that seem to be delimited by a separator other than the default."""
         if self.options.label_separator != TaskData.label_separator:
             return
         if any(len(example.label or ()) > 1 for example in train):
@@ -297,7 +296,7 @@ class MultiLabel(LabelType):
                 _check_label(label, example, config.label2id)
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
-        """Returns float32 `[C]` for each example, which is 1 for its labels."""
+        """Returns a float32 multi-hot array `[C]` for each example."""
         targets = np.zeros((len(examples), len(config.label2id)), "float32")
         for row, example in enumerate(examples):
             targets[row, [config.label2id[label] for label in example.label]] = 1
@@ -380,9 +379,9 @@ def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
 
 
 def _written_list(text: str) -> list[str]:
-    """Returns the strings in a list as written by JSON or Python, or `[""]` for any other text.
+    """Parses a list of strings in JSON or Python syntax. Returns `[""]` for any other text.
 
-    NumPy omits the commas in `['a' 'b']`, which Python would read as a single string.
+    NumPy writes `['a' 'b']` without commas, which Python would parse as a single string.
     """
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):

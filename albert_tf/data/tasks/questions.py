@@ -42,7 +42,7 @@ class Question(NamedTuple):
             the context.
         is_impossible: whether the question has no answer in the context.
         article: the article. When a file is split, an article's questions stay together.
-        location: location in a file, for messages.
+        location: location in the file, for error messages.
     """
 
     id: str
@@ -66,13 +66,13 @@ def read_questions(
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
     Args:
-        labelled: whether to read answers. The test files of leaderboards don't contain any.
+        labelled: whether to read answers. Leaderboard test files contain no answers.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
             `read_rows`.
-        encoding: encoding of the file. Default: from the byte order mark, or else UTF-8.
+        encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
-        UserError: if the file doesn't exist, has another format or no questions, or contains a bad
-            question or a repeated id; the message names the location in the file.
+        UserError: if the file doesn't exist, has the wrong format, or has no questions; or if a
+            question is invalid, or its id is repeated (the message gives the location).
     """
     locations: dict[str, str] = {}
 
@@ -92,7 +92,7 @@ def read_questions(
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
     """Returns the character span of an answer in its context, or None.
 
-    If the answer isn't at `start`, returns the match that is nearest to it. White space between
+    If the answer isn't at `start`, returns the match nearest to `start`. White space between
     words may differ. If there is no such match, case is ignored.
     """
     if text and start >= 0 and context.startswith(text, start):
@@ -114,8 +114,8 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
     usable = [question for question in questions if question.span or question.is_impossible]
     if not usable:
         raise UserError(
-            "Training requires questions with an answer in their context. Received: none among "
-            f"{len(questions)} questions, such as {questions[0].source!r}."
+            "Training requires questions with an answer in their context. Received: "
+            f"{len(questions)} questions without one, such as {questions[0].source!r}."
         )
     if len(usable) < len(questions):
         lost = next(
@@ -135,9 +135,9 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
 def question_of(
     question: str, context: str, answers: Mapping[str, Sequence[Any]] | None, name: str = ""
 ) -> Question:
-    """Returns a question from `answers` with the columns `text` and `answer_start`.
+    """Makes a question. `answers` contains the columns `text` and `answer_start`.
 
-    A question with empty columns is unanswerable; one whose `answers` are None is unlabeled.
+    If the columns are empty, the question is unanswerable. If `answers` is None, it is unlabeled.
     """
     unlabeled = Question(name, question, context, location=name)
     if answers is None:
@@ -213,7 +213,7 @@ def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
 
 
 def _has_lines(path: Path, encoding: str | None) -> bool:
-    """Whether each line is a JSON object, as in `.jsonl` and the `.json` that `datasets` writes."""
+    """Returns whether each line is a JSON object (`.jsonl`, or `.json` from `datasets`)."""
     if ".jsonl" in path.name:
         return True
     with open_text(path, encoding=encoding, whole=True) as file:
@@ -222,9 +222,9 @@ def _has_lines(path: Path, encoding: str | None) -> bool:
 
 
 def _row_nodes(row: Row) -> _Nodes:
-    """Returns the nodes of a row in the format of the hub.
+    """Returns the nodes of a row in the hub's format.
 
-    Its answers are a list of texts and a list of starts. The default id is the location.
+    `answers` contains a list of texts and a list of start offsets. The default id is the location.
     """
     location, fields = str(row.location), row.fields
     if not isinstance(fields, dict):
@@ -285,7 +285,7 @@ def encode_questions(
     In a window that doesn't contain the complete answer, the label is `[CLS]`.
 
     Args:
-        answerability: whether to add the labels of the original's head.
+        answerability: whether to add the labels for the original head.
     """
     windows = question_windows(
         tokenizer,
@@ -322,8 +322,8 @@ def encode_questions(
 def _positions(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
     """Returns the first and last position of the answer in each window.
 
-    They are `[CLS]` in a window without the complete answer, and `IGNORED` in all windows if none
-    contains it.
+    Both are `[CLS]` in a window without the complete answer. If no window contains it, both are
+    `IGNORED` in all windows.
     """
     if question.span is None:
         none = CLS if question.is_impossible else IGNORED
@@ -351,8 +351,8 @@ def _log_lost(questions: Sequence[Question], marks: Sequence[Any], max_length: i
     ]
     if lost:
         logger.warning(
-            "The answers to %d of %d questions don't fit into any window of %d tokens, so their "
-            "positions are not trained. The first is %s. A larger max_length may help.",
+            "The answers to %d of %d questions don't fit into any window of %d tokens. The loss "
+            "ignores their positions. The first is %s. A larger max_length may help.",
             len(lost),
             len(questions),
             max_length,

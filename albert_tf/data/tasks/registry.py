@@ -1,4 +1,4 @@
-"""The tasks by name, as in `--task`, and the data of a run."""
+"""Tasks by their `--task` name, and the data of a run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
-    """Returns the task named by the options. `config` is a trained model's, if there is one."""
+    """Returns the task named by the options. `config` is a trained model's configuration."""
     return _TASKS.get(options.task, Classification)(options, config)
 
 

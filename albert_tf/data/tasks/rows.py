@@ -20,17 +20,17 @@ class Rows:
 
     Args:
         arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
-            `[C, T]` for choices, and additional features of this shape. Choices differ in length
-            and have an `attention_mask`. Other rows contain no padding.
+            `[C, T]` for choices, and additional features of this shape. The choices of a row are
+            padded to the same length, and have an `attention_mask`. Other rows contain no padding.
         labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
         examples: index of each row's example, `[N]`, because a long text may be split into several
-            rows; None if each example is one row.
-        label_inputs: targets that are also passed to the model in training.
+            rows; None if each row is one example.
+        label_inputs: targets that are also passed to the model during training.
         tags: whether labels are arrays `[T]`, which are padded like the features.
         details: data per row that is needed to decode the model's outputs.
     Attributes:
-        lengths: int `[N]`, T of each row.
+        lengths: int `[N]`, the length T of each row.
         weights: a weight per row, or an array in the shape of the row's labels; None if there are
             no weights.
         cut: number of rows that were truncated.
@@ -73,17 +73,17 @@ class Rows:
         return len(self._ids)
 
     def in_epoch(self, epoch: int, seed: int) -> "Rows":
-        """Returns the rows of an epoch, which only differ between epochs for masked texts."""
+        """Returns the rows of an epoch. Only masked texts differ between epochs."""
         return self
 
     def batch(
         self, rows: np.ndarray, jit_compile: bool = False
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray | None]:
-        """Returns features `[B, T]` or `[B, C, T]` padded to the longest row, labels, and weights.
+        """Returns features, labels, and weights, padded to the longest row.
 
-        With `jit_compile`, T is rounded up by `padded_length`, but not beyond the longest of all
-        rows, because the model may have no more positions. Padding has mask 0, label -100, and
-        weight 0.
+        Features are `[B, T]` or `[B, C, T]`. With `jit_compile`, T is rounded up by
+        `padded_length`, but not beyond the longest of all rows, because the model may not support
+        more positions. Padding has mask 0, label -100, and weight 0.
         """
         features = self.inputs(rows, jit_compile)
         length = features[INPUT_IDS.name].shape[-1] if self.has_tags else None
@@ -107,14 +107,14 @@ class Rows:
         }
 
     def weight_by_class(self, weights: Sequence[float] | None) -> None:
-        """Sets each label's weight to its class's weight. None changes nothing."""
+        """Sets each label's weight to the weight of its class, unless `weights` is None."""
         if weights is not None:
             by_class = np.asarray(weights, "float32")
             (labels,) = self.labels.values()
             self.weights = [by_class[np.maximum(label, 0)] for label in labels]
 
     def digest(self) -> str:
-        """Returns the SHA-256 of features, labels, and weights, in hexadecimal."""
+        """Returns the hexadecimal SHA-256 digest of features, labels, and weights."""
         total = hashlib.sha256()
         weights = (
             self.weights if isinstance(self.weights, dict) else {"weights": self.weights or ()}
@@ -128,7 +128,7 @@ class Rows:
         return total.hexdigest()
 
     def split(self, share: float) -> "tuple[Rows, Rows]":
-        """Splits off the rows of the last examples, which are a fraction `share` of all examples.
+        """Splits off the rows of the last examples. `share` is their fraction of all examples.
 
         Raises:
             UserError: if one of the two parts would be empty.
@@ -164,7 +164,7 @@ class ArrayRows(Rows):
     Args:
         features: arrays keyed by name, `[N, …]`.
         labels: an array, or arrays by target; None if there are no labels.
-        weights: sample weights in the same form; None if there are no weights.
+        weights: sample weights in the same format as labels; None if there are no weights.
     """
 
     def __init__(self, features: Mapping[str, Any], labels: Any, weights: Any):
@@ -202,7 +202,7 @@ def _label(value: Any) -> np.ndarray:
 
 
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
-    """Stacks arrays of the same rank, padded in each axis, in the last one to `length`."""
+    """Stacks arrays of the same rank. Pads axes to their maximum, or the last axis to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
     if length is not None:
         shape[-1] = length

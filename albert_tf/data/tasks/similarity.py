@@ -27,15 +27,15 @@ NEGATIVE: Final = "negative"
 SCORE: Final = ("score", "label")
 # How a model is trained on each kind of file.
 _KINDS: Final = {
-    "pairs with scores": "the cosine of each pair is trained to match its score",
-    "pairs without scores": "each text is trained to find its partner among those in its batch",
-    "triplets": "each text is trained to find its partner among all other texts in its batch",
+    "pairs with scores": "trained to match the cosine of each pair to its score",
+    "pairs without scores": "trained to find each text's partner among all partners in the batch",
+    "triplets": "trained to find each text's partner among all partners and negatives in the batch",
 }
-_BLOCK: Final = 1024  # number of examples compared with all others at a time
+_BLOCK: Final = 1024  # number of examples ranked at a time
 
 
 class SimilarityExample(NamedTuple):
-    """Two texts to compare, or a text, its partner, and optionally a negative text.
+    """Two texts to compare; or a text, its partner, and an optional negative text.
 
     The score is a non-negative number, or None.
     """
@@ -50,9 +50,9 @@ class Match(NamedTuple):
 
     Attributes:
         cosine: cosine similarity of the first two texts.
-        rank: 1-based rank of the second text among all others, by their similarity to the first
+        rank: 1-based rank of the second text among all candidates, by similarity to the first
             text; None if the examples have scores.
-        best: the most similar of the other texts.
+        best: the candidate that is most similar to the first text.
     """
 
     cosine: float
@@ -63,8 +63,8 @@ class Match(NamedTuple):
 class Similarity(Task[SimilarityExample, Match]):
     """Sentence embeddings, trained on pairs with scores or on texts that belong together.
 
-    The columns of the first file determine which of the two, and are kept in `columns`. All other
-    labeled files must contain the same kind of examples.
+    The columns of the first file determine the kind of examples, and are kept in `columns`. All
+    other labeled files must contain the same kind of examples.
     """
 
     model = "AlbertForSimilarity"
@@ -90,7 +90,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return read_rows(path, [*texts, score], example, skip, encoding=self.options.encoding)
 
     def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
-        """Returns a file's columns by role, from its first row and the options."""
+        """Determines a file's columns by role from its first row and the options."""
         options = self.options
         rows = rows_of(path, (None,), options.encoding)
         if options.skip_bad_rows:
@@ -136,13 +136,13 @@ class Similarity(Task[SimilarityExample, Match]):
             if len({example.score for example in train}) == 1:
                 raise UserError(
                     f"All {len(train):,} examples of {self.options.data} have the score "
-                    f"{train[0].score:g}. Add examples with other scores, or remove the column."
+                    f"{train[0].score:g}. Add examples with different scores, or remove the column."
                 )
             fields = {"id2label": {0: "score"}, "problem_type": "regression"}
         elif len(set(_groups(train))) == 1:
             raise UserError(
                 f"All {len(train):,} examples of {self.options.data} share their texts. Add "
-                "examples with other texts, which serve as negatives."
+                "examples with different texts, which serve as negatives."
             )
         return {**fields, "thresholds": None}
 
@@ -200,13 +200,13 @@ class Similarity(Task[SimilarityExample, Match]):
             block = np.arange(start, min(start + _BLOCK, len(examples)))
             scores = vectors[block, 0] @ others.T
             own = scores[np.arange(len(block)), block]
-            # Exclude candidates that also belong to the text: those in its group, and equal texts.
+            # Exclude other candidates that belong to the text: texts in its group, and equal texts.
             is_excluded = candidates == first[block, None]
             is_excluded |= candidates == candidates[block, None]
             is_excluded[:, : len(examples)] |= groups[block, None] == groups
             is_excluded[np.arange(len(block)), block] = False
             scores[is_excluded] = -np.inf
-            # Ties rank the partner last, so that a model with one vector for all texts scores low.
+            # Partners rank last in a tie, so a model with one vector for all texts scores low.
             ranks = (scores >= own[:, None]).sum(axis=1)
             best = scores.argmax(axis=1)
             for row, rank, other in zip(block, ranks, best, strict=True):
@@ -221,8 +221,8 @@ class Similarity(Task[SimilarityExample, Match]):
     ) -> dict[str, float]:
         """Returns the `spearman` and `pearson` correlations of scores and cosines.
 
-        Without scores, returns `accuracy`, the fraction of texts that rank their partner first,
-        and `mrr`, the mean reciprocal rank.
+        Without scores, returns `accuracy` (the fraction of texts that rank their partner first)
+        and `mrr` (the mean reciprocal rank).
         """
         if self._is_scored(examples):
             from albert_tf.evaluation.metrics import evaluate
@@ -240,7 +240,7 @@ class Similarity(Task[SimilarityExample, Match]):
         predictions: Sequence[Match],
         config: AlbertConfig,
     ) -> None:
-        """Writes a TSV of index and cosine."""
+        """Writes a TSV file of indices and cosines."""
         numbers = row_numbers(example.location for example in examples)
         write_tsv(folder / "predictions", numbers, [f"{each.cosine:.6f}" for each in predictions])
 

@@ -1,4 +1,4 @@
-"""Reads the examples of a split, from their own files or from part of a single file."""
+"""Reads the examples of a split from separate files, or from part of a single file."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def train_and_dev(
     A folder or hub dataset contains both splits. A single file is split.
 
     Raises:
-        UserError: if the data can't be read or split, or nothing can be learned from them.
+        UserError: if the data can't be read or split, or nothing can be learned from it.
     """
     data = task.options.data
     if not data.is_file():
@@ -32,7 +32,7 @@ def train_and_dev(
     try:
         train, dev = split_rows(keys, len(examples), dev_fraction, seed)
     except ValueError as error:
-        task.config_fields(examples)  # raises if nothing can be learned from any split
+        task.config_fields(examples)  # raises if nothing can be learned from the data
         of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} documents"
         once = len(_with_rare_labels(keys.labels or ()))
         raise UserError(
@@ -67,7 +67,7 @@ def split_rows(
     if keys.strata is not None and others:
         strata = [str(keys.strata[row]) for row in others]  # scikit-learn rejects unequal tuples
         counts = Counter(strata)
-        if min(counts.values()) < 2 or len(counts) > dev_count:  # dev can't contain one of each
+        if min(counts.values()) < 2 or len(counts) > dev_count:  # too few to stratify
             strata = None
     train, dev = model_selection.train_test_split(
         others, test_size=dev_count, random_state=seed, stratify=strata

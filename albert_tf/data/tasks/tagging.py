@@ -75,7 +75,7 @@ class Tagging(Task[Sentence, Tagged]):
         return read_rows(path, (), sentence, skip, rows, options.encoding)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
-        """Returns "O" and the other tags, sorted, as labels, or all class ids up to the largest."""
+        """Returns "O" and the other tags in sorted order, or a label for each class id."""
         tags = {tag for sentence in train for tag in sentence.tags or ()}
         numbers = [tag for tag in tags if isinstance(tag, int)]
         names = sorted(
@@ -146,7 +146,7 @@ class Tagging(Task[Sentence, Tagged]):
     def scores(
         self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
     ) -> dict[str, float]:
-        """Returns the scores of entities and words, and the result of `one_class` for the tags."""
+        """Returns entity and word scores, and the result of `one_class` for the tags."""
         expected = self.tag_names(examples, config)
         predicted = [prediction.tags for prediction in predictions]
         scores = entity_scores(expected, predicted, config.labels)
@@ -159,7 +159,7 @@ class Tagging(Task[Sentence, Tagged]):
         predictions: Sequence[Tagged],
         config: AlbertConfig,
     ) -> None:
-        """Writes words, labels (if any), and predicted tags in the format of conlleval."""
+        """Writes words, labels (if any), and predicted tags in conlleval's format."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in zip(examples, predictions, strict=True):
                 words = [" ".join(word.split()) for word in example.words]
@@ -185,7 +185,7 @@ class Tagging(Task[Sentence, Tagged]):
 
 
 def _column(row: Row, names: Sequence[str]) -> Sequence[Any]:
-    """Returns the list in the first of these columns that a row has."""
+    """Returns the list in the first of these columns that the row contains."""
     name = next((name for name in names if name in row.fields), None)
     if name is None:
         raise UserError(
@@ -230,8 +230,8 @@ def encode_words(
     """Returns the rows of sentences; a sentence that is too long is split into several rows.
 
     The first token of a word gets the word's label; all other labels are -100. Where rows overlap,
-    only the row in which the token is farthest from the edges has the label; see `deciding_tokens`.
-    `Rows.details` contains the word whose label is at each position, or `NO_WORD`.
+    a token is labeled in the row in which it is farthest from the edges; see `deciding_tokens`.
+    For each position, `Rows.details` contains the index of the word labeled there, or `NO_WORD`.
 
     Args:
         labels: the class ids of each sentence's tags, or None.
@@ -248,8 +248,8 @@ def encode_words(
     lost = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
     if lost:
         logger.warning(
-            "%d words have no tokens, such as control characters. They are not trained on, and "
-            "are tagged %s.",
+            "%d words have no tokens (for example, control characters). They are ignored in "
+            "training, and are tagged %s.",
             *(lost, OUTSIDE),
         )
     targets = {}

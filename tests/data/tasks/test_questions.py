@@ -72,7 +72,7 @@ def test_answers_outside_of_their_context_are_counted(caplog):
     assert trainable([good, *lost, none]) == [good, none]
     for part in ("2 of 4 questions", "'1998' in file, c."):
         assert part in caplog.text
-    with pytest.raises(UserError, match="none among 2 questions, such as 'file, c'"):
+    with pytest.raises(UserError, match="2 questions without one, such as 'file, c'"):
         trainable(lost)
 
 
