@@ -1,8 +1,8 @@
-"""Arguments and methods of transformers that albert_tf lacks, and what to write instead.
+"""Transformers arguments and methods that albert_tf lacks, and what to use instead.
 
-The tables of arguments contain the only accepted value of each argument (transformers' default),
-and what to do instead of passing a different value; see `options.without_foreign`. For the tables
-of methods, see `options.without_methods`.
+For each argument, a table contains the only accepted value (the default in transformers) and what
+to do instead of passing a different value; see `options.without_foreign`. For methods, see
+`options.without_methods`.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,9 +13,9 @@ from albert_tf.options import without_foreign
 Foreign: TypeAlias = Mapping[str, tuple[Any, str]]
 
 _IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
-_ENCODER: Final = "Every token attends to all others, as in every ALBERT model."
+_ENCODER: Final = "ALBERT is a bidirectional encoder."
 _QUANTIZE: Final = "Call model.quantize('int8')."
-_ON_DEVICE: Final = "Create and call the pipeline within keras.device('cpu:0') or another device."
+_ON_DEVICE: Final = "Create and call the pipeline in a scope such as keras.device('cpu:0')."
 _BY_NAME: Final = "Pass a model instead of a name: from_pretrained(name, {})."
 _NO_CODE: Final = "Code is never loaded from a repository."
 _FIXED: Final = "The built-in special tokens are fixed. Add other tokens with add_special_tokens."
@@ -31,13 +31,13 @@ CONFIG: Final[Foreign] = {
     **_OUTPUTS,
     "torchscript": (False, "Export the model with albert_tf.export_saved_model."),
     **dict.fromkeys(("is_decoder", "is_encoder_decoder", "add_cross_attention"), (False, _ENCODER)),
-    "pruned_heads": ({}, "Pruned heads aren't supported. Use the checkpoint from before pruning."),
+    "pruned_heads": ({}, "Pruned heads aren't supported. Use the unpruned checkpoint."),
 }
 MODEL_CALL: Final[Foreign] = {
     "return_dict": _OUTPUTS["return_dict"],
     "head_mask": (None, "Attention heads can't be masked."),
     "train": (False, "Pass training=True."),
-    "params": (None, "A model stores its own weights. Call load_weights, or assign them."),
+    "params": (None, "A model stores its own weights. Call load_weights."),
     "dropout_rng": (None, "Call keras.utils.set_random_seed(seed) before creating the model."),
 }
 MODEL_LOADING: Final[Foreign] = {
@@ -54,11 +54,11 @@ MODEL_LOADING: Final[Foreign] = {
     "state_dict": (None, "Create the model with AlbertModel(config), then call load_weights."),
 }
 MODEL_SAVING: Final[Foreign] = {
-    "safe_serialization": (True, "It always writes model.safetensors."),
+    "safe_serialization": (True, "save_pretrained always writes model.safetensors."),
     "saved_model": (False, "Call albert_tf.export_saved_model(model, folder)."),
-    "is_main_process": (True, "Call it only in the main process."),
-    "state_dict": (None, "It always writes the model's weights."),
-    "variant": (None, "It always writes model.safetensors."),
+    "is_main_process": (True, "Call save_pretrained only in the main process."),
+    "state_dict": (None, "save_pretrained always writes the model's weights."),
+    "variant": (None, "save_pretrained always writes model.safetensors."),
 }
 TOKENIZER_LOADING: Final[Foreign] = {"trust_remote_code": (False, _NO_CODE)}
 TOKENIZER_SAVING: Final[Foreign] = {
@@ -67,8 +67,8 @@ TOKENIZER_SAVING: Final[Foreign] = {
     "push_to_hub": (False, "Call push_to_hub(repo_id)."),
 }
 SENTENCEPIECE: Final[Foreign] = {
-    "remove_space": (True, "The vocabulary always collapses whitespace."),
-    "add_prefix_space": (True, "The vocabulary always adds a space before a text."),
+    "remove_space": (True, "The tokenizer always collapses whitespace."),
+    "add_prefix_space": (True, "The tokenizer always adds a space before a text."),
     "trim_offsets": (True, "Offsets never include the whitespace around a token."),
     "sp_model_kwargs": ({}, "Segmentations can't be sampled."),
     **dict.fromkeys(("tokenizer_file", "vocab"), (None, "Pass spiece.model as vocab_file.")),
@@ -105,16 +105,16 @@ MODEL_METHODS: Final = {
     **dict.fromkeys(
         ("set_input_embeddings", "set_output_embeddings"), f"{_TABLE} Call assign(values) on it."
     ),
-    "get_output_embeddings": f"{_TABLE} The masked-word head uses it too.",
+    "get_output_embeddings": f"{_TABLE} The masked-LM head uses it too.",
     **dict.fromkeys(
         ("get_lm_head", "get_output_layer_with_bias"),
-        "The masked-word head is model.predictions.",
+        "The masked-LM head is model.predictions.",
     ),
     **dict.fromkeys(
         ("get_prefix_bias_name", "get_bias", "set_bias"),
-        "The bias of the masked-word head is model.predictions.bias.",
+        "The bias of the masked-LM head is model.predictions.bias.",
     ),
-    "tie_weights": "The masked-word head always uses the word embedding matrix.",
+    "tie_weights": "The masked-LM head always uses the word embedding matrix.",
     **dict.fromkeys(
         ("init_weights", "post_init"),
         "To initialize all weights, call the constructor: AlbertModel(config).",
@@ -167,9 +167,9 @@ TOKENIZER_METHODS: Final = {
     "get_chat_template": _NO_CHAT,
     "encode_message_with_chat_template": _NO_CHAT,
     "train_new_from_iterator": "Call albert_tf.train_vocabulary(texts, vocab_size).",
-    "preprocess_text": "The vocabulary already normalizes texts. Call tokenizer(text).",
-    "prepare_for_tokenization": "The vocabulary already normalizes texts. Call tokenizer(text).",
-    "clean_up_tokenization": "Call decode(ids); the vocabulary determines the spaces.",
+    "preprocess_text": "The tokenizer already normalizes texts. Call tokenizer(text).",
+    "prepare_for_tokenization": "The tokenizer already normalizes texts. Call tokenizer(text).",
+    "clean_up_tokenization": "Call decode(ids). The tokens determine the spaces.",
     "set_truncation_and_padding": "Pass truncation and padding to each call.",
     "sanitize_special_tokens": "Special tokens are always part of the vocabulary.",
     "register_for_auto_class": "Import the class from its own module.",
@@ -185,6 +185,6 @@ ENCODING_METHODS: Final = {
 def own_options(
     options: Mapping[str, Any], foreign: Foreign, ignored: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Drops options in `ignored`, and those in `foreign` if their values are supported."""
+    """Drops options in `ignored`, and options in `foreign` that have the accepted value."""
     options = {name: value for name, value in options.items() if name not in ignored}
     return without_foreign(options, foreign)

@@ -1,7 +1,7 @@
-"""The files of each kind of output folder, as patterns. A folder with other files isn't replaced.
+"""File patterns for each kind of output folder. A folder with other files isn't replaced.
 
 A pattern is a path within the folder, in which `*` matches any characters except `/`. Every
-complete folder contains a file that matches the first pattern in its list.
+complete folder contains a file that matches the first pattern of its kind.
 """
 
 from typing import Final

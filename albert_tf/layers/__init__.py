@@ -1,4 +1,4 @@
-"""The layers of ALBERT, written in `keras.ops` so that they run on every Keras backend."""
+"""The ALBERT layers, written with `keras.ops` so that they run on every Keras backend."""
 
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.encoder import (

@@ -16,12 +16,12 @@ Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 
 class ShapesFromCall:
-    """Mixin that derives output shapes from `call`, for example for `TimeDistributed`."""
+    """Mixin that infers output shapes from `call`, for example for `TimeDistributed`."""
 
     takes_ids = False  # whether the inputs are int32
 
     def compute_output_shape(self, *input_shapes: Any) -> Any:
-        """Returns the shapes of the outputs, in the same structure as the outputs.
+        """Returns the output shapes, in the same structure as the outputs.
 
         Args:
             *input_shapes: the shape of each input, or a dict of shapes if `call` takes a dict.
@@ -37,12 +37,12 @@ class ShapesFromCall:
         return keras.tree.map_structure(lambda output: output.shape, outputs)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        # The method of `keras.layers.Layer` would call `compute_output_shape`.
+        # Keras's own method would call `compute_output_shape`, which calls this one.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
 
 class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
-    """A layer with an `AlbertConfig`, which is part of the saved layer.
+    """A layer with an `AlbertConfig`, which is saved with the layer.
 
     Args:
         config: an `AlbertConfig`.
@@ -67,7 +67,7 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
 
 class Dropout(keras.layers.Dropout):
-    """Keras's dropout with an explicit seed for each draw, so that `replay_seeds` can repeat it.
+    """Dropout with an explicit seed for each draw, so that `replay_seeds` can repeat the draw.
 
     Without a seed, the torch backend would draw from torch's global generator, whose state isn't
     saved in checkpoints.
@@ -108,7 +108,7 @@ def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterat
 
 
 def initializer(config: AlbertConfig) -> keras.initializers.Initializer:
-    """Returns the truncated normal initializer of a model."""
+    """Returns the model's truncated normal initializer."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
@@ -126,5 +126,5 @@ def dense(
 
 
 def as_rows(hidden: Tensor) -> Tensor:
-    """Reshapes `[B, T, H]` to `[B·T, H]`, so that TensorFlow fuses matmul, bias, and gelu."""
+    """Reshapes `[B, T, H]` to `[B·T, H]`, so that TensorFlow fuses the matmul, bias, and GELU."""
     return ops.reshape(hidden, (-1, hidden.shape[-1]))

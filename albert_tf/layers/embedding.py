@@ -1,7 +1,7 @@
-"""The factorized embedding (matrices of width E, then a projection to H), and checks of its ids.
+"""The factorized embedding (matrices of width E, then a projection to H), and its id checks.
 
 A model checks ids once, in its outermost call or at the start of `fit`, before they move to a
-device. A check in a layer would copy ids back from the device in every lookup, and on torch would
+device. A check in a layer would copy ids back from the device in every lookup. On torch, this would
 wait for all queued work. In graphs, where values are unknown during tracing, the lookup itself
 rejects out-of-range ids (see `rows_at`).
 """
@@ -26,7 +26,7 @@ from albert_tf.layers.common import (
 )
 from albert_tf.layers.functions import layer_norm
 
-# The config field that limits the values of each input.
+# For each input, the config field with its upper bound (exclusive).
 LIMITS: Final = {
     "input_ids": "vocab_size",
     "token_type_ids": "type_vocab_size",
@@ -37,7 +37,7 @@ _trusted: Final[ContextVar[bool]] = ContextVar("inputs have been checked", defau
 
 @keras.saving.register_keras_serializable("albert_tf")
 class FactorizedEmbedding(ConfiguredLayer):
-    """Sums word, position, and type embeddings of width E, normalizes them, and projects to H.
+    """Sums word, position, and type embeddings of width E, normalizes the sum, and projects to H.
 
     Call arguments:
         input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
@@ -103,7 +103,7 @@ class FactorizedEmbedding(ConfiguredLayer):
         return self.projection(self.dropout(embedded, training=training))
 
     def tied_table(self) -> Tensor:
-        """Returns the word embedding matrix `[V, E]` for the masked-word head."""
+        """Returns the word embedding matrix `[V, E]` for the masked-LM head."""
         return ops.multiply(self.word_embeddings, 1.0)
 
     def _table(self, name: str, rows: int) -> keras.Variable:
@@ -136,9 +136,9 @@ class WordEmbeddings(ShapesFromCall, keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         raise ValueError(
-            "A functional model with the layer of get_input_embeddings can't be saved, because the "
-            "loaded layer wouldn't share its weights with the model. Call save_weights, then "
-            "create the model again and call load_weights."
+            "A functional model with a get_input_embeddings layer can't be saved, because the "
+            "loaded layer wouldn't share its weights with the model. Call save_weights instead. "
+            "To load the weights, create the model again and call load_weights."
         )
 
     def __call__(self, input_ids: Tensor, **kwargs: Any) -> Tensor:
@@ -154,13 +154,13 @@ def lookup(table: Tensor, ids: Tensor) -> Tensor:
     """Returns the rows of `table` `[N, E]` for int `ids` of any shape.
 
     The gradient is dense, and repeated rows are summed. Without the multiplication by 1, TensorFlow
-    would return IndexedSlices: Adam and LAMB would square repeated rows separately, and the global
-    norm would be wrong.
+    would return IndexedSlices. Adam and LAMB would then square repeated rows separately, and the
+    global norm would be wrong.
     """
     return rows_at(ops.multiply(table, 1.0), whole_numbers(ids))
 
 
-# The function with which a `FactorizedEmbedding` looks up words. Exports with an 8-bit embedding
+# The function that `FactorizedEmbedding` uses to look up words. Exports with an 8-bit embedding
 # matrix replace it.
 word_lookup: Final = ContextVar("word lookup", default=lookup)
 
@@ -168,8 +168,8 @@ word_lookup: Final = ContextVar("word lookup", default=lookup)
 def first_rows(table: Tensor, length: int | Tensor) -> Tensor:
     """Returns the first `length` rows of `table` `[N, E]`, with a dense gradient.
 
-    On TensorFlow, this is a slice, because a gather has a sparse gradient and a larger graph. On
-    JAX and torch, it is a gather, because a slice requires a known length of at most N.
+    TensorFlow uses a slice, because a gather has a sparse gradient and a larger graph. JAX and
+    torch use a gather, because a slice requires a known length of at most N.
     """
     if keras.backend.backend() == "tensorflow":
         return table[:length]
@@ -192,9 +192,9 @@ def is_trusted() -> bool:
 
 
 def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
-    """Checks that the ids among the inputs of a call are integers in their range.
+    """Checks that all ids in the inputs are integers in their range.
 
-    The limit of `masked_lm_positions` is the sequence length. None and symbolic tensors are
+    `masked_lm_positions` must be less than the sequence length. None and symbolic tensors are
     accepted.
     """
     for name, limit in LIMITS.items():
@@ -217,9 +217,9 @@ def whole_numbers(values: Tensor) -> Tensor:
 def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
     """Returns the rows of `table` at int32 `ids`, which must be valid indices.
 
-    Unlike in `keras.ops.take`, -1 doesn't refer to the last row. An id outside the table, including
-    a negative one, raises an error in the CPU kernels of TensorFlow and LiteRT and on torch. The
-    result is NaN on JAX, 0 in TensorFlow's GPU kernel, and the nearest row in XLA.
+    Unlike in `keras.ops.take`, -1 doesn't refer to the last row. An out-of-range id (including -1)
+    raises an error on torch and in the CPU kernels of TensorFlow and LiteRT. The row is NaN on JAX,
+    0 in TensorFlow's GPU kernel, and the nearest row in XLA.
 
     Args:
         table: `[N, E]`, or `[B, N, E]` with `batch_dims=1`.

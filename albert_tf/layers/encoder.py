@@ -24,9 +24,9 @@ from albert_tf.layers.functions import activation, layer_norm
 def apply_layers(
     apply: Callable[..., Any], groups: Sequence[Any], schedule: Sequence[int], hidden: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Runs the L layers of ALBERT: `schedule` contains the group whose blocks each layer applies.
+    """Runs the L layers of ALBERT. Layer i applies the blocks of group `schedule[i]`.
 
-    In the published models, `schedule` is `[0] * L`: one block, with the same weights every time.
+    In the published models, `schedule` is `[0] * L`: every layer applies the same block.
     """
     hidden_states: list[Tensor] = [hidden]
     attentions: list[Tensor] = []
@@ -44,7 +44,7 @@ MASKED: Final = -10000.0
 
 
 def attention_bias(attention_mask: Tensor, dtype: str) -> Tensor:
-    """Returns the bias of the attention scores: 0 for keys to attend to, `MASKED` for others.
+    """Returns a bias for the attention scores: 0 for keys to attend to, `MASKED` for the others.
 
     Args:
         attention_mask: `[B, T]` for keys, or `[B, T, T]` for queries and keys: 1 for positions to
@@ -166,8 +166,8 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     """A block of the encoder: attention, followed by the feed-forward network.
 
     Args:
-        attention, ffn: the two parts. With `share="attention"` or `share="ffn"`, several blocks
-            have one of them in common.
+        attention, ffn: the two layers. With `share="attention"` or `share="ffn"`, that layer is
+            shared between blocks.
     Call arguments:
         hidden: `[B, T, H]`.
         bias: float `[B, 1, 1 or T, T]`, see `attention_bias`.
@@ -219,7 +219,7 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     def rematerialize(
         self, hidden: Tensor, bias: Tensor, num_queries: int | None, training: bool | None
     ) -> tuple[Tensor, Tensor]:
-        """Computes the same as `call`, but recomputes the activations in the backward pass."""
+        """Runs `call`, and recomputes the activations in the backward pass."""
         attention, ffn = self.attention, self.ffn
         parts = (attention.attention_dropout, attention.output_dropout, ffn.dropout)
         dropouts = [dropout for dropout in parts if dropout.rate > 0]
@@ -235,38 +235,38 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(ConfiguredLayer):
-    """Applies L layers. `schedule` contains the group of each layer (see `apply_layers`).
+    """Applies L layers, whose groups are in `schedule` (see `apply_layers`).
 
     With `share="all"`, there are G groups, and all layers of a group have the same weights.
-    Otherwise, each layer is a group, and groups can share attention or the feed-forward network.
+    Otherwise, each layer is a group, and groups can share their attention or feed-forward layer.
 
     Args:
         config: an `AlbertConfig`.
-        gradient_checkpointing: whether training recomputes activations in the backward pass.
+        gradient_checkpointing: whether to recompute activations in the backward pass.
     Call arguments:
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
             Default: all positions are attended to.
         unroll: False runs each group in a graph loop, which makes exported files smaller and faster
-            to load. "last" keeps the last layer out of the loop for `cls_only`, so its weights
+            to load. With "last", `cls_only` runs the last layer outside the loop, so its weights
             occur twice in the graph.
-        cls_only: whether to compute the last block only at `[CLS]`, for heads that need nothing
-            else. In a 4-layer model, this saves a fifth of the computation. Ignored if
+        cls_only: whether to compute the last block only at `[CLS]`, for heads that only
+            read `[CLS]`. In a 4-layer model, this saves a fifth of the computation. Ignored if
             `unroll=False`.
     Returns:
-        `(hidden_states, attentions)`: the input and every block's output, `[B, T, H]`, and every
-        block's attention probabilities, `[B, A, T, T]`. A loop only returns the last hidden state.
-        With `cls_only`, the last block has one query.
+        `(hidden_states, attentions)`: the input and each block's output (`[B, T, H]`), and each
+        block's attention probabilities (`[B, A, T, T]`). A loop only returns the last hidden state.
+        With `cls_only`, the last block has a single query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 
     def __init__(self, config: AlbertConfig, gradient_checkpointing: bool = False, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
-        # A flat list, because Keras doesn't save layers in a list of lists.
+        # A flat list, because Keras doesn't save layers in nested lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
-        self.frozen_layers = 0  # gradients don't reach these first layers
+        self.frozen_layers = 0  # number of first layers without gradients
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}

@@ -23,7 +23,7 @@ CUBIC: Final = 0.044715  # in the tanh approximation of GELU; Hendrycks and Gimp
 def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
     """Returns `function` with a custom gradient, which applies `derivative` to the input.
 
-    They must not contain the same operations, because TensorFlow would merge them and keep the
+    The two functions must not share operations, because TensorFlow would merge these and keep the
     results for the backward pass.
     """
 
@@ -43,7 +43,7 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _gelu(x: Tensor) -> Tensor:
-    """Computes x·Φ(x) without the Erfc of `ops.gelu`, which tf2onnx doesn't support."""
+    """Computes x·Φ(x) without Erfc, which `ops.gelu` uses but tf2onnx doesn't support."""
     return 0.5 * x * (1.0 + ops.erf(x * 0.5**0.5))
 
 
@@ -58,9 +58,10 @@ def _gelu_new(x: Tensor) -> Tensor:
 
 
 def _gelu_new_derivative(x: Tensor) -> Tensor:
-    """Computes σ·(1 + x·(1-σ)·z'), where the function is x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
+    """Computes σ·(1 + x·(1-σ)·z'), the derivative of x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
 
-    With the upstream gradient, this form takes 13 ops. A form with 15 ops takes 1.2 times as long.
+    Including the upstream gradient, this form takes 13 ops. A form with 15 ops takes 1.2 times
+    as long.
     """
     scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
     gate = ops.sigmoid(x * (scale + scale * CUBIC * square))
@@ -83,7 +84,7 @@ _IN_TRAINING: Final[Mapping[str, Elementwise]] = {
 
 
 def _use_custom_gradient(training: bool | None) -> bool:
-    """Returns whether to use the custom gradients. Torch's own kernels keep as little as these."""
+    """Returns whether to use the custom gradients. Torch's own kernels already save as much."""
     return bool(training) and keras.backend.backend() != "torch"
 
 
@@ -141,12 +142,12 @@ class LayerNorm(keras.layers.LayerNormalization):
 
 
 def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float) -> Tensor:
-    """Normalizes the last axis in the way that is fastest without a gradient.
+    """Normalizes the last axis with the ops that are fastest for inference.
 
     In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm op that treats each
     row as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
-    pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm, which also has float32
-    statistics and takes a fifth of the time (benchmarks/NOTES.md).
+    pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm. It also uses float32
+    statistics, and takes a fifth of the time (benchmarks/NOTES.md).
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():
@@ -182,7 +183,7 @@ def _uses_only_cpus() -> bool:
 
 def activation(config: AlbertConfig, dtype: Any) -> Elementwise:
     """Returns the model's activation function, for `keras.layers.Dense`."""
-    # The layer itself would be a sublayer, and Keras doesn't quantize layers with sublayers.
+    # A method, because Keras doesn't quantize a `Dense` layer that contains another layer.
     return Activation(config.hidden_act, dtype=dtype).__call__
 
 

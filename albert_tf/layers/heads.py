@@ -11,7 +11,7 @@ from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
 
 IMPOSSIBLE: Final = -1e30  # float32 logit of positions where an answer can't start or end
-BEAM: Final = 5  # number of starts, and of ends for each start
+BEAM: Final = 5  # number of starts, and of ends per start
 DROPOUT: Final = 0.1  # dropout rate before the answerability score
 
 
@@ -65,7 +65,7 @@ class ClassificationHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class MaskedLMHead(ConfiguredLayer):
-    """Projects to E dimensions, then scores every token with the word embedding matrix.
+    """Projects to E dimensions, then scores the whole vocabulary with the word embedding matrix.
 
     Call arguments:
         hidden: `[B, T, H]`.
@@ -133,7 +133,7 @@ class SpanHead(ConfiguredLayer):
 
 
 class _FloatDense(keras.layers.Dense):
-    """A `Dense` layer that `model.quantize` skips, because another layer uses its kernel."""
+    """A `Dense` layer that `model.quantize` skips, because `AnswerSpans` uses its kernel."""
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
         return
@@ -152,10 +152,10 @@ class AnswerSpans(ConfiguredLayer):
 
         - `cls_logits` `[B]`, which is higher for unanswerable questions.
         - With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`.
-        - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]`, and `end_top_log_probs`
-          and `end_top_index` `[B, 25]`, the five best ends for each start, in the same order as
-          the starts.
-    Source: google-research/albert, run_squad_v2.py; the idea is XLNet's, arXiv 1906.08237.
+        - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]` for the five best starts;
+          `end_top_log_probs` and `end_top_index` `[B, 25]` for the five best ends of each start, in
+          the same order.
+    Source: google-research/albert, run_squad_v2.py; first used in XLNet, arXiv 1906.08237.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -203,7 +203,7 @@ class AnswerSpans(ConfiguredLayer):
                 "end_log_probs": end_log_probs,
                 "cls_logits": cls_logits,
             }
-        length = hidden.shape[1]  # None, or a symbol on JAX, if it is unknown
+        length = hidden.shape[1]  # if unknown, None (on JAX, a symbol)
         beam = min(BEAM, length) if isinstance(length, int) else BEAM
         start_top, start_index = _top(start_log_probs, beam)
         end_top, end_index = _top(self._ends(hidden, at_positions(hidden, start_index), mask), beam)
@@ -217,12 +217,12 @@ class AnswerSpans(ConfiguredLayer):
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
         """Returns log probabilities `[B, K, T]` of the ends, given K start states `[B, K, H]`."""
-        # The dense layer on [state; start state] is computed as a sum, to avoid a tensor of pairs.
+        # Splits the dense layer on [state; start state] into a sum, to avoid a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
         transformed = self.layer_norm(ops.tanh(ends + starts + self.end_0.bias))
-        # With Keras 3.12, `Dense(1)` writes out of bounds if its input has four axes.
+        # In Keras 3.12, `Dense(1)` writes out of bounds if its input has four axes.
         rows = ops.reshape(transformed, (-1, transformed.shape[-1]))
         logits = ops.reshape(in_float32(self.end_1(rows)), ops.shape(transformed)[:-1])
         return ops.log_softmax(_masked_logits(logits, ops.expand_dims(mask, 1)))
@@ -230,7 +230,7 @@ class AnswerSpans(ConfiguredLayer):
     def _unanswerable(
         self, hidden: Tensor, start_probabilities: Tensor, training: bool | None
     ) -> Tensor:
-        """Returns logits `[B]` from the expected state of the start and the state of `[CLS]`."""
+        """Computes `cls_logits` `[B]` from the expected start state and the `[CLS]` state."""
         weights = ops.expand_dims(ops.cast(start_probabilities, hidden.dtype), 1)
         expected = ops.matmul(weights, hidden)[:, 0]
         features = ops.concatenate([expected, hidden[:, 0]], axis=-1)
@@ -243,9 +243,9 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the `count` highest scores along the last axis and their indices, stable for ties."""
+    """Returns the top `count` scores and indices of the last axis. Ties keep their order."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
-    # top_k breaks ties at random on torch, and requires a known length on JAX.
+    # On torch, top_k breaks ties at random. On JAX, it requires a known length.
     indices = ops.take(ops.argsort(-scores), ops.arange(count), axis=-1)
     return ops.take_along_axis(scores, indices, axis=-1), indices

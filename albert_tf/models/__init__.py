@@ -44,11 +44,11 @@ def load_pretrained(
     Args:
         name_or_path: see `from_pretrained`.
         task: a key of `tasks.TASKS`. Default: the task of the class under "architectures" in
-            `config.json`, which can also be a TensorFlow or Flax class of transformers. If the file
-            names no class, the heads in the checkpoint determine the task.
+            `config.json`, which can also be a transformers class for TensorFlow or Flax. If the
+            file contains no class name, the heads in the checkpoint determine the task.
         **options: see `from_pretrained`.
     Raises:
-        UserError: the task is unknown, `config.json` only names classes of other models, or the
+        UserError: if the task is unknown, `config.json` only contains unknown classes, or the
             checkpoint can't be loaded (see `from_pretrained`).
 
     Example:
@@ -73,5 +73,5 @@ def load_pretrained(
     raise UserError(
         f"'architectures' in {location.folder / hugging_face.CONFIG} must contain one of "
         f"{', '.join(BY_MODEL)}. Received: {', '.join(names)}. "
-        f"Pass task= (--task on the command line), one of {', '.join(TASKS)}."
+        f"Set task (--task on the command line) to one of {', '.join(TASKS)}."
     )

@@ -30,17 +30,18 @@ class AlbertModel(PreTrainedModel):
             Default: all positions are attended to.
         token_type_ids: int `[B, T]`. Default: all 0.
         position_ids: int `[B, T]`. Default: 0, 1, ….
-        inputs_embeds: float `[B, T, E]`, to be passed instead of `input_ids`, such as the rows of
-            the word embedding matrix that `get_input_embeddings()(input_ids)` returns.
+        inputs_embeds: float `[B, T, E]`, word embeddings to pass instead of `input_ids`.
+            To look them up, call `get_input_embeddings()(input_ids)`.
         output_attentions, output_hidden_states: whether to also return the results of every block.
-        unroll: False runs the layers in a graph loop, which can't return these results. "last"
-            keeps the last layer out of the loop if `pooled_only` is set; see `AlbertEncoder`.
+        unroll: False runs the layers in a graph loop, which only returns the last hidden state.
+            "last" runs the last layer outside the loop if `pooled_only` is set; see
+            `AlbertEncoder`.
         pooled_only: whether to omit `last_hidden_state`, which saves most of the last layer's work.
     Returns:
         A `ModelOutput` with `last_hidden_state` `[B, T, H]` and `pooler_output` `[B, H]`. On
         request, it also contains `hidden_states` (L + 1 tensors `[B, T, H]`, starting with the
-        projected embedding) and `attentions` (L tensors `[B, A, T, T]`), where L counts inner
-        blocks.
+        projected embedding) and `attentions` (L tensors `[B, A, T, T]`). Here, L is the number of
+        inner blocks.
     Raises:
         ValueError: if an id is out of range (in eager calls), an input has the wrong rank, or a
             sequence is too long.

@@ -46,19 +46,19 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 
 @without_methods(MODEL_METHODS)
 class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
-    """Base class of all models: a Keras model with an `AlbertConfig`, built by its constructor.
+    """Base class of all models: a Keras model with an `AlbertConfig`. The constructor builds it.
 
     Attributes:
         task: facts about the task; see `tasks.TaskFacts`.
         form_options: constructor arguments that `from_pretrained` also takes.
         targets: maps each label to the output it is compared with; see `examples.Target`.
-        task_inputs: inputs other than the encoder's, including labels that the head reads.
+        task_inputs: inputs in addition to the encoder's, including labels that the head reads.
         keeps_labels: False for heads that always have two outputs. Their config has no `id2label`,
             because transformers would derive the head's size from it.
         tokenizer: encodes texts in `fit`, and is the default wherever a tokenizer is optional.
-            `from_pretrained` loads it from the folder of the weights, if there is one.
+            `from_pretrained` uses the tokenizer in the checkpoint's folder, if there is one.
         newly_initialized: names of the parts that have no weights in the checkpoint. Clear the list
-            after training them in your own loop.
+            after you train these parts in a custom loop.
     """
 
     task: TaskFacts
@@ -76,7 +76,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # contains the weights
-        self._module_folder: Path | None = None  # contains modules.json, or is its subfolder
+        self._module_folder: Path | None = None  # contains modules.json, or its parent does
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
@@ -87,7 +87,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def known_inputs(self) -> tuple[str, ...]:
-        """The names of all inputs and labels of a call."""
+        """The names of all inputs and labels."""
         return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def make_train_function(self, force: bool = False) -> Any:
@@ -98,7 +98,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def tokenizer(self) -> Any:
-        # Loaded on first use, because a published vocabulary takes seconds.
+        # Loaded on first use, because loading a published vocabulary takes seconds.
         if self._tokenizer is None and self._folder is not None:
             from albert_tf.text.tokenizer import AlbertTokenizer
             from albert_tf.text.tokenizer_files import vocabulary_in
@@ -119,7 +119,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def sentence_embedding(self) -> SentenceEmbedding | None:
         """Reads the pooling and normalization from a sentence-transformers folder.
 
-        Returns None for a task model, and if the model wasn't loaded from such a folder.
+        Returns None for task models and for models that weren't loaded from such a folder.
 
         Raises:
             UserError: see `sentence_transformers.read`.
@@ -131,7 +131,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def build_added(self) -> list[str]:
         """Builds the layers that a subclass adds, and returns the names of layers with weights.
 
-        Keras builds a layer in its first call, but its weights may have to be read earlier.
+        Keras builds a layer in its first call, but its weights may be needed earlier.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):
@@ -146,7 +146,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 raise UserError(
                     f"{type(self).__name__} adds layers that aren't built ({', '.join(unbuilt)}), "
                     f"and its call doesn't work with only {', '.join(inputs)}. Call build(shape) "
-                    "of each layer in __init__."
+                    "on each layer in __init__."
                 ) from error
         return [part.name for part in added if getattr(part, "weights", True)]
 
@@ -171,13 +171,13 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             self.tokenizer.save_pretrained(dir_path)
 
     def load_assets(self, dir_path: str | None) -> None:
-        """Loads the tokenizer that `save_assets` wrote, because Keras will delete the folder."""
+        """Loads the saved tokenizer immediately, because Keras will delete the folder."""
         if dir_path is not None:
             self._folder = Path(dir_path)
             self.tokenizer = self.tokenizer
 
     def __dir__(self) -> Iterable[str]:
-        """Omits `tokenizer`, because Keras reads all attributes when it saves or loads a model."""
+        """Omits `tokenizer`, which Keras would load whenever it saves or loads a model."""
         return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
@@ -194,7 +194,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return [] if is_trained else list(self.newly_initialized)
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
-        """Returns the number of parameters, optionally without the three embedding tables."""
+        """Returns the number of parameters, optionally without the three embedding matrices."""
         weights = self.trainable_weights if only_trainable else self.weights
         embedding = self._backbone().embedding
         tables = (
@@ -208,14 +208,14 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     @property
     def base_model(self) -> Any:
         raise AttributeError(
-            "base_model doesn't exist. Use model.albert, or an AlbertModel itself."
+            "base_model doesn't exist. Use model.albert, or the AlbertModel itself."
         )
 
     @property
     def device(self) -> Any:
         raise AttributeError(
-            "device doesn't exist, because Keras moves inputs to the weights. To choose a device, "
-            "create the model within keras.device(name)."
+            "device doesn't exist, because Keras moves inputs to the device of the weights. To "
+            "choose it, create the model within keras.device(name)."
         )
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
@@ -302,12 +302,12 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             pretrained_model_name_or_path: a Hugging Face directory (safetensors, PyTorch,
                 TensorFlow, or Flax), a Google TensorFlow 1 checkpoint with its
                 `albert_config.json`, a TF-Hub module, a KerasHub preset, a model ID on the Hub such
-                as "albert/albert-base-v2", or "small", the model that ships with the package.
+                as "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
-            ignore_mismatched_sizes: whether to initialize a head whose shapes differ from those in
-                the checkpoint, instead of raising an error.
-            **options: options of the Hub (`revision`, `token`, `cache_dir`, `local_files_only`,
+            ignore_mismatched_sizes: whether to initialize a head if its shapes don't match the
+                checkpoint, instead of raising an error.
+            **options: Hub options (`revision`, `token`, `cache_dir`, `local_files_only`,
                 `force_download`, and `subfolder`), configuration fields to override
                 (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for
                 `AlbertModel`).
@@ -365,7 +365,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     ) -> None:
         """Writes a Hugging Face directory: `config.json`, `model.safetensors`, and the tokenizer.
 
-        A model with a `sentence_embedding` also saves the modules of sentence-transformers. If the
+        A model with a `sentence_embedding` also saves its sentence-transformers modules. If the
         model's tokenizer was found next to the loaded weights but never used, a tokenizer that is
         already in `save_directory` is kept.
 
@@ -374,12 +374,12 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             push_to_hub: whether to also call `push_to_hub`, with the directory's `README.md` as
                 the model card if there is one.
             repo_id: name of the repository. Default: the name of the directory.
-            **hub_options: options of `push_to_hub`, and transformers options that have no effect.
+            **hub_options: `push_to_hub` options, and transformers options that have no effect.
         """
         hub_options = own_options(hub_options, MODEL_SAVING, IGNORED_BY_MODELS)
         if hub_options and not push_to_hub:
             raise TypeError(
-                "save_pretrained only takes options of push_to_hub, and only with "
+                "save_pretrained only takes push_to_hub options, and only with "
                 f"push_to_hub=True. Received: {', '.join(hub_options)}."
             )
         tensors, name = weights.extract(self), self.saved_class
@@ -440,7 +440,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         )
 
 
-# Tokenizers that `from_config` passes on to copies in the same process. Files store their own.
+# Tokenizers that `from_config` passes on to copies in this process. Files contain their own.
 _tokenizers: Final[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
 

@@ -1,8 +1,8 @@
-"""The entry points for features, labels, and weights, which become dicts keyed by name.
+"""Converts features, labels, and weights to dicts keyed by name, at the entry points.
 
 `batch_of` converts a batch that Keras passes to a step. `arrays_of` converts all examples of `fit`
-or `evaluate`, and checks their values. `check_call` checks a direct call of a model. The code that
-they call doesn't check its inputs again.
+or `evaluate`, and checks their values. `check_call` checks a direct call of a model. The functions
+that they call don't check their inputs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,11 +59,11 @@ class Batch(NamedTuple):
 
 
 def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-    """Returns a batch, whose values may be symbolic, as dicts keyed by name.
+    """Returns a batch as dicts keyed by name. Values may be symbolic.
 
     Args:
         model: defines the targets.
-        x: a dict of inputs keyed by name, which may include labels, or only the ids.
+        x: a dict of inputs (and possibly labels) keyed by name, or only the ids.
         y: labels in any form that Keras accepts: one array, a list or tuple with one array per
             target, or a dict keyed by target or output.
         sample_weight: weights in the same forms. A single array applies to every label. Otherwise,
@@ -214,7 +214,7 @@ def check_shapes(inputs: Mapping[str, Tensor], longest: int) -> None:
         shape = tuple(inputs[name].shape)
         if shape not in shapes and not any(losses.agree(shape, each) for each in shapes):
             raise ValueError(
-                f"{name} must have the shape {' or '.join(map(str, shapes))}, like the ids. "
+                f"{name} must have the shape {' or '.join(map(str, shapes))} to match the ids. "
                 f"Received shape {shape}."
             )
 

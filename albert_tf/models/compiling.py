@@ -50,7 +50,7 @@ _METRICS_OF_PROBABILITIES: Final = tuple(
 def default_optimizer(model: Any) -> AlbertAdamW:
     """Returns AdamW with the learning rate and warm-up of the model's recipe.
 
-    A model is untrained if the beta of the embedding's layer norm is all zeros.
+    A model counts as untrained if the beta of the embedding's layer norm is all zeros.
     """
     shift = ops.convert_to_numpy(model.albert.embedding.layer_norm.beta)
     recipe = recipe_of_width(model.config.hidden_size) if shift.any() else FROM_RANDOM_WEIGHTS
@@ -59,12 +59,12 @@ def default_optimizer(model: Any) -> AlbertAdamW:
 
 
 def loss_of_logits(loss: Any, function: str | None) -> Any:
-    """Returns a loss that takes logits for a loss passed to `compile`.
+    """Converts a loss passed to `compile` to one that takes logits.
 
-    A Keras loss that is passed by name or as a function is replaced by one with `from_logits=True`
-    that ignores labels of -100, like the model's own loss. Loss objects with `from_logits=False`
-    are rejected, as are losses that only accept probabilities and losses for a different kind of
-    label. For `function`, see `metric_of_logits`.
+    A Keras loss passed by name or as a function becomes one with `from_logits=True`. Like the
+    model's own loss, it ignores labels of -100. Loss objects with `from_logits=False` are rejected,
+    as are losses that only accept probabilities and losses for a different kind of label. For
+    `function`, see `metric_of_logits`.
     """
     if loss is None:
         return None
@@ -85,12 +85,12 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
-    """Returns a metric that takes logits for a metric passed to `compile`.
+    """Converts a metric passed to `compile` to one that takes logits.
 
     Args:
         metric: a name, a function, or an object.
-        function: "softmax" or "sigmoid", which converts logits for metrics of probabilities; None
-            if the output isn't logits.
+        function: the function that converts logits to probabilities ("softmax" or "sigmoid");
+            None if the output isn't logits.
     """
     if function is None:
         return metric
@@ -116,7 +116,7 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
 
 
 def _object(given: Any, module: Any) -> Any:
-    """Returns the loss or metric object for a name, a class, or a function, if there is one."""
+    """Returns the loss or metric object for a name, class, or function, if Keras has one."""
     if isinstance(given, type):
         return given()
     found = module.get(given) if isinstance(given, str) else given
@@ -125,7 +125,7 @@ def _object(given: Any, module: Any) -> Any:
 
 
 def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:
-    """Returns a loss or metric with `from_logits=True`, and rejects an object without it."""
+    """Returns a loss or metric with `from_logits=True`, and rejects objects without it."""
     if not isinstance(found, _FROM_LOGITS):
         return found
     needed = "sigmoid" if isinstance(found, _BINARY) else "softmax"
@@ -156,13 +156,13 @@ class LogitsAccuracy(keras.metrics.Mean):
     """Computes the accuracy of logits, ignoring labels of -100.
 
     Args:
-        is_binary: whether each logit has a label of 0 or 1. By default, the class with the highest
-            logit is compared with a class id.
+        is_binary: whether each logit is a binary prediction. By default, the class with the highest
+            logit is compared with the class id.
         name: as in `keras.metrics.Metric`.
         dtype: as in `keras.metrics.Metric`.
     Call arguments:
         y_true: class ids `[B, …]`; one-hot labels or probabilities `[B, …, C]`, whose argmax is
-            the label; or 0 or 1 if `is_binary`.
+            the label; or with `is_binary`, 0 or 1 per logit.
         y_pred: logits `[B, …, C]`.
     """
 
@@ -195,7 +195,7 @@ class LogitsAccuracy(keras.metrics.Mean):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class OfProbabilities(keras.metrics.Metric):
-    """Computes a metric of probabilities from logits.
+    """Converts logits to probabilities for a metric.
 
     Args:
         metric: a metric such as `keras.metrics.Precision`.

@@ -1,7 +1,7 @@
 """Converts and checks the examples that users pass.
 
 Features are texts, or arrays and lists keyed by name. Labels are arrays, lists, pandas columns, or
-label names, as described by a model's targets. `albert_tf.models.batch` builds on these functions.
+label names; a model's targets describe them. `albert_tf.models.batch` builds on these functions.
 """
 
 import math
@@ -26,7 +26,7 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-SUM_TOLERANCE: Final = 1e-2  # for probabilities in half precision, or rounded in files
+SUM_TOLERANCE: Final = 1e-2  # allows for half precision and for rounding in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
 Kind = Literal["class", "number", "multi_label", "position"]
 
@@ -37,7 +37,7 @@ class Target(NamedTuple):
     Attributes:
         output: name of the output.
         kind: "class" for class ids or class probabilities, "number" for regression, "multi_label"
-            for 0 or 1 per class, or "position" for a token position or probabilities of positions.
+            for 0 or 1 per class, or "position" for a token position or a probability per position.
         classes: number of classes (or of regression values), or the configuration field that
             contains it; "choices" for the number of choices per example; None if it varies.
         by_token: whether each token has a label.
@@ -55,7 +55,7 @@ class Target(NamedTuple):
 
 
 def holds_rows(x: Any) -> bool:
-    """Returns whether `x` holds its examples in memory, unlike datasets and generators."""
+    """Returns whether all examples in `x` are in memory, unlike datasets and generators."""
     return hasattr(x, "shape") or isinstance(x, Mapping | list | tuple)
 
 
@@ -109,13 +109,13 @@ def check_types(inputs: Mapping[str, Any]) -> None:
             received = f"{other.item() if isinstance(other, np.generic) else other!r:.60}"
             raise UserError(
                 f"Inputs and labels must be numbers. Received: {received}, … as {name}. Map label "
-                "names to class ids with config.label2id, and texts to ids with a tokenizer, or "
-                "with AlbertPreprocessor in tf.data and graphs."
+                "names to class ids with config.label2id, and texts to ids with a tokenizer (in "
+                "tf.data and graphs, with AlbertPreprocessor)."
             )
 
 
 def check_lists(inputs: Mapping[str, Any]) -> None:
-    """Rejects lists, which Keras would split into numbers, and inputs in a list."""
+    """Rejects lists of numbers, which Keras would split, and lists of inputs."""
     ids = inputs.get("input_ids")
     if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
         named = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
@@ -132,7 +132,7 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 def as_arrays(values: Any, name: str = "y") -> Any:
     """Converts a tokenizer's output to a dict of arrays, and a list of numbers to an array.
 
-    Keras would treat every number in a list as an input. Tensors and datasets don't change.
+    Keras would treat every number in a list as an input. Returns tensors and datasets unchanged.
     """
     if isinstance(values, Mapping):
         return {
@@ -186,7 +186,10 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
 
 
 def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
-    """Returns the two columns of a list of pairs, such as "(text, label)", or of two columns."""
+    """Returns two columns, given a list of pairs or a tuple of two columns.
+
+    `what` describes a pair, such as "(question, context)".
+    """
     columns = _columns(x)
     if columns is None or len(columns) != 2:
         raise UserError(
@@ -197,7 +200,7 @@ def two_columns(x: Any, what: str) -> tuple[list[Any], list[Any]]:
 
 
 def _columns(x: Any) -> list[list[Any]] | None:
-    """Returns the columns in `x`, or None if it has a different form or is ambiguous."""
+    """Returns the columns in `x`, or None if its form is unknown or ambiguous."""
     if not _is_column(x):
         return None
     if isinstance(x, tuple) and len(x) == 2:
@@ -228,7 +231,7 @@ def _is_pair(row: Any) -> bool:
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
     """Converts lists, pandas columns, and label names in the `y` of `fit` to arrays.
 
-    The number of rows in `x` shows whether a list of length 1 contains all labels.
+    The number of rows in `x` determines whether a list of length 1 contains all labels.
     """
     y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if len(model.targets) > 1:
@@ -238,7 +241,7 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         if isinstance(y, list | tuple) and y:
             raise UserError(
                 f"y must be a dict, or a list of arrays for {', '.join(model.targets)}. "
-                f"Received: a list of {len(y)}."
+                f"Received: a list of length {len(y)}."
             )
         return y
     (target,) = model.targets.values()
@@ -264,7 +267,7 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
 def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
     """Maps names in `config.label2id` to class ids `[B]`.
 
-    For multi-label targets, maps a list of names per example to 0 and 1, `[B, C]`.
+    For multi-label targets, maps each example's list of names to 0 or 1 per class, `[B, C]`.
     """
     ids: Mapping[str, int] = config.label2id
     several = target.kind == "multi_label"
@@ -296,12 +299,12 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
 
 def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
-    """Returns the `class_weight` of `fit` keyed by class id. Its keys can also be label names."""
+    """Checks the `class_weight` of `fit`, and converts its keys (ids or label names) to ids."""
     target, *others = model.targets.values()
     if others or target.by_token or target.kind != "class" or target.classes == "choices":
         raise UserError(
-            "class_weight requires a model that predicts one class per example. "
-            f"{type(model).__name__} doesn't; pass sample_weight instead."
+            "class_weight requires a model that predicts one class per example, unlike "
+            f"{type(model).__name__}. Pass sample_weight instead."
         )
     if not isinstance(class_weight, Mapping):
         raise UserError(
@@ -333,8 +336,8 @@ def check_labels(
     Args:
         labels: labels keyed by target; other names are ignored.
         inputs: inputs keyed by name, whose shape determines the number of choices.
-        loss: the loss passed to `compile`. Labels are only checked for None, which means the
-            model's own loss, and for sparse cross-entropy.
+        loss: the loss passed to `compile`. Labels are only checked if it is None (the model's own
+            loss) or sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):
         return
@@ -367,7 +370,7 @@ def check_classes(
 ) -> None:
     """Rejects labels that are neither class ids nor probabilities of `count` classes.
 
-    In a graph, an id out of range raises an error in TensorFlow's CPU kernel. Elsewhere, the loss
+    In a graph, an out-of-range id raises an error in TensorFlow's CPU kernel. Elsewhere, the loss
     becomes NaN.
 
     Args:

@@ -1,4 +1,4 @@
-"""`fit` and `evaluate`, which prepare the data for Keras and tell callbacks about it."""
+"""`fit` and `evaluate`, which prepare the data for Keras and pass it to callbacks."""
 
 import math
 from collections.abc import Container, Mapping, Sequence
@@ -27,7 +27,7 @@ BATCH_SIZE: Final = 32  # Keras's default
 
 
 class Fit(NamedTuple):
-    """The data and arguments of a call of `fit`.
+    """The data and arguments of a `fit` call.
 
     Attributes:
         batches: an `albert_tf.data.pipeline.Batches` for texts, arrays, and the package's datasets;
@@ -63,14 +63,14 @@ class FitCallback(keras.callbacks.Callback):
 class Fitting(keras.Model):
     """Base of `TaskModel` with the Keras methods that take labeled examples.
 
-    They check arrays before they call Keras, and convert texts to a dataset.
+    The methods check arrays before they call Keras, and convert texts to a dataset.
     """
 
     targets: Mapping[str, Target]
     config: AlbertConfig
     tokenizer: Any
     open_schedule: Any = None  # the optimizer's schedule, if `fit` sets its number of steps
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # for which Keras traced a function
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # keyed by traced function
 
     @checks_numbers(
         batch_size=COUNT,
@@ -105,9 +105,9 @@ class Fitting(keras.Model):
         For the other arguments, see `keras.Model.fit`.
 
         Args:
-            x: a dict of arrays keyed by name, only the ids, a dataset, or texts in the form that
-                the model class describes. Texts of similar length share a batch.
-            y: labels, which can also be label names.
+            x: a dict of arrays keyed by name, only the ids, a dataset, or texts (for the format,
+                see the model class). Texts of similar length share a batch.
+            y: labels or label names.
             class_weight: a dict from class ids or label names to weights.
         Returns:
             A `keras.callbacks.History`.
@@ -184,7 +184,7 @@ class Fitting(keras.Model):
         return_dict: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Returns the loss and metrics, like `keras.Model.evaluate`; for `x` and `y`, see `fit`."""
+        """Returns the loss and metrics, like `keras.Model.evaluate`. For `x` and `y`, see `fit`."""
         if not kwargs.get("_use_cached_eval_dataset"):  # otherwise `fit` has prepared the data
             x, y, sample_weight = self._evaluation_data((x, y, sample_weight), batch_size, steps)
         return super().evaluate(
@@ -213,7 +213,7 @@ class Fitting(keras.Model):
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        """Encodes texts in the task's form, and their labels unless `y` is None, as `Rows`."""
+        """Encodes texts, and labels unless `y` is None, as `Rows` in the task's format."""
         raise UserError(
             f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "
             "tokenizer(texts, padding=True, return_tensors='np')."
@@ -252,7 +252,7 @@ class Fitting(keras.Model):
     def _in_order(
         self, rows: Any, batch_size: int | None, steps: int | None
     ) -> tuple[Any, np.ndarray]:
-        """Returns a dataset of the first `steps` batches sorted by length, and the rows' order."""
+        """Sorts the rows of `steps` batches by length, and returns a dataset and their order."""
         batches = self._batches(rows, batch_size, steps, shuffle=False)
         last = len(rows) if steps is None else steps * batches.batch_size
         order = np.argsort(rows.lengths[:last], kind="stable")
@@ -262,7 +262,7 @@ class Fitting(keras.Model):
     def _evaluation_data(
         self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
     ) -> tuple[Any, Any, Any]:
-        """Converts `x`, `y`, and `sample_weight` of an evaluation to a form that Keras accepts."""
+        """Converts the data for an evaluation to a form that Keras accepts."""
         if (rows := self._encode(*data)) is not None:
             return self._in_order(rows, batch_size, steps)[0], None, None
         if holds_rows(data[0]):
@@ -277,7 +277,7 @@ class Fitting(keras.Model):
         return batch.for_keras(self.targets)
 
     def _trace_for(self, function: str, labels: list[Any]) -> None:
-        """Makes Keras retrace a function if the ranks of the labels (or their specs) have changed.
+        """Makes Keras retrace a function if the ranks of `labels` (arrays or specs) have changed.
 
         Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test
         functions are traced separately, so an evaluation within `fit` doesn't affect training.
@@ -298,7 +298,7 @@ def labels_in(dataset: Any) -> list[Any]:
 
 
 def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
-    """Returns the optimizer's schedule if it lacks `total_steps`, which `fit` then sets."""
+    """Returns the optimizer's schedule if `fit` must set its number of steps, or else None."""
     schedule = getattr(inner(optimizer), "_learning_rate", None)
     is_open = isinstance(schedule, WarmupPolynomialDecay) and schedule.total_steps is None
     return schedule if is_open else None
@@ -307,7 +307,7 @@ def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
 def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
     """Returns a callback that sets the number of steps of the model's open schedule.
 
-    Resets the optimizer, and with it the schedule, unless `fit` continues from `initial_epoch`.
+    Also resets the optimizer and thus the schedule, unless `initial_epoch` is set.
     """
     if not initial_epoch:
         for variable in inner(model.optimizer).variables:

@@ -1,4 +1,4 @@
-"""Overrides of the `keras.Model` methods for exports and predictions."""
+"""Overrides of the `keras.Model` methods for export and prediction."""
 
 import os
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 
 
 class KerasHooks(keras.Model):
-    """Base of `PreTrainedModel` that exports declared inputs and predicts without gradients."""
+    """Base of `PreTrainedModel` that declares export inputs and predicts without gradients."""
 
     task: TaskFacts
     config: AlbertConfig
@@ -42,9 +42,9 @@ class KerasHooks(keras.Model):
         """Exports the model for inference, like `keras.Model.export`.
 
         By default, the exported model takes a dict of `input_ids`, `attention_mask`, and
-        `token_type_ids`, all int32. Unlike this method, `albert_tf.export_saved_model` and
-        `albert_tf.export_tflite` export models that take strings, and compare them with the
-        original.
+        `token_type_ids`, all int32. To export a model that takes strings, call
+        `albert_tf.export_saved_model` or `albert_tf.export_tflite`. They also compare the export
+        with the original.
 
         Raises:
             UserError: if the backend is torch.
@@ -67,7 +67,7 @@ class KerasHooks(keras.Model):
     def _default_save_signature(self) -> Any:
         """The default signature of `tf.saved_model.save`: int32 inputs and float32 outputs.
 
-        In Keras's own default signature, ids are float32.
+        Keras's own default signature takes float32 ids.
         """
         if keras.backend.backend() != "tensorflow":
             return None
@@ -89,7 +89,7 @@ class KerasHooks(keras.Model):
         return serving_default
 
     def _input_specs(self) -> dict[str, keras.InputSpec]:
-        """Returns the specs of the inputs of `export`."""
+        """Returns the input specs for `export`."""
         shape = (None, None, None) if self.task.has_choices else (None, None)
         return {
             name: keras.InputSpec(dtype="int32", shape=shape, name=name)
@@ -126,7 +126,7 @@ class KerasHooks(keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Runs Keras's `predict_step`. Within it, the layers can run in a graph loop."""
+        """Runs Keras's `predict_step`, in which the layers can run in a graph loop."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
         inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
         check_types(inputs)

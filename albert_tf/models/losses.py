@@ -1,4 +1,4 @@
-"""Losses as weighted means, on every backend."""
+"""Losses as weighted means, for every backend."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
 
 
 def per_example(weights: Any, values: Any) -> Any:
-    """Returns weights `[B]` or `[B, …]` in the dtype and rank of `values` `[B, …]`."""
+    """Converts weights `[B]` or `[B, …]` to the dtype and rank of `values` `[B, …]`."""
     factor = ops.cast(weights, values.dtype)
     if len(factor.shape) > len(values.shape):  # the last axis has size 1
         return ops.reshape(factor, ops.shape(values))
@@ -86,14 +86,14 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def count_positions(labels: Any, length: Any) -> Any:
-    """Returns the number of positions in `[0, length)`, or of rows in probabilities `[B, T]`."""
+    """Counts the positions in `[0, length)`, or the rows of probabilities `[B, T]`."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))
 
 
 def _are_probabilities(labels: Any, logits: Any) -> bool:
-    """Returns whether labels are probabilities `[B, …, C]`, not class ids `[B, …, 1]`."""
+    """Returns whether labels are probabilities `[B, …, C]` rather than class ids `[B, …, 1]`."""
     same_rank = len(labels.shape) == len(logits.shape)
     return same_rank and not is_class(labels) and labels.shape[-1] != 1
 
@@ -123,8 +123,7 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the cross-entropy between `labels` and `logits` `[B, …, C]`.
 
     Args:
-        labels: class ids `[B, …]`, where `IGNORED` is ignored, or probabilities, float
-            `[B, …, C]`.
+        labels: class ids `[B, …]` (`IGNORED` is ignored), or float probabilities `[B, …, C]`.
     """
     if _are_probabilities(labels, logits):
         return soft_cross_entropy(labels, logits, weight)
@@ -154,7 +153,7 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
     """Returns the cross-entropy between `positions` and `logits` `[B, T]`.
 
     Args:
-        positions: int `[B]`, ignored outside `[0, T)`; or probabilities, float `[B, T]`.
+        positions: int `[B]`, ignored outside `[0, T)`; or float probabilities `[B, T]`.
     """
     if _are_probabilities(positions, logits):
         return soft_cross_entropy(positions, logits, weight)

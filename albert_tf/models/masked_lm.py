@@ -72,7 +72,7 @@ class AlbertForMaskedLM(TaskModel):
         from albert_tf.data.pretraining.texts import MaskedTexts
 
         if y is not None:
-            raise UserError("Texts can't have labels here. Drop y, or pass ids and labels.")
+            raise UserError("Labels can't be passed with texts. Drop y, or pass ids and labels.")
         (texts,) = text_columns(x, 1)
         return MaskedTexts(tokenizer, texts, max_length)
 

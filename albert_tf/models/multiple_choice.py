@@ -27,8 +27,9 @@ class AlbertForMultipleChoice(TaskModel):
     `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
     columns, where `choices` is a list of texts. Labels are the indices of the correct choices.
 
-    The context is the first segment, and each choice is a second segment, which is truncated to its
-    last 128 tokens. The end of the context is truncated to fit. The log counts truncated choices.
+    The context is the first segment, and a choice is the second. Choices are truncated to their
+    last 128 tokens, and the end of the context is truncated to fit. The number of truncated choices
+    is logged.
 
     Args:
         config: an `AlbertConfig`.
@@ -37,8 +38,9 @@ class AlbertForMultipleChoice(TaskModel):
         labels: int `[B]`, the index of the correct choice.
     Returns:
         A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, C]`, and on request
-        `hidden_states` and `attentions` of the `B·C` sequences. For examples with fewer choices,
-        add choices whose `attention_mask` is all 0; their logits are `NO_CHOICE`.
+        `hidden_states` and `attentions` of the `B·C` sequences. If examples differ in
+        the number of choices, add choices whose `attention_mask` is all 0. Their logits are
+        `NO_CHOICE`.
     Source: ALBERT, arXiv 1909.11942, section 4.3 (RACE).
 
     Example:

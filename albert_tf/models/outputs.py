@@ -55,7 +55,7 @@ if keras.backend.backend() == "jax":
 elif keras.backend.backend() == "torch":
     from torch.utils import _pytree
 
-    # torch expects a list of values first.
+    # torch expects the list of values first.
     _pytree.register_pytree_node(
         ModelOutput,
         lambda output: (list(output.values()), tuple(output)),

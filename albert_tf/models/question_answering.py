@@ -25,22 +25,22 @@ class AlbertForQuestionAnswering(TaskModel):
     The loss is the mean cross-entropy of both positions.
 
     With `answerability`, the model has the original SQuAD 2.0 head, which also predicts whether
-    there is an answer. Half the sigmoid cross-entropy of `is_impossible` is added to the loss. The
-    head scores the end given the start, so training requires the true start as a feature:
+    there is an answer. The loss also includes half the sigmoid cross-entropy of `is_impossible`.
+    The head scores the end given the start, so training requires the true start as a feature:
     `fit({**features, "start_positions": …}, labels)`.
 
     A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions jointly: labels are
-    int `[B, 2]`, logits are `[B, 2, T]`, and the sample weights are those of the start. To compute
+    int `[B, 2]`, logits are `[B, 2, T]`, and the start's sample weights are used. To compute
     metrics of a single output, pass a dict keyed by output.
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
-    half of their context. A question is truncated to 64 tokens, or to half a window. The label of a
-    window without the complete answer is `[CLS]`.
+    unanswerable question. A long context is split into windows that overlap by 128 tokens, but at
+    most by half of their context. A question is truncated to 64 tokens, or to half a window if that
+    is less. A window that doesn't contain the complete answer has the label `[CLS]`.
 
     Args:
-        config: an `AlbertConfig`, whose label names are dropped.
+        config: an `AlbertConfig`. Its label names are dropped.
         answerability: whether to use the original SQuAD 2.0 head. Default: `config.answerability`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: the same as for `AlbertModel`, and
@@ -168,8 +168,8 @@ class AlbertForQuestionAnswering(TaskModel):
 def _default_p_mask(inputs: Inputs, shape: Tensor) -> Tensor:
     """Returns the default `p_mask` `[B, T]`.
 
-    The context is the second segment without its `[SEP]`. If there are no `token_type_ids`, the
-    context is the whole text.
+    The context is the second segment without its `[SEP]`. Without `token_type_ids`, the context
+    is the whole text.
     """
     mask, types = inputs["attention_mask"], inputs["token_type_ids"]
     if mask is None or len(mask.shape) != 2:

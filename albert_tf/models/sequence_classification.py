@@ -48,7 +48,7 @@ class AlbertForSequenceClassification(TaskModel):
     - "multi_label_classification": 0 or 1, `[B, num_labels]`, sigmoid cross-entropy.
     - "regression" (the default if there is only one label): float `[B]`, squared error.
 
-    `fit`, `evaluate`, and `predict` also take texts: a list of texts, or for text pairs a list of
+    `fit`, `evaluate`, and `predict` also take texts: a list of texts; or for text pairs, a list of
     tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels can
     also be names in `config.label2id`, or lists of names for multi-label classification.
 
@@ -122,7 +122,7 @@ class AlbertForSequenceClassification(TaskModel):
         steps: int | None = None,
         callbacks: Any = None,
     ) -> Any:
-        """Returns the outputs for inputs, which can be texts; see `keras.Model.predict`."""
+        """Returns the outputs, like `keras.Model.predict`. `x` can also be texts."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
         dataset, order = self._in_order(self._encode(x), batch_size, steps)
@@ -139,11 +139,11 @@ class AlbertForSequenceClassification(TaskModel):
 
 
 def _with_problem_type(config: AlbertConfig) -> AlbertConfig:
-    """Returns the configuration of a model with one label, with "regression" as the default."""
+    """Returns a one-label configuration with its problem type set. Default: "regression"."""
     if config.problem_type == "single_label_classification":
         raise UserError(
-            "problem_type='single_label_classification' requires at least two labels. Pass another "
-            "num_labels to from_pretrained, or problem_type='regression' or "
+            "problem_type='single_label_classification' requires at least two labels. Pass a "
+            "larger num_labels to from_pretrained, or problem_type='regression' or "
             "'multi_label_classification' (if the label can be absent)."
         )
     return config.replace(problem_type=config.problem_type or "regression")

@@ -20,20 +20,20 @@ from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel, merge_choices
 from albert_tf.tasks import IGNORED
 
-# Factor of the cosine similarities in the loss of `groups`, as in sentence-transformers.
+# Factor for the cosine similarities in the `groups` loss, as in sentence-transformers.
 SCALE: Final = 20.0
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertForSimilarity(TaskModel):
-    """ALBERT that embeds the C texts of each example as unit vectors, and compares the vectors.
+    """ALBERT as an encoder that maps the C texts of each example to unit vectors and compares them.
 
     With `labels`, the loss is the squared error of the cosine similarity of the first two texts.
 
-    With `groups`, the loss is the cross-entropy of finding an example's second text (its partner)
-    among the texts of the batch, without the first texts. The logits are 20 times the cosine
-    similarities with the example's first text. Partners of other examples in the same group aren't
-    candidates, nor are texts with the same `input_ids` as the example's first or second text.
+    With `groups`, the loss is the cross-entropy of identifying an example's second text (its
+    partner) among candidates in the batch. The logits are 20 times the cosine similarities with the
+    example's first text. The candidates exclude first texts, partners of other examples in the same
+    group, and texts with the same `input_ids` as the example's first or second text.
 
     Checkpoints have the format of an `AlbertModel` with sentence-transformers modules. The pooler
     isn't trained.
@@ -44,7 +44,7 @@ class AlbertForSimilarity(TaskModel):
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: the same as for `AlbertModel`, with a text axis (`input_ids` `[B, C, T]`), and
         labels: float `[B]`, the target cosine similarities.
-        groups: int `[B]`, the group of each example. All texts of a group belong together.
+        groups: int `[B]`, the group of each example. All texts in a group belong together.
     Returns:
         A `ModelOutput` with `loss` (if labels or groups are passed), float32 `embeddings`
         `[B, C, H]`, `similarity` `[B, C - 1]` (the cosine similarities of the first text with the
@@ -80,7 +80,7 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model from a checkpoint in memory, with the pooling set in its folder."""
+        """Creates a model from a checkpoint in memory, with the pooling specified in its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
@@ -126,7 +126,7 @@ class AlbertForSimilarity(TaskModel):
         return {"embeddings": embeddings, "similarity": similarity}
 
     def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
-        """Returns the squared error of `labels` and the cross-entropy of `groups`."""
+        """Returns the squared error for `labels` and the cross-entropy for `groups`."""
         return [
             losses.squared_error(label, ops.reshape(outputs["similarity"][:, 0], (-1, 1)))
             if name == "labels"
@@ -136,7 +136,7 @@ class AlbertForSimilarity(TaskModel):
 
 
 def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> losses.Term:
-    """Returns the cross-entropy of finding each example's partner; see `AlbertForSimilarity`.
+    """Returns the cross-entropy of identifying each partner; see `AlbertForSimilarity`.
 
     Args:
         vectors: unit vectors `[B, C, H]`.

@@ -1,4 +1,7 @@
-"""The training step on JAX, exact for micro-batches. Batches are arrays sharded over devices."""
+"""The training step on JAX. Batches are arrays sharded over devices.
+
+Micro-batches don't affect the model's own loss, except through dropout.
+"""
 
 from typing import Any
 
@@ -61,7 +64,7 @@ class TrainingStep:
         if len(values) % self.micro_batches:
             raise UserError(
                 "On JAX, the batch size must be a multiple of micro_batches. Received: "
-                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass another "
+                f"{len(values)} examples, micro_batches={self.micro_batches}. Pass a different "
                 "batch_size to fit, or a dataset with drop_remainder=True."
             )
         parts = values.reshape(-1, self.micro_batches, *values.shape[1:])

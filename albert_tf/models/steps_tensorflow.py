@@ -1,4 +1,7 @@
-"""The training step on TensorFlow, exact for micro-batches and `tf.distribute` replicas."""
+"""The training step on TensorFlow.
+
+Micro-batches and replicas don't affect the model's own loss, except through dropout.
+"""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,9 +17,9 @@ from albert_tf.optimizers import inner
 
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
-FAR: Final = 1_000_000_007  # offset between the dropout seeds of replicas; Keras's are below 1e9
-# Number of slices of a batch that a CPU computes in parallel. One small matmul leaves threads idle,
-# but two matmuls that each use half of the threads don't.
+FAR: Final = 1_000_000_007  # offset between the seeds of replicas; Keras's seeds are below 1e9
+# A CPU computes this many slices of a batch in parallel. One small matmul leaves threads idle, but
+# two matmuls that each use half of the threads don't.
 SLICES: Final = 2
 
 
@@ -79,7 +82,7 @@ class TrainingStep:
         if size is not None and size % self.micro_batches:
             raise UserError(
                 "With jit_compile=True, the batch size must be a multiple of micro_batches. "
-                f"Received: {size} examples, micro_batches={self.micro_batches}. Use another "
+                f"Received: {size} examples, micro_batches={self.micro_batches}. Use a different "
                 "batch_size, a dataset with drop_remainder=True, or jit_compile=False."
             )
         shape = tf.concat([[-1, self.micro_batches], tf.shape(values)[1:]], axis=0)
@@ -99,12 +102,12 @@ class TrainingStep:
         ]
 
     def _outputs(self: Any, batch: Batch, training: bool) -> tuple[Batch, Any]:
-        """Computes the outputs in slices, and returns the batch and the outputs in that order.
+        """Computes the outputs in slices. Returns the batch and outputs in the order of the slices.
 
         Slice i contains the examples whose index modulo `SLICES` is i, so that all slices contain
         about the same number of tokens.
         """
-        ours = type(self).__module__.startswith("albert_tf.")  # others may need whole batches
+        ours = type(self).__module__.startswith("albert_tf.")  # subclasses may need whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
         if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
             return batch, self.outputs_of(batch, training)
@@ -121,14 +124,14 @@ class TrainingStep:
         self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics, or on several hosts only the loss, with an axis to reduce."""
+        """Returns the metrics. On several hosts, returns only the loss, with an axis to reduce."""
         if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
         return self.get_metrics_result()
 
     @contextlib.contextmanager
     def _shift_seeds(self: Any, replicas: int) -> Iterator[None]:
-        """Shifts the dropout seeds within the context, so that each replica has different ones."""
+        """Shifts the dropout seeds within the context, so that replicas use different seeds."""
         seeds = [
             variable
             for variable in self.non_trainable_variables
@@ -146,7 +149,7 @@ class TrainingStep:
             seed.assign_sub(shift)
 
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
-        """Builds the metrics from one replica's batch; Keras would average the replicas' ids."""
+        """Builds the metrics with one replica's batch; Keras would average ids over replicas."""
         strategy = self._distribute_strategy
         if strategy is None:
             return
@@ -159,7 +162,7 @@ class TrainingStep:
 
 
 def parallel_slices() -> int:
-    """Returns the number of slices of a batch that one device computes in parallel."""
+    """Returns how many slices of a batch one device computes in parallel."""
     accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
     return 1 if accelerators else SLICES
 

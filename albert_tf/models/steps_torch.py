@@ -1,4 +1,7 @@
-"""The training step on torch, exact for micro-batches, on one device."""
+"""The training step on torch, for one device.
+
+Micro-batches don't affect the model's own loss, except through dropout.
+"""
 
 from typing import Any
 

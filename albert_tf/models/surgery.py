@@ -32,7 +32,7 @@ class Surgery:
         """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
 
         Existing tokens keep their weights, and new tokens are initialized. The configuration and
-        the head that shares the embedding matrix change accordingly.
+        the head that shares the embedding matrix are updated as well.
 
         Args:
             new_num_tokens: the new size V, for example `len(tokenizer)`. Default: the current size.
@@ -53,12 +53,12 @@ class Surgery:
     def with_depth(self: Any, num_hidden_layers: int) -> Any:
         """Returns a copy with the first `num_hidden_layers` layers and the same head.
 
-        With a single group of shared layers, the copy may also be deeper.
+        With a single group of shared layers, the copy can also be deeper than the model.
 
         Args:
-            num_hidden_layers: number of layers of the copy.
+            num_hidden_layers: number of layers in the copy.
         Raises:
-            UserError: if no configuration describes such a model; see `AlbertConfig.at_depth`.
+            UserError: if the model can't have this depth; see `AlbertConfig.at_depth`.
 
         Example:
             >>> from albert_tf import AlbertForSequenceClassification
@@ -77,7 +77,7 @@ class Surgery:
 
 
 def _copy_attributes(source: Any, copy: Any) -> None:
-    """Copies the tokenizer, the paths of the folders, and the names of untrained parts."""
+    """Copies the tokenizer, the folder paths, and the names of untrained parts."""
     copy.newly_initialized = list(source.newly_initialized)
     copy._tokenizer, copy._folder = source._tokenizer, source._folder
     copy._module_folder = source._module_folder
@@ -85,7 +85,7 @@ def _copy_attributes(source: Any, copy: Any) -> None:
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     """Returns the number of steps that an optimizer has taken."""
-    return int(ops.convert_to_numpy(optimizer.iterations))  # int() rejects variables of replicas
+    return int(ops.convert_to_numpy(optimizer.iterations))  # int() rejects per-replica variables
 
 
 def _resize_vocabulary(model: Any, size: int) -> None:
@@ -126,7 +126,7 @@ def _recreate_variables(layer: Any) -> None:
 
 
 def unshare(model: Model, share: str = "none") -> Model:
-    """Returns a copy of a model whose layers share fewer weights.
+    """Returns a copy of a model in which layers share fewer weights.
 
     The copy has the same outputs as the model. Its layers diverge with further training.
 
@@ -136,7 +136,7 @@ def unshare(model: Model, share: str = "none") -> Model:
             `AlbertConfig`).
     Raises:
         ValueError: if the layers of `model` don't share these weights.
-    Source: ALBERT, arXiv 1909.11942, table 4, compares these variants.
+    Source: ALBERT, arXiv 1909.11942, table 4 (a comparison of these variants).
 
     Example:
         >>> from albert_tf import AlbertModel, unshare

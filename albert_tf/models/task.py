@@ -32,19 +32,19 @@ _CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "
 class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     """Base class of the task models: an `AlbertModel` (`self.albert`) with a head.
 
-    A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs` and
-    a `call` that takes its inputs and labels and returns `self.compute_outputs(locals())`. If its
-    loss isn't the cross-entropy of each label, it also defines `loss_terms`.
+    A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs`.
+    Its `call` takes the inputs and labels, and returns `self.compute_outputs(locals())`. If the
+    loss isn't the cross-entropy of each label, the subclass also defines `loss_terms`.
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
-    receive the output that the label is compared with, or dicts if there are several labels. Keras
-    losses and metrics that are passed by name take logits.
+    receive the label and the output to compare, or dicts if there are several labels. Keras losses
+    and metrics that are passed by name take logits.
 
     In `fit`, each replica computes its batch in `micro_batches` parts. The model's own loss is a
     mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
-    gradients are summed, clipped once, and applied once. (Keras's own step averages means over
-    different numbers of labels, clips on each replica, and counts every micro-batch as a step of
-    the schedule and of the moving average of the weights.)
+    gradients are summed, clipped once, and applied once. (Keras's own step averages the means
+    of parts with unequal label counts, clips on each replica, and counts every micro-batch as a
+    step in the schedule and in the moving average of the weights.)
 
     Attributes:
         pooled: whether the encoder has a pooler.
@@ -59,7 +59,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     micro_batches: int = 1
     _measured: frozenset[str] = frozenset()  # outputs with their own metrics
     _has_only_lists: bool = False  # whether all metrics were passed as lists
-    _counts: Mapping[str, Any] | None = None  # number of labels in the whole batch, by target
+    _counts: Mapping[str, Any] | None = None  # number of labels in the batch, keyed by target
     parts: Any = 1  # number of micro-batches; a float32 scalar if it is computed in a graph
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -82,7 +82,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return layer
 
     def compute_outputs(self, arguments: Mapping[str, Any]) -> ModelOutput:
-        """Computes the outputs, and the loss if there are labels, for the `locals()` of `call`."""
+        """Computes the outputs, and the loss if there are labels, from the `locals()` of `call`."""
         options = {name: arguments[name] for name in _CALL_OPTIONS}
         others = {name: arguments[name] for name in arguments if name not in options}
         others.pop("self")
@@ -131,17 +131,17 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
         Args:
             optimizer: an optimizer, or its name. "auto" is `AlbertAdamW` with bias correction, a
-                weight decay of 0.01, and a clip norm of 1. Its learning rate rises over the first
-                tenth of the steps of `fit`, then falls linearly to 0. Each `fit` restarts the
+                weight decay of 0.01, and a clip norm of 1. Its learning rate warms up over the
+                first tenth of the steps, then decays linearly to 0. Each `fit` restarts the
                 schedule, unless it continues from an `initial_epoch`. The peak is 2e-5 for base and
                 wider models, 1e-4 for narrower models such as `small`, and 5e-4 for newly
-                initialized models, so load weights before you call `compile`.
-            loss: a loss, or its name, which resolves to the version for logits. Default: the
-                model's own loss.
-            loss_weights: a number for each output.
-            metrics: metrics, or their names, which resolve to the versions for logits.
+                initialized models. Therefore, load weights before you call `compile`.
+            loss: a loss or its name. A name selects the version for logits. Default: the model's
+                own loss.
+            loss_weights: a weight for each output.
+            metrics: metrics or their names. A name selects the version for logits.
             weighted_metrics: metrics that are weighted by `sample_weight`.
-            micro_batches: number of parts in which a replica computes a batch, to save memory.
+            micro_batches: number of parts into which a replica splits its batch, to save memory.
         Raises:
             UserError: if a loss or metric requires probabilities, or if the model or optimizer
                 doesn't support micro-batches.
@@ -158,7 +158,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if isinstance(loss, list | tuple) and len(loss) != 1:
             raise UserError(
                 f"loss must be one loss, or a loss for each of {', '.join(outputs)}. "
-                f"Received: a list of {len(loss)}."
+                f"Received: a list of length {len(loss)}."
             )
         given = [each for each in (metrics, weighted_metrics) if each is not None]
         self._measured = frozenset().union(*(each for each in given if isinstance(each, Mapping)))
@@ -215,7 +215,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         self.optimizer.build(self.trainable_variables)
 
     def _by_output(self, values: Any) -> Any:
-        """Converts an argument of `compile` that is keyed by label to a dict keyed by output."""
+        """Converts a `compile` argument with a value per label to a dict keyed by output."""
         if isinstance(values, Mapping):
             return {
                 self.targets[name].output if name in self.targets else name: value
@@ -238,15 +238,15 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return convert(given, self._activation(output))
 
     def _activation(self, output: str | None) -> str | None:
-        """Returns the function from an output's logits to probabilities, or None for regression.
+        """Returns the function that maps logits to probabilities, or None for regression.
 
-        For None and outputs without a label, this is the function of the first target.
+        For None and for outputs without a label, the first target determines the function.
         """
         activations = {target.output: target.activation for target in self.targets.values()}
         return activations.get(output or "", next(iter(activations.values())))
 
     def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
-        """Converts the logits of an output to probabilities. Regression outputs don't change."""
+        """Converts an output's logits to probabilities. Returns regression outputs unchanged."""
         activation = self._activation(output)
         return logits if activation is None else getattr(ops, activation)(logits)
 
@@ -266,7 +266,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
     def outputs_of(self, batch: Batch, training: bool) -> Any:
-        """Returns the outputs of a step, without the loss for a label among the features."""
+        """Returns the outputs of a step, without the loss for labels in the features."""
         with trusted():
             outputs = self(batch.features, training=training)
         if isinstance(outputs, ModelOutput):
@@ -304,10 +304,10 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     @contextlib.contextmanager
     def in_parts(self, parts: Any, counts: Mapping[str, Any] | None) -> Iterator[None]:
-        """Scales each loss within the context so that the losses of micro-batches can be summed.
+        """Within this context, scales each loss so that the losses of micro-batches can be summed.
 
         Args:
-            parts: number of micro-batches, none of which is empty.
+            parts: number of non-empty micro-batches.
             counts: number of labels in the batches of all replicas, keyed by target; None for a
                 whole batch on a single replica.
         """
@@ -321,8 +321,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def loss_weight(self, batch: Batch, replicas: int = 1) -> Any:
         """Returns the weight of a batch's loss in the mean that `fit` reports.
 
-        This is the number of labels of the first target that aren't ignored, divided by the number
-        of micro-batches and replicas. For a Keras loss, or if there are no labels, it is the number
+        This is the number of non-ignored labels of the first target, divided by the number of
+        micro-batches and replicas. For a Keras loss, or if there are no labels, it is the number
         of examples.
         """
         if self.loss is None and (counts := self._counts or self.label_counts(batch)):
@@ -369,7 +369,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
             for name, label in batch.labels.items():
                 losses.reject_one_hot(label, compared[name])
-        # Keras would align the axis of example weights with another axis.
+        # Keras would align the axis of example weights with the wrong axis.
         weights = {
             name: losses.per_label(weight, compared[name][..., 0])
             for name, weight in batch.weights.items()

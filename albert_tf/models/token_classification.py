@@ -20,7 +20,7 @@ class AlbertForTokenClassification(TaskModel):
 
     The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take a list of words for each sentence, and a list of tags, which are
+    `fit` and `evaluate` also take a list of words and a list of tags for each sentence. Tags are
     class ids or names in `config.label2id`. A word's tag is the label of its first token. Sentences
     longer than `max_position_embeddings` are split into windows.
 

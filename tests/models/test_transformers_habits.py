@@ -164,7 +164,7 @@ def test_embeddings_of_ids_in_a_functional_model(shallow_config, small_features,
     expected = model(small_features["input_ids"]).logits
     np.testing.assert_allclose(whole(small_features["input_ids"]), expected, atol=1e-6)
     assert len(whole.weights) == len(model.weights)
-    with pytest.raises(ValueError, match="get_input_embeddings can't be saved"):
+    with pytest.raises(ValueError, match="get_input_embeddings layer can't be saved"):
         whole.save(tmp_path / "model.keras")
 
 
