@@ -38,7 +38,7 @@ class TaskFacts(NamedTuple):
         heads: the parts that identify a checkpoint without a class name; see
             `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
-        outputs_by_token: whether outputs are per token, so that a caller also needs the tokens.
+        outputs_by_token: whether outputs are per token. If so, callers also need the tokens.
         has_classes: whether labels are the classes in the configuration. Exports return
             the names of all classes and of the highest-scoring one.
         probabilities: logit outputs that exports also return as probabilities.

@@ -50,7 +50,7 @@ class Target(NamedTuple):
 
     @property
     def activation(self) -> str | None:
-        """The function that converts the output to probabilities; None for numbers."""
+        """The function that converts the output to probabilities; None for regression."""
         return {"number": None, "multi_label": "sigmoid"}.get(self.kind, "softmax")
 
 
@@ -124,7 +124,7 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
         )
     if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
         raise ValueError(
-            f"Inputs must be arrays or tensors. Received: a list as {', '.join(lists)}. "
+            f"Inputs must be arrays or tensors. Received: a list for {', '.join(lists)}. "
             "tokenizer(texts, padding=True, return_tensors='np') returns arrays."
         )
 

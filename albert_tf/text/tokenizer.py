@@ -109,7 +109,7 @@ class AlbertTokenizer(BaseTokenizer):
 
     @property
     def model_bytes(self) -> bytes:
-        """Content of the vocabulary file, which is the baked SentencePiece model."""
+        """Content of the vocabulary file: a SentencePiece model with the baked options."""
         return self._model
 
     def _with_tokens(self, tokens: Sequence[str]) -> bytes:

@@ -37,7 +37,7 @@ from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest opset that tf2onnx 1.17 writes
 ARCHIVE: Final = 2000  # a field number that ONNX's ModelProto doesn't use
-STEPS: Final = 254  # steps of a row in 8 bits: rounding both ends could turn 255 steps into 256
+STEPS: Final = 254  # per row; with 255, rounding the minimum and the maximum could give 256
 BYTES: Final = 2  # protocol buffers' wire type for bytes
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 

@@ -113,7 +113,7 @@ class TFLiteOptions(TextExportOptions, FileOptions):
 
     layers: Layers = option(
         "loop",
-        help="how to write the shared layers: as a loop in the graph, or one after the other",
+        help="how to write the shared layers: as a loop in the graph, or unrolled",
         excludes=("host",),
     )
     lengths: tuple[int, ...] = option(

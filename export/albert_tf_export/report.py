@@ -72,7 +72,7 @@ class Report:
 
     @classmethod
     def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
-        """Returns the report for an export to `path` whose files are still at `written`."""
+        """Returns the report for an export, which will be moved from `written` to `path`."""
         files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
         digest, size = hashlib.sha256(), 0
         for file in files:

@@ -47,8 +47,8 @@ def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
         matches = dict(_remote(pattern) if is_remote(pattern) else _local(pattern))
         if not matches:
             raise UserError(
-                f"No input file matches {pattern!r}. Check the folder that it is relative to, and "
-                "put quotes around a glob."
+                f"No input file matches {pattern!r}. Check which folder the path is relative to, "
+                "and quote globs."
             )
         sizes |= matches
     paths: dict[str, str] = {}  # skips a link whose target is also in the list

@@ -22,7 +22,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.progress import Progress
 
-SECONDS: Final = 0.5  # maximum wait, because Windows notices Ctrl-C only between two waits
+SECONDS: Final = 0.5  # maximum wait, because Windows notices Ctrl-C only between waits
 _SHOWN: Final = ("documents", "tokens", "examples")
 
 _job: Job  # set only in worker processes

@@ -36,7 +36,7 @@ MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task makes se
 def map_on_spark(
     job: Job, parts: Sequence[Part], progress: Progress, settings: Mapping[str, str]
 ) -> list[PartReport]:
-    """Makes parts on Spark executors. Spark shows its progress.
+    """Builds the parts of the data on Spark executors. Spark shows its progress.
 
     PYSPARK_PYTHON is the path of the executors' Python interpreter (default: this interpreter's).
     It requires albert_tf and its data-processing dependencies, but not TensorFlow.

@@ -224,7 +224,7 @@ def encode_texts(
 
 
 def _glue_file(data: Path, names: Sequence[str]) -> Path | None:
-    """Returns the first file that exists, as `.tsv`, `.tsv.gz`, or Parquet."""
+    """Returns the first file that exists, trying `.tsv`, `.tsv.gz`, and Parquet."""
     stems = [name.removesuffix(".tsv") for name in names]
     paths = (data / f"{stem}{end}" for stem in stems for end in (".tsv", ".tsv.gz", hub.PARQUET))
     return next(filter(Path.is_file, paths), None)
