@@ -54,8 +54,8 @@ TABLE_14: Final[Mapping[str, Recipe]] = {
 # Learning rate, dropout, and warm-up fraction of most tasks in the table; three epochs, as BERT's
 # authors recommend (arXiv 1810.04805, A.3).
 OWN_DATA: Final = Recipe(2e-5, 32, 0.0, None, 0.1, max_length=128)
-# The learning rates in the table are too small for training from random weights. This recipe reaches 0.80 on
-# SST-2 in minutes.
+# The learning rates in the table are too small for training from random weights. This recipe
+# reaches 0.80 on SST-2 in minutes.
 FROM_RANDOM_WEIGHTS: Final = Recipe(5e-4, 64, 0.1, None, 0.1, max_length=128)
 # For models narrower than base. Tuned on the bundled model, which scores slightly lower at twice
 # the learning rate on SST-2 and WNUT17 (benchmarks/NOTES.md).
