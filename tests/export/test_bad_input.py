@@ -1,6 +1,6 @@
 """One table of bad inputs for every runtime: a clear error or the answer of Keras, and no crash.
 
-docs/serving.md has the table in words. After each input the runtime answers a right one.
+benchmarks/RESULTS.md has the table in words. After each input the runtime answers a right one.
 """
 
 import functools
