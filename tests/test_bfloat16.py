@@ -20,7 +20,7 @@ def test_a_processor_with_bfloat16(tmp_path, monkeypatch, capsys, flags, option,
     assert output == ""
     (line,) = errors.splitlines()
     assert f"({expected})" in line
-    assert f"{option} " in line
+    assert f"{option}," in line
     assert f" {bfloat16.TIMES[expected][option]:.2f} " in line
 
 

@@ -144,7 +144,7 @@ def test_what_is_missing_is_said(hub, monkeypatch):
         read_split(task("sst2", "hub:a/b/c"), "train")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
-        UserError, match=r"hub:a/b/c/train requires the datasets package.*albert_tf\[hub\]"
+        UserError, match=r"hub:a/b/c/train requires the datasets package.*albert_tf\[datasets\]"
     ):
         read_split(task("sst2", "hub:a/b/c"), "train")
 
@@ -175,7 +175,7 @@ def test_own_parquet_files(tmp_path, monkeypatch):
         task("classify", path).read(path)
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UserError, match=r"mails.parquet requires .*pyarrow.*albert_tf\[hub\]"):
+    with pytest.raises(UserError, match=r"mails.parquet requires .*pyarrow.*albert_tf\[datasets\]"):
         task("classify", path).read(path)
 
 
