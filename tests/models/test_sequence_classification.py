@@ -187,7 +187,7 @@ def test_tensors_of_texts(reader):
     texts = tf.constant(["a film", "no"])
     with pytest.raises(UserError, match=r"Tensor of shape \(2,\).*AlbertPreprocessor"):
         reader.predict(texts, verbose=0)
-    with pytest.raises(UserError, match="Received: '…', … as .*AlbertPreprocessor in tf.data"):
+    with pytest.raises(UserError, match="Received: '…', … as input_ids.*AlbertPreprocessor"):
         reader.predict(tf.data.Dataset.from_tensors(texts), verbose=0)
 
 

@@ -329,7 +329,7 @@ def test_losses_and_metrics_of_several_labels(
                 (keras.metrics.BinaryIoU(threshold=1), "1"),
             )
         ),
-        ({"loss": ["mse", "mse"]}, "each of logits.*a list of 2"),
+        ({"loss": ["mse", "mse"]}, "each of logits.*length 2"),
     ],
 )
 def test_losses_and_metrics_that_are_refused(model, options, message):
@@ -379,7 +379,7 @@ def test_losses_in_the_order_of_outputs(shallow_config, small_features):
     assert found == pytest.approx(2 * one, rel=1e-5) and found != pytest.approx(2 * other, rel=1e-3)
     model.compile("sgd", run_eagerly=True)  # the model's own again
     assert model.evaluate(small_features, y, verbose=0) == pytest.approx(one + other, rel=1e-5)
-    with pytest.raises(UserError, match="start_positions, end_positions.*of 3"):
+    with pytest.raises(UserError, match="start_positions, end_positions.*length 3"):
         model.evaluate(small_features, [LABELS] * 3)
 
 
