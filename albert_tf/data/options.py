@@ -114,7 +114,7 @@ class LabelledData(TaskData):
     )
     head: Literal["transformers", "original"] | None = option(
         None,
-        help="the head of transformers, or the original SQuAD 2.0 head, which also predicts "
+        help="transformers' head, or the original SQuAD 2.0 head, which also predicts "
         "whether a question has an answer; default: original if some questions have no answer",
         group=_OWN,
         only={"task": (SQUAD,)},
