@@ -337,7 +337,11 @@ def train_vocabulary(
         texts: lines of raw text.
         vocab_size: maximum number of pieces, including the 5 special tokens. The vocabulary is
             smaller if the text contains too few pieces.
-        lower_case, keep_accents, digit_comma, quotes, turkish_i: see `vocabulary.bake`.
+        lower_case: see `vocabulary.bake`.
+        keep_accents: see `vocabulary.bake`.
+        digit_comma: see `vocabulary.bake`.
+        quotes: see `vocabulary.bake`.
+        turkish_i: see `vocabulary.bake`.
         character_coverage: fraction of the text's characters that the vocabulary covers.
         seed_sentencepiece_size: number of candidate pieces at the start of training.
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.

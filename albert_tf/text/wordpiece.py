@@ -275,8 +275,10 @@ class WordPieceTokenizer(BaseTokenizer):
             normalizer in the file determines the defaults of this and the next two arguments.
         strip_accents: whether to drop accents. Default: same as `do_lower_case`.
         tokenize_chinese_chars: whether to treat every Chinese character as a word. Default: True.
-        model_max_length, split_special_tokens, padding_side, truncation_side: see
-            `AlbertTokenizer`.
+        model_max_length: see `AlbertTokenizer`.
+        split_special_tokens: see `AlbertTokenizer`.
+        padding_side: see `AlbertTokenizer`.
+        truncation_side: see `AlbertTokenizer`.
         **options: the special tokens `pad_token`, `unk_token`, `cls_token`, `sep_token`, and
             `mask_token` (default: `[PAD]`, `[UNK]`, and so on), and other arguments of the
             transformers class, which must have their default values.
