@@ -253,7 +253,7 @@ def sha256(path: Path) -> str:
 
 def masked_crc(content: bytes) -> int:
     """Returns the masked CRC-32C that TensorFlow stores in its files."""
-    import google_crc32c  # imported here so that commands without records start faster
+    import google_crc32c  # imported here, because few commands need it
 
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
@@ -362,7 +362,7 @@ def locked(
     the end, it is removed.
 
     Args:
-        output: path to name in errors. Default: the folder.
+        output: path to show in errors. Default: the folder.
         wait: whether to wait until the other run ends.
     Raises:
         UserError: if another run holds the lock, or the folder is a file.

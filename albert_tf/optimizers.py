@@ -221,8 +221,9 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
         [0.05, 0.1, 0.05, 0.0]
 
-    Source: google-research/albert, optimization.py, `create_optimizer`. At run time the original
-        code reads the step after incrementing it; here step 0 is the first, as in its formula.
+    Source: google-research/albert, optimization.py, `create_optimizer`. The original code reads the
+        step after incrementing it, so its first step is 1. Here the first step is 0, as in that
+        code's formula.
     """
 
     @checks_numbers(

@@ -403,7 +403,7 @@ def without_foreign(
 
 
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
-    """Adds transformers methods that raise an error that names the replacement.
+    """Adds methods with transformers' names; each raises an error that names its replacement.
 
     Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 

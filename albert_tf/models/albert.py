@@ -36,7 +36,7 @@ class AlbertModel(PreTrainedModel):
         unroll: False runs the layers in a graph loop, which only returns the last hidden state.
             "last" runs the last layer outside the loop if `pooled_only` is set; see
             `AlbertEncoder`.
-        pooled_only: whether to omit `last_hidden_state`, which saves most of the last layer's work.
+        pooled_only: whether to omit `last_hidden_state`. This saves most of the last layer's work.
     Returns:
         A `ModelOutput` with `last_hidden_state` `[B, T, H]` and `pooler_output` `[B, H]`. On
         request, it also contains `hidden_states` (L + 1 tensors `[B, T, H]`, starting with the

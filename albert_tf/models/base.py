@@ -131,7 +131,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def build_added(self) -> list[str]:
         """Builds the layers that a subclass adds, and returns the names of layers with weights.
 
-        Keras builds a layer in its first call, but its weights may be needed earlier.
+        Keras builds a layer on its first call, but names and files need the weights earlier.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):

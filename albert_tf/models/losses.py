@@ -86,7 +86,7 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def count_positions(labels: Any, length: Any) -> Any:
-    """Counts the positions in `[0, length)`, or the rows of probabilities `[B, T]`."""
+    """Counts the labels in `[0, length)`; for probabilities `[B, T]`, counts the rows."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))

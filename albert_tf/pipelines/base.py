@@ -357,7 +357,7 @@ def _long_layout(
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are truncated. Windows always start at the beginning of a text.
+        side: side on which tokens are truncated. The first window always starts with the text.
     """
     stride = options.stride
     if stride is None:

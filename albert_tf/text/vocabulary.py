@@ -323,7 +323,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with the same settings as ALBERT's, and bakes it.
+    """Trains a SentencePiece vocabulary with ALBERT's settings, and stores the text options in it.
 
     Example:
 

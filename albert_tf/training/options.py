@@ -133,7 +133,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     baseline: bool = option(
         False,
-        help="also score TF-IDF with logistic regression on the same data",
+        help="also score a baseline on the same data: TF-IDF with logistic regression",
         decisive=False,
         only={"task": TEXT_CLASSES},
         excludes=("regression", "multi_label"),

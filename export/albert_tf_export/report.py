@@ -29,7 +29,8 @@ class Difference:
         tolerance: largest difference allowed at the export's precision.
         milliseconds: median time per sample text.
         megabytes: peak memory above an empty interpreter's, measured only on Linux. A SavedModel's
-            signatures run in one process, so a peak includes the earlier signatures.
+            signatures run in one process, so a peak includes the memory of the signatures before
+            it.
     """
 
     output: str

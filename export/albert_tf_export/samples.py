@@ -1,4 +1,4 @@
-"""Samples for checking an export: texts designed to expose differences, and Keras's outputs."""
+"""Texts that expose differences between an export and Keras, with Keras's outputs for them."""
 
 import itertools
 import unicodedata

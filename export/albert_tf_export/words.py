@@ -268,7 +268,7 @@ class Characters:
         self.first_bytes = tf.where(inside, known, tf.strings.length(texts)[:, None])
 
     def at_bytes(self, byte: tf.Tensor) -> tf.Tensor:
-        """Returns the indices of the characters that start at bytes `[B, N]`."""
+        """Returns the index of the character at each byte offset, `[B, N]`."""
         return tf.searchsorted(self.first_bytes, byte)
 
     def are(self, members: Sequence[int]) -> tf.Tensor:

@@ -71,7 +71,7 @@ _LAYOUTS: Final = {
 
 
 def _number_race(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-    """Sets the part of each RACE example, and appends a number to its article id."""
+    """Sets each RACE example's part ("middle" or "high"), and adds a number to its article id."""
     numbers: Counter[str] = Counter()
     numbered = []
     for example in examples:
