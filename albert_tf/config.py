@@ -450,7 +450,7 @@ class AlbertConfig:
 
 
 def is_size(model: str) -> bool:
-    """Returns whether `model` is a size or a configuration file, which means random weights."""
+    """Returns whether `model` means random weights: a size or a configuration file."""
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 

@@ -297,7 +297,7 @@ def require_same(
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting, with the names of the dicts that it is nested in as a prefix."""
+    """Yields each setting, with the names of its parent dicts as a prefix."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{within}{name} ")

@@ -1,6 +1,7 @@
 """The optimizers (AdamW and LAMB) and the learning rate schedule of google-research/albert.
 
-They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use them.
+They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use these
+optimizers.
 """
 
 import contextlib

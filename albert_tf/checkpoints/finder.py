@@ -70,7 +70,7 @@ class CheckpointLocation(NamedTuple):
         """Reads the checkpoint.
 
         Args:
-            config: configuration to use instead of the checkpoint's, which then isn't read.
+            config: configuration to use. The checkpoint's configuration is then not read.
         Raises:
             UserError: if a file is missing or damaged, or belongs to a different model.
         """

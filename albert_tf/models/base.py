@@ -131,7 +131,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def build_added(self) -> list[str]:
         """Builds the layers that a subclass adds, and returns the names of layers with weights.
 
-        Keras builds a layer on its first call, but names and files need the weights earlier.
+        Keras builds a layer on its first call, but the layer's weights may be needed earlier.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):

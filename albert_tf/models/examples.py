@@ -335,7 +335,7 @@ def check_labels(
 
     Args:
         labels: labels keyed by target; other names are ignored.
-        inputs: inputs keyed by name, whose shape determines the number of choices.
+        inputs: inputs keyed by name. Their shape determines the number of choices.
         loss: the loss passed to `compile`. Labels are only checked if it is None (the model's own
             loss) or sparse cross-entropy.
     """

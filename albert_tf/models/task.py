@@ -363,7 +363,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
         """Returns the labels, outputs, and weights for the losses and metrics of `compile`.
 
-        They are dicts keyed by output, or arrays if there is one target and `loss` isn't a dict.
+        Each is a dict keyed by output, or an array if there is one target and `loss` isn't a dict.
         """
         compared = {name: outputs[self.targets[name].output] for name in batch.labels}
         if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
@@ -386,7 +386,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
 
 def _replicas() -> int:
-    """Returns the number of replicas. Losses are divided by it because gradients are summed."""
+    """Returns the number of replicas, by which losses are divided because gradients are summed."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf

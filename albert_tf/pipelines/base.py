@@ -1,4 +1,4 @@
-"""Base class of all pipelines, which encodes texts, runs the model, and converts its outputs."""
+"""Base class of all pipelines. It encodes texts, runs the model, and converts its outputs."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""The base class of both tokenizers, which implements the Hugging Face API for any vocabulary."""
+"""The base class of both tokenizers. It implements the Hugging Face API for any vocabulary."""
 
 import copy
 import os
@@ -288,7 +288,7 @@ class BaseTokenizer(IdMethods):
 
         Args:
             split_special: whether to treat special tokens in a text as plain text.
-            with_offsets: whether to add offsets and words, which takes about ten times as long.
+            with_offsets: whether to add offsets and words. This takes about ten times as long.
         """
         strings = [as_text(text) for text in texts]
         if split_special or not self.special.are_in("".join(strings)):

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Resume(Saver):
-    """Saves a run of `fit` so that the same program resumes it and ends with the same weights.
+    """Saves a run of `fit`, so that the program can resume it without changing the result.
 
     Pass it to `fit` like `keras.callbacks.BackupAndRestore`; nothing else needs to change. A
     checkpoint is a model directory that also contains the optimizer state and the dropout seeds.
@@ -46,7 +46,7 @@ class Resume(Saver):
         save_steps: number of steps between checkpoints; None for one per epoch.
         keep: number of checkpoints to keep.
         settings: additional JSON values that must be the same when the run resumes. The optimizer,
-            loss, data, batch size, and number of epochs must be the same too.
+            loss, data, batch size, and number of epochs must not change either.
         others: unused, because `Resume` finds the other callbacks by itself.
     Attributes:
         epoch: number of epochs trained so far.
@@ -213,7 +213,7 @@ class Resume(Saver):
 
 
 def _settings(model: Any, fit: Fit) -> dict[str, Any]:
-    """Returns the settings that determine the result of `fit`, as JSON."""
+    """Returns, as JSON, the settings that determine the result of `fit`."""
     optimizer = inner(model.optimizer)
     settings = {
         "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},

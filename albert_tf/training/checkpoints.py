@@ -353,7 +353,7 @@ def written_through(folder: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder if it exists; if the process is killed, it is either complete or absent."""
+    """Removes a folder if it exists; if the process is killed, the folder is complete or absent."""
     shutil.rmtree(trash_path(folder), ignore_errors=True)
     if folder.exists():
         folder.rename(trash_path(folder))

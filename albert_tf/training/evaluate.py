@@ -121,7 +121,7 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        model: the model being trained. If it is on several devices, a copy makes the predictions.
+        model: the model being trained. On several devices, a copy of the model predicts.
         replicas: number of devices.
         batch_size: number of examples that a loss compares with each other, as in training.
     """

@@ -61,7 +61,7 @@ class DeviceOptions(Checked):
     )
     gradient_checkpointing: bool = option(
         False,
-        help="recompute layers in the backward pass, which saves memory but takes more time",
+        help="recompute layers in the backward pass; saves memory, but takes more time",
         group=_DEVICES,
     )
     strategy: Strategy = option(

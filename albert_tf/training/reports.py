@@ -126,8 +126,8 @@ def finetuning_report(
         summary: the summary of the examples.
         history: mean training metrics of each epoch, with `step` and `learning_rate`.
         scores: dev scores after each epoch, with `step` and `loss`.
-        best: the scores of the version with the best first metric, with its `step` and its
-            `number`, which is the epoch.
+        best: the scores of the version with the best first metric, with their `step` and `number`
+            (the epoch).
         parameters: number of parameters of the model.
         step: number of steps trained.
         seconds: duration of the run, including evaluations and checkpoints.

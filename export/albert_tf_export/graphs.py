@@ -64,8 +64,7 @@ def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     """Returns the bytes of a .tflite file with these signatures.
 
-    Converts from a SavedModel rather than from concrete functions, whose variables the converter
-    loses.
+    Converts from a SavedModel, because the converter loses the variables of concrete functions.
     """
     with tempfile.TemporaryDirectory() as folder:
         with words_stored(quantize):

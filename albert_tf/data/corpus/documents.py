@@ -233,7 +233,7 @@ def sample(
 
     Args:
         limit: bytes of text in the sample. A passage counts as at least `SMALLEST` bytes.
-        counts: receives the same counts as in `documents`, but for passages.
+        counts: see `documents`; here, passages are counted.
     Returns:
         The sample, sorted by rank.
     Raises:

@@ -75,8 +75,8 @@ def pretraining_batches(
     To resume, pass `start`, or restore a `tf.train.Checkpoint` of the iterator. To mask on other
     machines, apply `tf.data.experimental.service.distribute`. All its workers need the files at
     the same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
-    stay the same. With several workers, use `ShardingPolicy.DYNAMIC`: they process different
-    epochs, and their batches arrive in any order.
+    don't change. With several workers, use `ShardingPolicy.DYNAMIC`: they process different epochs,
+    and their batches arrive in any order.
 
     `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
     `batches.map(lambda features, labels: (features, labels["labels"]))`.
