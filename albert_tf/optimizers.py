@@ -223,8 +223,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         [0.05, 0.1, 0.05, 0.0]
 
     Source: google-research/albert, optimization.py, `create_optimizer`. The original code reads the
-        step after incrementing it, so its first step is 1. Here the first step is 0, as in that
-        code's formula.
+        step after incrementing it, so its first step is 1. Here the first step is 0, as in the
+        original formula.
     """
 
     @checks_numbers(

@@ -48,7 +48,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head only reads the pooler's output.
+        pooled_only: whether the head reads only the pooler's output.
         shows_losses: whether `fit` also reports the loss of each target.
     """
 
@@ -322,8 +322,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         """Returns the weight of a batch's loss in the mean that `fit` reports.
 
         This is the number of non-ignored labels of the first target, divided by the number of
-        micro-batches and replicas. For a Keras loss, or if there are no labels, it is the number
-        of examples.
+        micro-batches and replicas. For a Keras loss, or without labels, the weight is the number of
+        examples.
         """
         if self.loss is None and (counts := self._counts or self.label_counts(batch)):
             return next(iter(counts.values())) / (replicas * self.parts if self._counts else 1)

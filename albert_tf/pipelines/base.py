@@ -357,7 +357,8 @@ def _long_layout(
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are truncated. The first window always starts with the text.
+        side: side on which tokens are truncated. The first window starts at the beginning of the
+        text.
     """
     stride = options.stride
     if stride is None:

@@ -1,4 +1,4 @@
-"""The mask filling pipeline, which predicts the tokens at `[MASK]`."""
+"""The mask filling pipeline."""
 
 import dataclasses
 import logging

@@ -1,4 +1,4 @@
-"""The question answering pipeline, which answers questions with spans of a context."""
+"""The question answering pipeline."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

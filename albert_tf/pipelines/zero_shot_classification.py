@@ -1,4 +1,4 @@
-"""The zero-shot classification pipeline, which uses natural language inference."""
+"""The zero-shot classification pipeline, by natural language inference."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence

@@ -146,7 +146,7 @@ class ExportedModel:
                 wanted = ", ".join(["B", *("any" if each is None else str(each) for each in sizes)])
                 raise UserError(
                     f"According to its {CONFIG}, {self.path} contains an {self.task.model}, which "
-                    f"returns {name} [{wanted}], but it returned "
+                    f"returns {name} [{wanted}], but the file returned "
                     f"{'none' if found is None else ['B', *found]}. Export the model again."
                 )
 

@@ -179,7 +179,7 @@ class BaseTokenizer(IdMethods):
         """Encodes a text, a text pair, or a batch of either.
 
         Args:
-            text, text_pair: a str, UTF-8 bytes, or a list of them. A list whose elements are
+            text, text_pair: a str, UTF-8 bytes, or a list of either. A list whose elements are
                 tuples or lists of two texts is a batch of pairs.
             add_special_tokens: whether to add `[CLS]` and `[SEP]`.
             padding: True or "longest", "max_length", or False.

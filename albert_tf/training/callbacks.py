@@ -31,9 +31,9 @@ logger = logging.getLogger(__name__)
 class Resume(Saver):
     """Saves a run of `fit`, so that the program can resume it without changing the result.
 
-    Pass it to `fit` like `keras.callbacks.BackupAndRestore`; nothing else needs to change. A
-    checkpoint is a model directory that also contains the optimizer state and the dropout seeds.
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
+    Pass it to `fit` like `keras.callbacks.BackupAndRestore`. A checkpoint is a model directory that
+    also contains the optimizer state and the dropout seeds. SIGINT and SIGTERM end the run after
+    the current step; a second signal ends it immediately.
 
     A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
     `albert_tf.data` datasets are read again in the same order. Any other dataset must have a fixed

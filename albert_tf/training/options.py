@@ -55,7 +55,7 @@ class DeviceOptions(Checked):
     micro_batches: int = option(
         1,
         help="number of micro-batches per replica and update; more micro-batches need less memory "
-        "and produce the same result",
+        "and don't change the result",
         range=COUNT,
         group=_DEVICES,
     )

@@ -26,8 +26,8 @@ from albert_tf_export.signatures import Signature
 def write(signatures: Sequence[Signature], folder: Path) -> None:
     """Writes a SavedModel, in which the first signature is also `serving_default`.
 
-    In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` doesn't
-    guarantee that, because it orders the variables by their memory addresses.
+    In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` orders
+    variables by memory address, so its bytes vary.
     """
     graphs = {
         signature.name: tf.function(

@@ -212,7 +212,7 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
     `[B]`, or `labels`, string `[B, T]`, for each token).
 
     The original SQuAD 2.0 head (`layers.AnswerSpans`) assigns a log probability near -1e30 to
-    positions where no answer is allowed. If weights are stored in float16, it is -65504.
+    positions where no answer is allowed. With float16 weights, the value is -65504.
     """
     if getattr(model, "task", None) not in TASKS.values():
         names = ", ".join(task.model for task in TASKS.values())

@@ -366,7 +366,7 @@ def _import_splitter(name: str) -> SplitSentences:
 
 
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
-    """Wraps a splitter to raise a `UserError` if it fails or doesn't return a list of strings.
+    """Wraps a splitter: a failure or an invalid result then raises a `UserError`.
 
     Calls the splitter once, to reveal most mistakes before the corpus is read.
     """

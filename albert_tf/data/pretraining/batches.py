@@ -97,8 +97,8 @@ def pretraining_batches(
             original code, or the result of `find_records`.
         batch_size: number of examples in a batch, B.
         seed: seed for the order, the masks, and the swaps.
-        start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
-            skipped epochs aren't read at all.
+        start: number of batches to skip when a run resumes. Skipped batches are neither parsed nor
+            masked, and skipped epochs aren't read at all.
         part: `(index, count)` of this host. Each host gets a different `1/count` of every global
             batch. The examples in a global batch don't depend on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.

@@ -161,7 +161,7 @@ class SingleLabel(LabelType):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes a TSV file of indices and labels, with the spelling in the task's files."""
+        """Writes a TSV file of indices and of labels as the task's files spell them."""
         labels = {number: label for label, number in self.numbers(config).items()}
         write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
