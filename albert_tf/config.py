@@ -78,7 +78,7 @@ SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 _SAVING: Final = {"push_to_hub": (False, "Call model.push_to_hub(repo_id).")}
-# Fields that are only written if they are set, because transformers lacks or infers them.
+# Fields that are written only if they are set, because transformers lacks or infers them.
 _OMITTED: Final = {
     "problem_type": None,
     "share": "all",

@@ -95,7 +95,7 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
         return
     if is_folder and not own:
-        raise UserError(f"{path} is a directory; force=True only replaces files.")
+        raise UserError(f"{path} is a directory; force=True replaces only files.")
     if own:
         check_folder(path)
     if not force:

@@ -110,7 +110,7 @@ class CheckpointLocation(NamedTuple):
         return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
-        """Raises UserError if `config.json` only lists model classes for other tasks.
+        """Raises UserError if `config.json` lists only model classes for other tasks.
 
         Args:
             wanted: class name of the model.

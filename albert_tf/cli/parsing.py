@@ -89,7 +89,7 @@ def parsed_options(
 
 
 def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
-    """Reads options from a YAML file, in which their names are fields or flags."""
+    """Reads options from a YAML file, keyed by field names or flags."""
     names = {
         spelling.lstrip("-").replace("-", "_"): name
         for name, option in declared(cls).items()

@@ -32,7 +32,7 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
     """
     if encoding is not None:
         raise UserError(
-            f"--encoding only applies to text files. Received: {encoding} with {path}. Omit it."
+            f"--encoding applies only to text files. Received: {encoding} with {path}. Omit it."
         )
     if is_hub(path):
         return _split_rows(path)

@@ -255,7 +255,7 @@ class AlbertEncoder(ConfiguredLayer):
             `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and each block's output (`[B, T, H]`), and each
-        block's attention probabilities (`[B, A, T, T]`). A loop only returns the last hidden state.
+        block's attention probabilities (`[B, A, T, T]`). A loop returns only the last hidden state.
         With `cls_only`, the last block has a single query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """

@@ -63,7 +63,7 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
 
     A Keras loss passed by name or as a function becomes one with `from_logits=True`. Like the
     model's own loss, it ignores labels of -100. Loss objects with `from_logits=False` are rejected,
-    as are losses that only accept probabilities and losses for a different kind of label. For
+    as are losses that accept only probabilities and losses for a different kind of label. For
     `function`, see `metric_of_logits`.
     """
     if loss is None:

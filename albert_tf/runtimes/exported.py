@@ -56,8 +56,8 @@ class ExportedModel:
         path: path of a .tflite or .onnx file that this package exported.
     Attributes:
         task: the properties of the model's task.
-        config: configuration of the model, in which `max_position_embeddings` is at most the number
-            of tokens that the file accepts.
+        config: configuration of the model; `max_position_embeddings` is at most the number of
+            tokens that the file accepts.
         tokenizer: tokenizer of the model.
     Raises:
         UserError: if the file doesn't exist, contains no model files, or needs a runtime that isn't

@@ -37,7 +37,7 @@ def question_windows(
 ) -> list[list[EncodedSequence]]:
     """Returns the windows of each question and its context, as sequences with offsets and words.
 
-    A context that several questions share is only encoded once.
+    A context that several questions share is encoded only once.
 
     Args:
         questions, contexts: texts, one context per question.

@@ -351,7 +351,7 @@ class BaseTokenizer(IdMethods):
 
         Afterwards, call `model.resize_token_embeddings(len(tokenizer))`. A SentencePiece vocabulary
         finds a token anywhere in a word. At the start of a word, a separate "▁" precedes the token.
-        "▁token" is only found at the start of a word. A WordPiece vocabulary only finds a token at
+        "▁token" is found only at the start of a word. A WordPiece vocabulary only finds a token at
         the start of a word.
 
         Args:

@@ -117,7 +117,7 @@ class Resume(Saver):
         fit = self._fit
         if fit is None:
             raise UserError(
-                "Resume only works with fit of an ALBERT task model. Use "
+                "Resume works only with fit of an ALBERT task model. Use "
                 "keras.callbacks.BackupAndRestore for other models."
             )
         steps_at_once = self.model.steps_per_execution
@@ -145,7 +145,7 @@ class Resume(Saver):
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
             logger.warning(
-                "The run in %s already finished, after %d steps. fit only loads its weights.",
+                "The run in %s already finished, after %d steps. fit loads only its weights.",
                 *(self.folder, self.step),
             )
 

@@ -348,7 +348,7 @@ def written_through(folder: Path) -> Iterator[Path]:
         yield new
         for path in new.rglob("*"):
             if path.is_file():
-                with path.open("r+b") as file:  # Windows only flushes writable files
+                with path.open("r+b") as file:  # Windows flushes only writable files
                     os.fsync(file.fileno())
 
 

@@ -264,7 +264,7 @@ def soft_labels(
     temperature: float = 1.0,
     batch_size: int = 32,
 ) -> np.ndarray:
-    """Returns a teacher's label probabilities, on which a smaller model can be trained.
+    """Returns a teacher's label probabilities, to train a smaller model on.
 
     Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", arXiv
     1503.02531.

@@ -55,7 +55,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     whole file is quoted the way pandas writes it. White space around column names is ignored, and a
     name that occurs twice is an error. A `.json` file contains a list of objects, an object with
     such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
-    false. Objects and NaN are errors; lists are only accepted with `multi_label`.
+    false. Objects and NaN are errors; lists are accepted only with `multi_label`.
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores.

@@ -57,8 +57,8 @@ def export_onnx(
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load
-    it, and `labels` in its metadata, one label name per line. The label names are also written to
-    `my-model.onnx.labels.txt`, next to `my-model.onnx`, and the report to
+    it. Its metadata field `labels` contains one label name per line. The label names are also
+    written to `my-model.onnx.labels.txt`, next to `my-model.onnx`, and the report to
     `my-model.onnx.export.json`.
 
     Args:

@@ -77,7 +77,7 @@ def text_function(
     """Returns the `TextFunction` of a model, or None if its task or vocabulary isn't supported.
 
     Encoders require pooling. Answers and tagged words require a SentencePiece vocabulary, because
-    the graph computes offsets. Token classification only supports single texts.
+    the graph computes offsets. Token classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
         embedding = sentence_embedding(model, pooling, normalize)
