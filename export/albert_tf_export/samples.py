@@ -94,7 +94,7 @@ def sample(
     }
     if in_words is not None:
         cases[TEXT] = _text_case(texts, in_words)
-    if model.task.takes_positions:  # the same rows, with only some positions scored
+    if model.task.takes_positions:  # the rows of `ids`, scored at some positions
         positions = [[7 * number % count for number in range(predictions)] for count in pieces]
         cases[MASKED] = Case(
             [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],

@@ -322,8 +322,8 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
     The operator of `AlbertPreprocessor.tokenize` returns no offsets, so a second operator computes
-    them. It may split a word differently if two segmentations are equally likely. A token then gets
-    the characters of the second operator's token at the same position in the word.
+    them. The operators may split a word differently if two segmentations are equally likely. A
+    token then gets the characters of the second operator's token at that position in the word.
 
     Args:
         texts: string `[B]`.

@@ -150,7 +150,7 @@ def pretraining_batches(
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
-    """Returns a dataset that yields each example once, in file order, always masked the same way.
+    """Returns a dataset that yields each example once, in file order, with masks that never change.
 
     Args:
         source, batch_size: see `pretraining_batches`. The last batch may be smaller.
