@@ -267,7 +267,7 @@ class AlbertConfig:
     def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
         """Returns the configuration with a different number of layers.
 
-        A smaller number truncates the model. A larger number requires a single group of layers.
+        Fewer layers truncate the model. More layers require a single group of shared layers.
 
         Raises:
             UserError: no configuration can describe the resulting model.

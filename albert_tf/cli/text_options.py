@@ -96,7 +96,7 @@ def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> None:
 
 
 def texts(options: TextInputOptions) -> Iterator[str]:
-    """Returns the texts from the arguments, or from a file, which is read as needed."""
+    """Returns the texts from the arguments or from a file. A file is read as needed."""
     if options.source is None:
         return iter(options.text)
     return _column(options) if options.has_table else lines(options.source)

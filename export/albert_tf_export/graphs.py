@@ -115,8 +115,8 @@ def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
 def share_graphs(model: schema.ModelT) -> None:
     """Merges equal graphs, such as the loops of several signatures, and equal constants.
 
-    The converter writes the layers once per signature that uses them. The file contains their
-    weights once, but the runtime packs them in memory for each loop body, even one that never runs.
+    The converter writes the layers once per signature that uses them. The file contains the weights
+    once, but the runtime packs them in memory for each loop body, even for a body that never runs.
     The 8-bit base model takes 35 MB of memory with two loop bodies, and 28 MB with one.
     """
     buffers = _first_of_each(

@@ -58,7 +58,7 @@ class FileOptions(ExportOptions):
 
     predictions: int | None = option(
         None,
-        help="number of positions to score per example, passed as another input; only for "
+        help="number of positions to score per example, as an additional input; only for "
         "masked-LM models",
         range=COUNT,
     )

@@ -182,11 +182,10 @@ def splits(files: Sequence[InputFile], size: int) -> list[Split]:
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
     """Yields the documents in a range of a file, in order and in bounded memory.
 
-    In plain text, blank lines (only white space) separate documents. A document belongs to the
-    range in which its preceding blank line begins. In JSON lines, each line is a document, and
-    blank lines within its text are dropped. A document that is too long is cut at a line break if
-    possible, otherwise at white space, otherwise between two characters. A byte order mark is
-    dropped.
+    In plain text, lines without text separate documents. A document belongs to the range in which
+    its preceding blank line begins. In JSON lines, each line is a document, and blank lines within
+    its text are dropped. A document that is too long is cut at a line break if possible, otherwise
+    at white space, otherwise between two characters. A byte order mark is dropped.
 
     Args:
         counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
