@@ -156,7 +156,7 @@ class AlbertConfig:
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
         id2label: label names by class id. None means two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
-            None, which means regression if there is one label and single-label classification
+            None. None means regression if there is one label, and single-label classification
             otherwise.
         answerability: whether question answering uses the original SQuAD 2.0 head, which also
             predicts whether the question is answerable.

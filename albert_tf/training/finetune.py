@@ -236,9 +236,9 @@ def _tokenizer_of_new_model(
 def freeze(model: PreTrainedModel, layers: int) -> None:
     """Freezes the embeddings and the first layers. Call it before `compile`.
 
-    No gradient flows through the first `layers` layers. Weights that they share with a later layer,
-    as in every published ALBERT model, are still updated by that layer's gradient. Other frozen
-    weights don't change, not even through weight decay. The embeddings include their projection.
+    No gradient flows through the first `layers` layers. Weights shared with a later layer, as in
+    every published ALBERT model, are still updated by that layer's gradient. Other frozen weights
+    don't change, not even through weight decay. The embeddings include their projection.
 
     Args:
         layers: number of layers to freeze; 0 freezes only the embeddings.
