@@ -8,7 +8,7 @@ CPUINFO: Final = Path("/proc/cpuinfo")  # on Linux only
 STEP: Final = "--dtype-policy mixed_bfloat16"
 SAVED_MODEL: Final = "--precision bfloat16"
 # By processor flag: time relative to float32, base model, 8 × 128 tokens (benchmarks/RESULTS.md).
-# Processors with AMX have both flags, so its flag comes first.
+# Processors with AMX have both flags, so AMX comes first.
 TIMES: Final = {
     "amx_bf16": {STEP: 0.48, SAVED_MODEL: 0.45},
     "avx512_bf16": {STEP: 0.59, SAVED_MODEL: 0.52},

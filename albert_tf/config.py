@@ -78,7 +78,7 @@ SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 _SAVING: Final = {"push_to_hub": (False, "Call model.push_to_hub(repo_id).")}
-# Fields that are only written if they are set, because transformers lacks or infers them.
+# Fields that are written only if they are set, because transformers lacks or infers them.
 _OMITTED: Final = {
     "problem_type": None,
     "share": "all",
@@ -156,7 +156,7 @@ class AlbertConfig:
         pad_token_id, bos_token_id, eos_token_id: ids of `<pad>`, `[CLS]`, `[SEP]`, or None.
         id2label: label names by class id. None means two unnamed classes.
         problem_type: "single_label_classification", "multi_label_classification", "regression", or
-            None, which means regression if there is one label and single-label classification
+            None. None means regression if there is one label, and single-label classification
             otherwise.
         answerability: whether question answering uses the original SQuAD 2.0 head, which also
             predicts whether the question is answerable.
@@ -267,7 +267,7 @@ class AlbertConfig:
     def at_depth(self, num_hidden_layers: int) -> "AlbertConfig":
         """Returns the configuration with a different number of layers.
 
-        The model is truncated; a single group of shared layers can also be applied more often.
+        Fewer layers truncate the model. More layers require a single group of shared layers.
 
         Raises:
             UserError: no configuration can describe the resulting model.
@@ -450,7 +450,7 @@ class AlbertConfig:
 
 
 def is_size(model: str) -> bool:
-    """Returns whether `model` is a size or a configuration file, which means random weights."""
+    """Returns whether `model` means random weights: a size or a configuration file."""
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 

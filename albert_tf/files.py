@@ -95,7 +95,7 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):
         return
     if is_folder and not own:
-        raise UserError(f"{path} is a directory; force=True only replaces files.")
+        raise UserError(f"{path} is a directory; force=True replaces only files.")
     if own:
         check_folder(path)
     if not force:
@@ -253,7 +253,7 @@ def sha256(path: Path) -> str:
 
 def masked_crc(content: bytes) -> int:
     """Returns the masked CRC-32C that TensorFlow stores in its files."""
-    import google_crc32c  # imported here so that commands without records start faster
+    import google_crc32c  # imported here, because few commands need it
 
     crc = google_crc32c.value(content)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
@@ -297,7 +297,7 @@ def require_same(
 
 
 def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields each setting, with the names of the dicts that it is nested in as a prefix."""
+    """Yields each setting, with the names of its parent dicts as a prefix."""
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{within}{name} ")
@@ -362,7 +362,7 @@ def locked(
     the end, it is removed.
 
     Args:
-        output: path to name in errors. Default: the folder.
+        output: path to show in errors. Default: the folder.
         wait: whether to wait until the other run ends.
     Raises:
         UserError: if another run holds the lock, or the folder is a file.

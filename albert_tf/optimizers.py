@@ -1,6 +1,7 @@
 """The optimizers (AdamW and LAMB) and the learning rate schedule of google-research/albert.
 
-They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use them.
+They run on every backend. Fine-tuning, pretraining, and `compile` without an optimizer use these
+optimizers.
 """
 
 import contextlib
@@ -221,8 +222,9 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         >>> [round(float(schedule(step)), 4) for step in (0, 1, 6, 10)]
         [0.05, 0.1, 0.05, 0.0]
 
-    Source: google-research/albert, optimization.py, `create_optimizer`. At run time the original
-        code reads the step after incrementing it; here step 0 is the first, as in its formula.
+    Source: google-research/albert, optimization.py, `create_optimizer`. The original code reads the
+        step after incrementing it, so its first step is 1. Here the first step is 0, as in the
+        original formula.
     """
 
     @checks_numbers(

@@ -174,7 +174,7 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
     The type is bool, int, float, str, Path, a `Literal` of strings, or a tuple of such values.
 
     Args:
-        default: default value, or None if computed later. Without a default, it is required.
+        default: default value, or None if computed later. An option without a default is required.
         help: a verb phrase for a switch, a noun phrase for a value; the default is appended.
         **details: any of the following:
             - `range` and `choices` (unless a `Literal` lists them): the valid values.
@@ -213,7 +213,7 @@ def declared(cls: type[Any]) -> dict[str, Option]:
 
 
 class Checked:
-    """Base class of frozen option dataclasses, which converts and checks the values.
+    """Base class of frozen option dataclasses. It converts and checks the values.
 
     Raises:
         UserError: if a value has the wrong type, is not one of the choices, or is out of range; or
@@ -342,10 +342,10 @@ def accepts_keywords(
 def checks_numbers(
     **ranges: Range,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Declares the ranges of a function's numeric arguments, which every call then checks.
+    """Declares the ranges of a function's numeric arguments, and checks them in every call.
 
-    An argument must be an integer unless it is annotated as a float. It may be None if its
-    annotation allows that.
+    An argument must be an integer unless it is annotated as a float. None is valid if the
+    annotation allows it.
 
     Raises:
         UserError: if an argument has the wrong type or is out of range.
@@ -403,7 +403,7 @@ def without_foreign(
 
 
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
-    """Adds transformers methods that raise an error that names the replacement.
+    """Adds methods with transformers' names; each raises an error that names its replacement.
 
     Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 

@@ -1,8 +1,8 @@
 """Lets Keras load files that contain this package's classes before they are imported.
 
 `keras.models.load_model` looks up a class by its registered name. A class registers itself when its
-module is imported, which takes seconds. Therefore, as soon as both `albert_tf` and `keras` have
-been imported, in either order, `register` registers a placeholder for each class.
+module is imported, but imports take seconds. Therefore, once both `albert_tf` and `keras` are
+imported, in either order, `register` registers a placeholder for each class.
 """
 
 import importlib

@@ -88,7 +88,7 @@ def test_a_folder_replaces_an_earlier_one(tmp_path):
 def test_files_and_folders_do_not_replace_each_other(tmp_path):
     folder = write_files(tmp_path / "folder", ["old.txt"])
     for target, own, message in (
-        (folder, (), "folder is a directory; force=True only replaces files"),
+        (folder, (), "folder is a directory; force=True replaces only files"),
         (folder / "old.txt", OWN, "must be a folder. Received: .*old.txt, a file"),
     ):
         for force in (False, True):

@@ -1,7 +1,8 @@
 """Converts BERT encoders to ALBERT with E = H, an identity projection, and one group per layer.
 
 BERT adds word, type, and position embeddings of size H and normalizes the sum. ALBERT does the same
-at size E, and then projects to H. With E = H and an identity projection the outputs are the same.
+at size E, and then projects to H. With E = H and an identity projection, ALBERT's outputs equal
+BERT's.
 """
 
 import re

@@ -70,7 +70,7 @@ class CheckpointLocation(NamedTuple):
         """Reads the checkpoint.
 
         Args:
-            config: configuration to use instead of the checkpoint's, which then isn't read.
+            config: configuration to use. The checkpoint's configuration is then not read.
         Raises:
             UserError: if a file is missing or damaged, or belongs to a different model.
         """
@@ -110,7 +110,7 @@ class CheckpointLocation(NamedTuple):
         return [re.sub(r"^(TF|Flax)?(Albert|Bert)(?=[A-Z])", "Albert", str(name)) for name in names]
 
     def check_head(self, wanted: str) -> None:
-        """Raises UserError if `config.json` only lists model classes for other tasks.
+        """Raises UserError if `config.json` lists only model classes for other tasks.
 
         Args:
             wanted: class name of the model.

@@ -163,7 +163,7 @@ def from_albert_zh(
     embeddings and applies layer norm. ALBERT does both at width E, before the projection. With
     E = H there is no projection, so albert_zh's matrix times its projection is a word embedding
     matrix `[V, H]` with the same outputs. The masked-LM head is tied to that product too, because
-    albert_zh projects its output back to E before it scores the words.
+    albert_zh projects the head's output back to E before it scores the words.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
 
     Raises:

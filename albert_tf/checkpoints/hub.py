@@ -124,7 +124,7 @@ class Repository:
             return None
         except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
             raise self.failure(error) from error
-        for folder in path.parents:  # All other files must come from the same commit.
+        for folder in path.parents:  # All files must come from this commit.
             if folder.parent.name == "snapshots":
                 self.options["revision"] = folder.name
                 break

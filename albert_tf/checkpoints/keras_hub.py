@@ -152,8 +152,8 @@ HEAD_WEIGHTS: Final = _weights(_HEADS)  # in `task.weights.h5`
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a preset of AlbertBackbone, AlbertTextClassifier, or AlbertMaskedLM.
 
-    The logits of masked-LM models differ slightly from KerasHub's, whose head uses a layer-norm
-    epsilon of 1e-5 instead of 1e-12.
+    KerasHub's masked-LM head uses a layer-norm epsilon of 1e-5 instead of 1e-12, so logits differ
+    slightly.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():

@@ -121,7 +121,7 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Returns the variables of a model, keyed by Hugging Face's tensor names without "albert.".
 
-    If the format can't represent how layers share a variable, it is listed for each such layer.
+    If the format can't represent how layers share a variable, each layer lists the variable.
     """
     backbone = getattr(model, BACKBONE, model)
     table = dict(_model_weights(backbone, model.config, _BACKBONE))
@@ -202,7 +202,7 @@ def _present_rows(owner: Any, table: Any) -> list[Any]:
 
 
 def _rows(config: AlbertConfig, table: Any) -> Iterator[tuple[_Form, str, str, str, list[str]]]:
-    """Yields the `_Form` and the other four table columns of each weight in each block."""
+    """Yields, for each weight in each block, the `_Form` and the other four table columns."""
     for kind, ours, theirs, scope, sizes in table:
         blocks = config.stored_groups * config.inner_group_num if "{block}" in ours else 1
         for block in range(blocks):

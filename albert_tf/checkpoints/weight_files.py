@@ -139,8 +139,8 @@ def _load_pytorch(torch: Any, path: Path, mmap: bool) -> Any:
 def _stored_sizes(path: Path) -> list[int]:
     """Returns the size in bytes of each storage in a zip file, in file order.
 
-    torch maps a storage at its offset, with the size that the pickle claims. It doesn't check CRCs,
-    sizes, or whether entries are compressed, so this function does.
+    torch maps a storage at its offset, with the size that the pickle claims. torch doesn't check
+    CRCs, sizes, or whether entries are compressed, so this function does.
     """
     with zipfile.ZipFile(path) as archive:
         entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)

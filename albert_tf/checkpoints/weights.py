@@ -1,4 +1,4 @@
-"""Compares checkpoints in memory with a configuration, and moves weights into and out of models."""
+"""Compares in-memory checkpoints with a configuration, and copies weights to and from models."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence

@@ -201,9 +201,8 @@ def _declare(parser: argparse.ArgumentParser, options: type[Any], config: bool =
 def streams() -> Iterator[None]:
     """Lets a command print any text to any stream, and flushes standard output at the end.
 
-    Escapes characters that a stream can't encode, and drops text for a stream that the caller
-    closed (`>&-`). Prints each warning and log message, which may quote an untrusted file, on one
-    line.
+    Escapes characters that a stream can't encode, and drops text for closed streams (`>&-`). Prints
+    each warning and log message, which may quote an untrusted file, on one line.
 
     Raises:
         BrokenPipeError: if the program that reads standard output or standard error has exited.

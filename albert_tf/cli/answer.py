@@ -51,7 +51,7 @@ class OPTIONS(AnswerOptions):
     top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
         None,
-        help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold for it",
+        help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold",
     )
 
 

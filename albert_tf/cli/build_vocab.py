@@ -57,7 +57,7 @@ class OPTIONS(CorpusInput):
         range=Range(minimum=0.98, maximum=1),  # SentencePiece's own bounds
     )
     sample_bytes: int = option(
-        40_000_000,  # SentencePiece's peak stays below 1 GB.
+        40_000_000,  # keeps SentencePiece's memory below 1 GB
         help="size of the training sample in bytes; training needs 21 times as much memory",
         range=Range(minimum=1, maximum=2**50),
     )

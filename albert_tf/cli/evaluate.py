@@ -38,7 +38,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
     """Reads the examples, and checks their labels against the model's configuration.
 
     Returns:
-        The examples, or None if the configuration is only known once the model is loaded.
+        The examples, or None if the configuration is known only once the model is loaded.
     """
     from albert_tf.data.tasks.registry import task_of
     from albert_tf.data.tasks.split import read_split

@@ -89,7 +89,7 @@ def parsed_options(
 
 
 def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
-    """Reads options from a YAML file, in which their names are fields or flags."""
+    """Reads options from a YAML file, keyed by field names or flags."""
     names = {
         spelling.lstrip("-").replace("-", "_"): name
         for name, option in declared(cls).items()
@@ -108,7 +108,7 @@ def read_options(cls: type[Any], path: Path) -> dict[str, Any]:
 
 
 def read_yaml(path: Path) -> Mapping[Any, Any]:
-    """Reads a YAML mapping from an untrusted file, whose values may be invalid (2001-99-99)."""
+    """Reads a YAML mapping from an untrusted file. Values may be invalid (2001-99-99)."""
     import yaml
 
     class Loader(yaml.SafeLoader):

@@ -143,7 +143,7 @@ def run(options: OPTIONS, model_class: str) -> int:
 
 
 def _model_class(model: str) -> str:
-    """Returns the class to predict with, which is the encoder for sentence embedding models."""
+    """Returns the class to predict with: for sentence embedding models, the encoder."""
     if is_exported(model):
         from albert_tf.runtimes.exported import read_facts
 

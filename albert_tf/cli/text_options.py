@@ -20,7 +20,7 @@ from albert_tf.options import COUNT, Checked, flag, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
-# Options that only apply to tables.
+# Options that apply only to tables.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -96,7 +96,7 @@ def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> None:
 
 
 def texts(options: TextInputOptions) -> Iterator[str]:
-    """Returns the texts from the arguments, or from a file, which is read as needed."""
+    """Returns the texts from the arguments or from a file. A file is read as needed."""
     if options.source is None:
         return iter(options.text)
     return _column(options) if options.has_table else lines(options.source)
@@ -158,8 +158,8 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
     Args:
         results: for each input, a JSON object and blocks of lines. A line is a list of columns.
-        as_json: whether to print the objects, one per line, instead of the blocks, which are
-            separated by empty lines.
+        as_json: whether to print one object per line, instead of blocks that are separated by empty
+            lines.
     """
     is_first = True
     for row, blocks in results:

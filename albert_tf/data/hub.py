@@ -27,13 +27,12 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
     """Yields the location and values of each row in a Parquet file or in a split on the hub.
 
     Raises:
-        UserError: an encoding was passed, which applies only to text files; `pyarrow` or `datasets`
-            isn't installed; the file is damaged or repeats a column name; or the split can't be
-            loaded.
+        UserError: an encoding was passed (only text files have one); `pyarrow` or `datasets` isn't
+            installed; the file is damaged or repeats a column name; or the split can't be loaded.
     """
     if encoding is not None:
         raise UserError(
-            f"--encoding only applies to text files. Received: {encoding} with {path}. Omit it."
+            f"--encoding applies only to text files. Received: {encoding} with {path}. Omit it."
         )
     if is_hub(path):
         return _split_rows(path)

@@ -197,7 +197,7 @@ def mapped_batches(
 ) -> tf.data.Dataset:
     """Maps batch numbers to batches.
 
-    `Dataset.from_generator` isn't used, because it would slow down steps on short texts. It makes
+    `Dataset.from_generator` isn't used, because it would slow down steps on short texts: it makes
     the process return freed memory to the system immediately (see generator_dataset_op.cc).
 
     Args:

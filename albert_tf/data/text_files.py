@@ -52,8 +52,8 @@ def open_text(
     Args:
         newline: as in the built-in `open`.
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
-        whole: whether the file is a single value that spans several lines. If so, the file size is
-            limited instead of the line length.
+        whole: whether the file is a single value that spans several lines. The size limit then
+            applies to the file, not to each line.
     Raises:
         UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
             `LONGEST_LINE`.

@@ -92,7 +92,7 @@ def entities(tags: Iterable[Tag]) -> list[Entity]:
 def broken(sentences: Iterable[Sequence[Tag]]) -> int:
     """Counts the "I-" and "E-" tags that don't continue an entity; 0 for IOB1, which allows them.
 
-    In IOB1, "B-" only occurs where an entity directly follows another entity of the same type.
+    In IOB1, "B-" occurs only where an entity directly follows another entity of the same type.
     """
     count, is_iob1 = 0, True
     for sentence in sentences:

@@ -71,8 +71,8 @@ def evaluate_labels(
 ) -> dict[str, float]:
     """Computes `micro_f1`, `macro_f1`, and `mean_average_precision` of a multi-label task.
 
-    The mean average precision covers the labels that occur in the examples. If no label occurs, it
-    is 0, as are the F1 scores.
+    The mean average precision covers the labels that occur in the examples. If no label occurs, all
+    three scores are 0.
 
     Args:
         labels, probabilities, chosen: `[N, C]`; `labels` and `chosen` are 0 or 1.

@@ -198,7 +198,7 @@ def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
     accepted.
     """
     for name, limit in LIMITS.items():
-        hint = "Does the tokenizer belong to the model?"
+        hint = "Does the tokenizer match the model?"
         _check_range(inputs.get(name), name, limit, getattr(config, limit), hint)
     ids, embedded = inputs.get("input_ids"), inputs.get("inputs_embeds")
     shape = getattr(ids, "shape", None) or getattr(embedded, "shape", (None, None))[:-1]

@@ -247,15 +247,15 @@ class AlbertEncoder(ConfiguredLayer):
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
             Default: all positions are attended to.
-        unroll: False runs each group in a graph loop, which makes exported files smaller and faster
-            to load. With "last", `cls_only` runs the last layer outside the loop, so its weights
+        unroll: False runs each group in a graph loop. Exported files are then smaller and load
+            faster. With "last", `cls_only` runs the last layer outside the loop, so its weights
             occur twice in the graph.
         cls_only: whether to compute the last block only at `[CLS]`, for heads that only
             read `[CLS]`. In a 4-layer model, this saves a fifth of the computation. Ignored if
             `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and each block's output (`[B, T, H]`), and each
-        block's attention probabilities (`[B, A, T, T]`). A loop only returns the last hidden state.
+        block's attention probabilities (`[B, A, T, T]`). A loop returns only the last hidden state.
         With `cls_only`, the last block has a single query.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """

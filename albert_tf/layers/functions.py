@@ -1,4 +1,4 @@
-"""Activations and layer norm that only keep their inputs for the backward pass, to save memory.
+"""Activations and layer norm that keep only their inputs for the backward pass, to save memory.
 
 Automatic differentiation keeps every array that a gradient uses: five arrays for the tanh
 approximation of GELU. In training, the gradients in this file keep one array, and recompute the
@@ -60,8 +60,7 @@ def _gelu_new(x: Tensor) -> Tensor:
 def _gelu_new_derivative(x: Tensor) -> Tensor:
     """Computes σ·(1 + x·(1-σ)·z'), the derivative of x·σ(z) with z = √(8/π)·(x + 0.044715·x³).
 
-    Including the upstream gradient, this form takes 13 ops. A form with 15 ops takes 1.2 times
-    as long.
+    Including the upstream gradient, this form takes 13 ops. A form with 15 ops takes 20% more time.
     """
     scale, square = math.sqrt(8.0 / math.pi), ops.square(x)
     gate = ops.sigmoid(x * (scale + scale * CUBIC * square))
@@ -84,7 +83,7 @@ _IN_TRAINING: Final[Mapping[str, Elementwise]] = {
 
 
 def _use_custom_gradient(training: bool | None) -> bool:
-    """Returns whether to use the custom gradients. Torch's own kernels already save as much."""
+    """Returns whether to use the custom gradients. Torch's own kernels already save this memory."""
     return bool(training) and keras.backend.backend() != "torch"
 
 
@@ -146,8 +145,8 @@ def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float)
 
     In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm op that treats each
     row as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
-    pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm. It also uses float32
-    statistics, and takes a fifth of the time (benchmarks/NOTES.md).
+    pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm. The replacement also
+    uses float32 statistics, and takes a fifth of the time (benchmarks/NOTES.md).
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():

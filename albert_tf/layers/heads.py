@@ -150,7 +150,7 @@ class AnswerSpans(ConfiguredLayer):
     Returns:
         A dict of float32 tensors (int32 for indices):
 
-        - `cls_logits` `[B]`, which is higher for unanswerable questions.
+        - `cls_logits` `[B]`, higher for unanswerable questions.
         - With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`.
         - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]` for the five best starts;
           `end_top_log_probs` and `end_top_index` `[B, 25]` for the five best ends of each start, in

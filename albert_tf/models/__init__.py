@@ -1,4 +1,4 @@
-"""The ALBERT encoder, the task models, and `load_pretrained`, which picks the class."""
+"""The ALBERT encoder, the task models, and `load_pretrained`, which picks one of the classes."""
 
 import os
 from typing import Any, Final
@@ -44,11 +44,11 @@ def load_pretrained(
     Args:
         name_or_path: see `from_pretrained`.
         task: a key of `tasks.TASKS`. Default: the task of the class under "architectures" in
-            `config.json`, which can also be a transformers class for TensorFlow or Flax. If the
+            `config.json`. The class can also be a transformers class for TensorFlow or Flax. If the
             file contains no class name, the heads in the checkpoint determine the task.
         **options: see `from_pretrained`.
     Raises:
-        UserError: if the task is unknown, `config.json` only contains unknown classes, or the
+        UserError: if the task is unknown, `config.json` contains only unknown classes, or the
             checkpoint can't be loaded (see `from_pretrained`).
 
     Example:

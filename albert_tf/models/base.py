@@ -131,7 +131,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def build_added(self) -> list[str]:
         """Builds the layers that a subclass adds, and returns the names of layers with weights.
 
-        Keras builds a layer in its first call, but its weights may be needed earlier.
+        Keras builds a layer on its first call, but the layer's weights may be needed earlier.
         """
         added = names.added(self)
         if not all(getattr(part, "built", True) for part in added):
@@ -379,7 +379,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         hub_options = own_options(hub_options, MODEL_SAVING, IGNORED_BY_MODELS)
         if hub_options and not push_to_hub:
             raise TypeError(
-                "save_pretrained only takes push_to_hub options, and only with "
+                "save_pretrained takes only push_to_hub options, and only with "
                 f"push_to_hub=True. Received: {', '.join(hub_options)}."
             )
         tensors, name = weights.extract(self), self.saved_class

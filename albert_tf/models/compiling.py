@@ -62,9 +62,9 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
     """Converts a loss passed to `compile` to one that takes logits.
 
     A Keras loss passed by name or as a function becomes one with `from_logits=True`. Like the
-    model's own loss, it ignores labels of -100. Loss objects with `from_logits=False` are rejected,
-    as are losses that only accept probabilities and losses for a different kind of label. For
-    `function`, see `metric_of_logits`.
+    model's own loss, it ignores labels of -100. Rejects loss objects with `from_logits=False`,
+    losses that accept only probabilities, and losses for a different kind of label. For `function`,
+    see `metric_of_logits`.
     """
     if loss is None:
         return None

@@ -181,7 +181,7 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
     if len(columns[0]) != len(columns[-1]):
         raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
     if len(columns) > most:
-        raise UserError("This model only takes single texts. Received: text pairs.")
+        raise UserError("This model takes only single texts. Received: text pairs.")
     return columns
 
 
@@ -335,8 +335,8 @@ def check_labels(
 
     Args:
         labels: labels keyed by target; other names are ignored.
-        inputs: inputs keyed by name, whose shape determines the number of choices.
-        loss: the loss passed to `compile`. Labels are only checked if it is None (the model's own
+        inputs: inputs keyed by name. Their shape determines the number of choices.
+        loss: the loss passed to `compile`. Labels are checked only if it is None (the model's own
             loss) or sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):

@@ -213,7 +213,7 @@ class Fitting(keras.Model):
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        """Encodes texts, and labels unless `y` is None, as `Rows` in the task's format."""
+        """Encodes texts and (unless `y` is None) labels as `Rows` in the task's format."""
         raise UserError(
             f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "
             "tokenizer(texts, padding=True, return_tensors='np')."

@@ -15,7 +15,7 @@ class Term(NamedTuple):
 
     Attributes:
         values: float32 `[B, …]`.
-        weights: weights of the same shape. A value with a weight of 0 is ignored.
+        weights: weights `[B, …]`. A value with a weight of 0 is ignored.
         weight: factor by which the mean is multiplied.
     """
 
@@ -86,7 +86,7 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
 
 
 def count_positions(labels: Any, length: Any) -> Any:
-    """Counts the positions in `[0, length)`, or the rows of probabilities `[B, T]`."""
+    """Counts the labels in `[0, length)`; for probabilities `[B, T]`, counts the rows."""
     if len(labels.shape) > 1 and labels.shape[-1] != 1:
         return count(labels)
     return ops.sum(ops.cast(are_inside(labels, length), "float32"))
@@ -163,7 +163,7 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
 
 
 def are_inside(positions: Any, length: Any) -> Any:
-    """Returns whether positions are in `[0, length)`. The loss ignores all others."""
+    """Returns whether positions are in `[0, length)`. The loss ignores all other positions."""
     return ops.logical_and(positions >= 0, ops.less(positions, length))
 
 
@@ -181,7 +181,7 @@ def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Ter
 
 
 def _reshape_labels(targets: Any, outputs: Any) -> Any:
-    """Converts labels to the shape and dtype of `outputs`, which is `[B, C]` or `[B]`."""
+    """Converts labels to the shape and dtype of `outputs`, `[B, C]` or `[B]`."""
     shapes = [tuple(values.shape) for values in (targets, outputs)]
     core = [shape[:-1] if len(shape) == 2 and shape[-1] == 1 else shape for shape in shapes]
     if not agree(*core):

@@ -48,7 +48,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     Attributes:
         pooled: whether the encoder has a pooler.
-        pooled_only: whether the head only reads the pooler's output.
+        pooled_only: whether the head reads only the pooler's output.
         shows_losses: whether `fit` also reports the loss of each target.
     """
 
@@ -322,8 +322,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         """Returns the weight of a batch's loss in the mean that `fit` reports.
 
         This is the number of non-ignored labels of the first target, divided by the number of
-        micro-batches and replicas. For a Keras loss, or if there are no labels, it is the number
-        of examples.
+        micro-batches and replicas. For a Keras loss, or without labels, the weight is the number of
+        examples.
         """
         if self.loss is None and (counts := self._counts or self.label_counts(batch)):
             return next(iter(counts.values())) / (replicas * self.parts if self._counts else 1)
@@ -363,7 +363,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
         """Returns the labels, outputs, and weights for the losses and metrics of `compile`.
 
-        They are dicts keyed by output, or arrays if there is one target and `loss` isn't a dict.
+        Each is a dict keyed by output, or an array if there is one target and `loss` isn't a dict.
         """
         compared = {name: outputs[self.targets[name].output] for name in batch.labels}
         if isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy):
@@ -386,7 +386,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
 
 def _replicas() -> int:
-    """Returns the number of replicas. Losses are divided by it because gradients are summed."""
+    """Returns the number of replicas, by which losses are divided because gradients are summed."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf

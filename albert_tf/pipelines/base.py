@@ -1,4 +1,4 @@
-"""Base class of all pipelines, which encodes texts, runs the model, and converts its outputs."""
+"""Base class of all pipelines. It encodes texts, runs the model, and converts its outputs."""
 
 import dataclasses
 import sys
@@ -357,7 +357,8 @@ def _long_layout(
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are truncated. Windows always start at the beginning of a text.
+        side: side on which tokens are truncated. The first window starts at the beginning of the
+        text.
     """
     stride = options.stride
     if stride is None:

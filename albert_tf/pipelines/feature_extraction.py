@@ -1,4 +1,4 @@
-"""The feature extraction pipeline, which returns the encoder's states or text embeddings."""
+"""The feature extraction pipeline."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The mask filling pipeline, which predicts the tokens at `[MASK]`."""
+"""The mask filling pipeline."""
 
 import dataclasses
 import logging
@@ -36,7 +36,7 @@ class FillMaskPipeline(Pipeline):
     filled independently. As in transformers, a list with a single text returns the result of that
     text.
 
-    A long text is only truncated if `truncation` is set. Otherwise, each mask is filled from the
+    A long text is truncated only if `truncation` is set. Otherwise, each mask is filled from the
     window around it, and "sequence" is the whole text.
 
     Example:

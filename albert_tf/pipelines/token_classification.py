@@ -1,4 +1,4 @@
-"""The token classification pipeline, which labels tokens and groups them into entities."""
+"""The token classification pipeline."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The zero-shot classification pipeline, which uses natural language inference."""
+"""The zero-shot classification pipeline, by natural language inference."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -78,7 +78,7 @@ class ZeroShotClassificationPipeline(Pipeline):
 
         @property
         def strategy(self) -> bool | str | None:
-            """The tokenizer's `truncation` argument, which by default only truncates the text."""
+            """The tokenizer's `truncation` argument. By default, only the text is truncated."""
             return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):

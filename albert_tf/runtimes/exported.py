@@ -56,8 +56,8 @@ class ExportedModel:
         path: path of a .tflite or .onnx file that this package exported.
     Attributes:
         task: the properties of the model's task.
-        config: configuration of the model, in which `max_position_embeddings` is at most the number
-            of tokens that the file accepts.
+        config: configuration of the model; `max_position_embeddings` is at most the number of
+            tokens that the file accepts.
         tokenizer: tokenizer of the model.
     Raises:
         UserError: if the file doesn't exist, contains no model files, or needs a runtime that isn't
@@ -146,7 +146,7 @@ class ExportedModel:
                 wanted = ", ".join(["B", *("any" if each is None else str(each) for each in sizes)])
                 raise UserError(
                     f"According to its {CONFIG}, {self.path} contains an {self.task.model}, which "
-                    f"returns {name} [{wanted}], but it returned "
+                    f"returns {name} [{wanted}], but the file returned "
                     f"{'none' if found is None else ['B', *found]}. Export the model again."
                 )
 

@@ -143,7 +143,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
 
     model = tf.saved_model.load(str(path))
     signatures = {name: signature(function) for name, function in model.signatures.items()}
-    _LOADED.append(model)  # its functions only keep weak references to its variables
+    _LOADED.append(model)  # its functions keep only weak references to its variables
     return signatures
 
 

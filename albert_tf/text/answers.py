@@ -37,7 +37,7 @@ def question_windows(
 ) -> list[list[EncodedSequence]]:
     """Returns the windows of each question and its context, as sequences with offsets and words.
 
-    A context that several questions share is only encoded once.
+    A context that several questions share is encoded only once.
 
     Args:
         questions, contexts: texts, one context per question.
@@ -81,7 +81,7 @@ def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
 def _encode_questions(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
-    """Encodes the questions. Truncates long ones, and logs a warning about them."""
+    """Encodes the questions; truncates long questions with a warning."""
     tokens = tokenizer.tokens_of(questions, split_special=True, with_offsets=True)
     cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
@@ -114,7 +114,7 @@ class Span(NamedTuple):
         start, end: positions of the first and the last token.
         score: probability in the window.
         logit: start logit plus end logit. The official scripts rank all windows' spans by this sum.
-            For the SQuAD 2.0 head, it is the log probability.
+            For the SQuAD 2.0 head, the logit is the log probability.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""The base class of both tokenizers, which implements the Hugging Face API for any vocabulary."""
+"""The base class of both tokenizers. It implements the Hugging Face API for any vocabulary."""
 
 import copy
 import os
@@ -179,7 +179,7 @@ class BaseTokenizer(IdMethods):
         """Encodes a text, a text pair, or a batch of either.
 
         Args:
-            text, text_pair: a str, UTF-8 bytes, or a list of them. A list whose elements are
+            text, text_pair: a str, UTF-8 bytes, or a list of either. A list whose elements are
                 tuples or lists of two texts is a batch of pairs.
             add_special_tokens: whether to add `[CLS]` and `[SEP]`.
             padding: True or "longest", "max_length", or False.
@@ -288,7 +288,7 @@ class BaseTokenizer(IdMethods):
 
         Args:
             split_special: whether to treat special tokens in a text as plain text.
-            with_offsets: whether to add offsets and words, which takes about ten times as long.
+            with_offsets: whether to add offsets and words. This takes about ten times as long.
         """
         strings = [as_text(text) for text in texts]
         if split_special or not self.special.are_in("".join(strings)):
@@ -351,7 +351,7 @@ class BaseTokenizer(IdMethods):
 
         Afterwards, call `model.resize_token_embeddings(len(tokenizer))`. A SentencePiece vocabulary
         finds a token anywhere in a word. At the start of a word, a separate "▁" precedes the token.
-        "▁token" is only found at the start of a word. A WordPiece vocabulary only finds a token at
+        "▁token" is found only at the start of a word. A WordPiece vocabulary only finds a token at
         the start of a word.
 
         Args:

@@ -139,10 +139,10 @@ class BatchEncoding(dict[str, Any]):
     """The features of a batch, accessed as `encoding["input_ids"]` or `encoding.input_ids`.
 
     The methods align positions with the words and characters of the texts. They take the index of a
-    sequence, and the index of a position, word, or character. Without the first index, they use
-    sequence 0. Words and characters refer to the first text unless `sequence_index` is 1. The
-    methods return None for special tokens, padding, and truncated text. They only work on the
-    tokenizer's own result, because a copied or unpickled encoding only contains the features.
+    sequence, and the index of a position, word, or character. Without the sequence index, the
+    methods use sequence 0. Words and characters refer to the first text unless `sequence_index` is
+    1. The methods return None for special tokens, padding, and truncated text. They work only on
+    the tokenizer's own result, because a copied or unpickled encoding contains only the features.
 
     Args:
         features: lists or arrays keyed by name.
@@ -150,7 +150,7 @@ class BatchEncoding(dict[str, Any]):
         lengths: the lengths of the sequences with padding.
         padding_side: "right" or "left".
         encode_with_offsets: function that returns the same sequences with offsets and words, if
-            `sequences` lack them. It is called once, when a method first needs them.
+            `sequences` lack them. Called once, when a method first needs offsets or words.
     """
 
     is_fast = True

@@ -154,7 +154,7 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
 def _find_incompatibility(proto: ModelProto) -> str | None:
     """Returns the first property that tensorflow-text treats differently than SentencePiece.
 
-    FastSentencepieceTokenizer only supports unigram models, rejects unused pieces, and silently
+    FastSentencepieceTokenizer supports only unigram models, rejects unused pieces, and silently
     ignores `byte_fallback` and `treat_whitespace_as_suffix`. It treats leading spaces differently
     without `add_dummy_prefix`, uses `unk_id` as the unknown token, never finds special tokens in a
     text, and adds large scores in a different order. `decode` doesn't apply a denormalizer.
@@ -187,7 +187,7 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
 
 
 def rule_normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
-    """Returns a normalizer that only applies rules, and doesn't add, trim, or escape spaces."""
+    """Returns a normalizer that applies only rules, and doesn't add, trim, or escape spaces."""
     sentencepiece.set_min_log_level(1)  # Otherwise, SentencePiece prints the size of every table.
     return sentencepiece.SentencePieceNormalizer(
         **source, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False

@@ -103,8 +103,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         """Computes the features of a batch from the tokens of its texts, or of its text pairs.
 
         The graph computes the id at each position from dense tensors, because TensorFlow Lite has
-        no ragged operators. The Python tokenizer doesn't share this code, which is slower and
-        doesn't compute offsets and words.
+        no ragged operators. This code is slower than the Python tokenizer's, and doesn't compute
+        offsets and words.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]

@@ -8,12 +8,12 @@ that every program that loads the model file computes the same pieces from raw t
 The table maps strings regardless of their context. It differs from Python in the two cases in which
 Python's result depends on the context:
 - `str.lower` turns a capital sigma at the end of a word into `ς`, but the table always writes `σ`.
-  The published vocabularies contain neither letter, so the ids are the same.
+  The published vocabularies contain neither letter, so ids don't change.
 - Hangul letters with an accent between them stay separate. Python drops the accent and composes
   them.
 
-The table has no rules for characters that are newer than the Unicode version of the Python that
-compiled it. The published vocabularies' table ships with the package.
+The table has no rules for characters that Python's Unicode version lacked when the table was
+compiled. The published vocabularies' table ships with the package.
 """
 
 import functools
@@ -94,7 +94,7 @@ def lower(text: str) -> str:
 
 
 def rules_for(charsmap: bytes, normalization: Normalization) -> bytes:
-    """Returns the result of `compile_rules`, which is precompiled for the published models."""
+    """Returns the compiled rules; for the published models, they are precompiled."""
     is_published = hashlib.sha256(charsmap).hexdigest() == PUBLISHED_RULES
     if is_published and normalization == Normalization():
         return assets.published_rules().read_bytes()
@@ -323,7 +323,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with the same settings as ALBERT's, and bakes it.
+    """Trains a SentencePiece vocabulary with ALBERT's settings, and stores the text options in it.
 
     Example:
 

@@ -1,6 +1,6 @@
 """WordPiece vocabularies (`vocab.txt`), as used by the Chinese ALBERT models.
 
-BERT cleans and splits text, then looks up the words. Two tensorflow-text operators do the same in
+BERT cleans and splits text, then looks up the words. Two tensorflow-text operators do this in
 Python and in graphs: `FastBertNormalize` replaces characters according to a table, and
 `FastWordpieceTokenize` splits at spaces and punctuation and looks up the words. With their default
 tables, they return different ids than transformers 5.23 for 3,946 of 14,535 mixed texts: they apply
@@ -74,7 +74,8 @@ class Rules:
 
     Where google-research/albert and transformers differ, these rules follow transformers, which
     drops private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. The categories
-    come from Python's `unicodedata`. For new characters, the older tables in transformers differ.
+    come from Python's `unicodedata`. The tables in transformers are older, so new characters
+    differ.
 
     Attributes:
         lower_case: whether to lower-case the text.

@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 
 class Resume(Saver):
-    """Saves a run of `fit` so that the same program resumes it and ends with the same weights.
+    """Saves a run of `fit`, so that the program can resume it without changing the result.
 
-    Pass it to `fit` like `keras.callbacks.BackupAndRestore`; nothing else needs to change. A
-    checkpoint is a model directory that also contains the optimizer state and the dropout seeds.
-    SIGINT and SIGTERM end the run after the current step; a second signal ends it immediately.
+    Pass it to `fit` like `keras.callbacks.BackupAndRestore`. A checkpoint is a model directory that
+    also contains the optimizer state and the dropout seeds. SIGINT and SIGTERM end the run after
+    the current step; a second signal ends it immediately.
 
     A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
     `albert_tf.data` datasets are read again in the same order. Any other dataset must have a fixed
@@ -46,7 +46,7 @@ class Resume(Saver):
         save_steps: number of steps between checkpoints; None for one per epoch.
         keep: number of checkpoints to keep.
         settings: additional JSON values that must be the same when the run resumes. The optimizer,
-            loss, data, batch size, and number of epochs must be the same too.
+            loss, data, batch size, and number of epochs must not change either.
         others: unused, because `Resume` finds the other callbacks by itself.
     Attributes:
         epoch: number of epochs trained so far.
@@ -117,7 +117,7 @@ class Resume(Saver):
         fit = self._fit
         if fit is None:
             raise UserError(
-                "Resume only works with fit of an ALBERT task model. Use "
+                "Resume works only with fit of an ALBERT task model. Use "
                 "keras.callbacks.BackupAndRestore for other models."
             )
         steps_at_once = self.model.steps_per_execution
@@ -145,7 +145,7 @@ class Resume(Saver):
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
             logger.warning(
-                "The run in %s already finished, after %d steps. fit only loads its weights.",
+                "The run in %s already finished, after %d steps. fit loads only its weights.",
                 *(self.folder, self.step),
             )
 
@@ -213,7 +213,7 @@ class Resume(Saver):
 
 
 def _settings(model: Any, fit: Fit) -> dict[str, Any]:
-    """Returns the settings that determine the result of `fit`, as JSON."""
+    """Returns, as JSON, the settings that determine the result of `fit`."""
     optimizer = inner(model.optimizer)
     settings = {
         "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},

@@ -348,12 +348,12 @@ def written_through(folder: Path) -> Iterator[Path]:
         yield new
         for path in new.rglob("*"):
             if path.is_file():
-                with path.open("r+b") as file:  # Windows only flushes writable files
+                with path.open("r+b") as file:  # Windows flushes only writable files
                     os.fsync(file.fileno())
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes a folder if it exists; if the process is killed, it is either complete or absent."""
+    """Removes a folder if it exists; if the process is killed, the folder is complete or absent."""
     shutil.rmtree(trash_path(folder), ignore_errors=True)
     if folder.exists():
         folder.rename(trash_path(folder))

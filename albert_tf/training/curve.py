@@ -35,7 +35,7 @@ class Curve(StepCallback):
         learning_rate: returns the learning rate at a 0-based step.
         means: converts metrics to the values to record, which must include `loss`.
         folder: folder for TensorBoard event files, or None to write none.
-        stop_diverged: whether to end the run if the loss increases by `DIVERGED`.
+        stop_diverged: whether to end the run if the loss rises by `DIVERGED` above its lowest mean.
 
     Attributes:
         history: the points, each with `step`, `learning_rate`, and the means since the last point.
@@ -98,7 +98,7 @@ class Curve(StepCallback):
         self._note(self.step, {**means, "learning_rate": self._rate()})
 
     def note_scores(self, step: int, scores: Scores) -> None:
-        """Prints held-out scores and writes them for TensorBoard, but only if a folder is set."""
+        """If a folder is set, prints held-out scores and writes them for TensorBoard."""
         if self.folder is None:
             return
         self._note(step, {f"evaluation/{name}": value for name, value in scores.items()})

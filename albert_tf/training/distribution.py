@@ -33,7 +33,7 @@ def strategy_for(name: Strategy) -> Any:
     backend = keras.backend.backend()
     if keras.distribution.distribution() is not None and backend != "jax":
         raise UserError(
-            "keras.distribution only works on the JAX backend. "
+            "keras.distribution works only on the JAX backend. "
             f"Received: {keras.distribution.distribution()} on {backend}. Set KERAS_BACKEND=jax, "
             "or call keras.distribution.set_distribution(None)."
         )

@@ -121,7 +121,7 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        model: the model being trained. If it is on several devices, a copy makes the predictions.
+        model: the model being trained. On several devices, a copy of the model predicts.
         replicas: number of devices.
         batch_size: number of examples that a loss compares with each other, as in training.
     """
@@ -264,7 +264,7 @@ def soft_labels(
     temperature: float = 1.0,
     batch_size: int = 32,
 ) -> np.ndarray:
-    """Returns a teacher's label probabilities, on which a smaller model can be trained.
+    """Returns a teacher's label probabilities, to train a smaller model on.
 
     Source: Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", arXiv
     1503.02531.

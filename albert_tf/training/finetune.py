@@ -47,15 +47,15 @@ logger = logging.getLogger(__name__)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Fine-tunes a model, and writes the best version on dev to a directory with a report.
 
-    After an interruption, the same call resumes from the newest checkpoint and ends with the same
-    weights.
+    After an interruption, the same call resumes from the newest checkpoint. The final weights don't
+    depend on interruptions.
 
     A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
     the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the
     whole file is quoted the way pandas writes it. White space around column names is ignored, and a
     name that occurs twice is an error. A `.json` file contains a list of objects, an object with
     such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
-    false. Objects and NaN are errors; lists are only accepted with `multi_label`.
+    false. Objects and NaN are errors; lists are accepted only with `multi_label`.
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores.
@@ -236,9 +236,9 @@ def _tokenizer_of_new_model(
 def freeze(model: PreTrainedModel, layers: int) -> None:
     """Freezes the embeddings and the first layers. Call it before `compile`.
 
-    No gradient flows through the first `layers` layers. Weights that they share with a later layer,
-    as in every published ALBERT model, are still updated by that layer's gradient. Other frozen
-    weights don't change, not even through weight decay. The embeddings include their projection.
+    No gradient flows through the first `layers` layers. Weights shared with a later layer, as in
+    every published ALBERT model, are still updated by that layer's gradient. Other frozen weights
+    don't change, not even through weight decay. The embeddings include their projection.
 
     Args:
         layers: number of layers to freeze; 0 freezes only the embeddings.

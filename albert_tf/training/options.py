@@ -55,13 +55,13 @@ class DeviceOptions(Checked):
     micro_batches: int = option(
         1,
         help="number of micro-batches per replica and update; more micro-batches need less memory "
-        "and produce the same result",
+        "and don't change the result",
         range=COUNT,
         group=_DEVICES,
     )
     gradient_checkpointing: bool = option(
         False,
-        help="recompute layers in the backward pass, which saves memory but takes more time",
+        help="recompute layers in the backward pass; saves memory, but takes more time",
         group=_DEVICES,
     )
     strategy: Strategy = option(
@@ -133,7 +133,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     baseline: bool = option(
         False,
-        help="also score TF-IDF with logistic regression on the same data",
+        help="also score a baseline on the same data: TF-IDF with logistic regression",
         decisive=False,
         only={"task": TEXT_CLASSES},
         excludes=("regression", "multi_label"),

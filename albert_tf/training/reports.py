@@ -45,7 +45,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         `rows`: number of train and dev rows.
         `columns`: columns of the files.
         `labels`: number of training examples per label, most frequent first.
-        `alike`: lists of labels that only differ in case and spaces.
+        `alike`: lists of labels that differ only in case and spaces.
         `skipped`: number of skipped rows.
         `duplicates`: number of training examples that occurred before.
         `contradictions`: number of training texts with different labels.
@@ -90,7 +90,7 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
         "rows": f"{rows['train']:,} train, {rows['dev']:,} dev",
         "columns": ", ".join(columns),
         "labels": labels and f"{len(labels)}: {counts}",
-        "alike": alike and f"{alike}: labels that only differ in case or spaces",
+        "alike": alike and f"{alike}: labels that differ only in case or spaces",
         "unbalanced": is_unbalanced(labels)
         and "use --class-weights balanced, and judge by macro F1 instead of accuracy",
         "cut": cut
@@ -126,8 +126,8 @@ def finetuning_report(
         summary: the summary of the examples.
         history: mean training metrics of each epoch, with `step` and `learning_rate`.
         scores: dev scores after each epoch, with `step` and `loss`.
-        best: the scores of the version with the best first metric, with its `step` and its
-            `number`, which is the epoch.
+        best: the scores of the version with the best first metric, with their `step` and `number`
+            (the epoch).
         parameters: number of parameters of the model.
         step: number of steps trained.
         seconds: duration of the run, including evaluations and checkpoints.
@@ -229,7 +229,7 @@ be lower, because the epoch was selected on dev.
 
 ## Limits
 
-The model only knows the labels above, and the language and the kind of text in its training data.
+The model knows only the labels above, and the language and the kind of text in its training data.
 It reads at most {settings["max_length"]} tokens at once. `mistakes.md` quotes the dev data: read it
 before you publish it.
 """

@@ -1,4 +1,4 @@
-"""A run of `finetune` or `pretrain`, which the same call resumes after an interruption."""
+"""A run of `finetune` or `pretrain`, and how it resumes after an interruption."""
 
 import contextlib
 import hashlib
@@ -36,7 +36,7 @@ class Run:
         options: options of the command.
         strategy: a strategy from `distribution.strategy_for`.
     Attributes:
-        settings: JSON values that determine the result. They must be the same when the run resumes.
+        settings: JSON values that determine the result. They must not change when the run resumes.
         replicas: number of model replicas across all hosts.
         host: rank of this host, and the number of hosts.
         is_chief: whether this host writes files.

@@ -150,7 +150,7 @@ def _difference(made: Run, case: Case, precision: str) -> Difference:
 
 
 def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, float]:
-    """Returns the largest absolute difference of each float output of one row.
+    """Returns the largest absolute difference from `expected` for each float output.
 
     Integers and strings must be equal, except for beam positions. Near ties can change the order of
     positions, so log probabilities are compared by rank and by position.

@@ -26,8 +26,8 @@ from albert_tf_export.signatures import Signature
 def write(signatures: Sequence[Signature], folder: Path) -> None:
     """Writes a SavedModel, in which the first signature is also `serving_default`.
 
-    In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` doesn't
-    guarantee that, because it orders the variables by their memory addresses.
+    In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` orders
+    variables by memory address, so its bytes vary.
     """
     graphs = {
         signature.name: tf.function(
@@ -64,8 +64,7 @@ def _in_order_of_use(graphs: Iterable[Any]) -> list[tf.Variable]:
 def convert(signatures: Sequence[Signature], quantize: Quantize) -> bytes:
     """Returns the bytes of a .tflite file with these signatures.
 
-    Converts from a SavedModel rather than from concrete functions, whose variables the converter
-    loses.
+    Converts from a SavedModel, because the converter loses the variables of concrete functions.
     """
     with tempfile.TemporaryDirectory() as folder:
         with words_stored(quantize):
@@ -116,8 +115,8 @@ def _lookup_in_8_bits(table: keras.Variable, ids: tf.Tensor) -> tf.Tensor:
 def share_graphs(model: schema.ModelT) -> None:
     """Merges equal graphs, such as the loops of several signatures, and equal constants.
 
-    The converter writes the layers once per signature that uses them. The file contains their
-    weights once, but the runtime packs them in memory for each loop body, even one that never runs.
+    The converter writes the layers once per signature that uses them. The file contains the weights
+    once, but the runtime packs them in memory for each loop body, even for a body that never runs.
     The 8-bit base model takes 35 MB of memory with two loop bodies, and 28 MB with one.
     """
     buffers = _first_of_each(

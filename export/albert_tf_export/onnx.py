@@ -57,8 +57,8 @@ def export_onnx(
     `masked_lm_positions`, int32 `[batch, predictions]`.
 
     The file contains `config.json` and the tokenizer's files, so that `albert_tf.pipeline` can load
-    it, and `labels` in its metadata, one label name per line. The label names are also written to
-    `my-model.onnx.labels.txt`, next to `my-model.onnx`, and the report to
+    it. Its metadata field `labels` contains one label name per line. The label names are also
+    written to `my-model.onnx.labels.txt`, next to `my-model.onnx`, and the report to
     `my-model.onnx.export.json`.
 
     Args:
@@ -183,7 +183,7 @@ def _share_embedding(graph: Any) -> None:
     """Stores the word embedding matrix once, although the masked-LM head uses its transpose.
 
     tf2onnx stores the transpose as a second constant. Instead, ONNX Runtime can run a Transpose
-    node when it loads the file. It only quantizes constants, so 8-bit files contain both.
+    node when it loads the file. It quantizes only constants, so 8-bit files contain both.
     """
     import onnx
 

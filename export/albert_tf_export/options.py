@@ -58,7 +58,7 @@ class FileOptions(ExportOptions):
 
     predictions: int | None = option(
         None,
-        help="number of positions to score per example, passed as another input; only for "
+        help="number of positions to score per example, as an additional input; only for "
         "masked-LM models",
         range=COUNT,
     )
@@ -80,7 +80,7 @@ class SavedModelOptions(TextExportOptions):
     )
     warmup: Path | None = option(
         None,
-        help="file with one request per line, which TensorFlow Serving runs before it serves the "
+        help="file with requests, one per line, for TensorFlow Serving to run before it serves the "
         "model; requires albert_tf[serving]",
         excludes=("ids_only",),
     )

@@ -29,7 +29,8 @@ class Difference:
         tolerance: largest difference allowed at the export's precision.
         milliseconds: median time per sample text.
         megabytes: peak memory above an empty interpreter's, measured only on Linux. A SavedModel's
-            signatures run in one process, so a peak includes the earlier signatures.
+            signatures run in one process, so a peak includes the memory of the signatures before
+            it.
     """
 
     output: str
@@ -72,7 +73,7 @@ class Report:
 
     @classmethod
     def of(cls, path: Path, written: Path, differences: Mapping[str, Difference]) -> "Report":
-        """Returns the report for an export, which will be moved from `written` to `path`."""
+        """Returns the report for an export that will be moved from `written` to `path`."""
         files = [file for file in sorted(written.rglob("*")) if file.is_file()] or [written]
         digest, size = hashlib.sha256(), 0
         for file in files:

@@ -1,4 +1,4 @@
-"""Samples for checking an export: texts designed to expose differences, and Keras's outputs."""
+"""Texts that expose differences between an export and Keras, with Keras's outputs for them."""
 
 import itertools
 import unicodedata
@@ -42,7 +42,7 @@ TEXTS: Final = (
 # Characters of one to four bytes in UTF-8, most of which no vocabulary contains.
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
-CLOSE: Final = 1e-3  # Float32 sums of scores that differ by less count as equal.
+CLOSE: Final = 1e-3  # Sums of scores closer than this count as equal.
 NAMES: Final = ("input_ids", "token_type_ids")
 
 
@@ -94,7 +94,7 @@ def sample(
     }
     if in_words is not None:
         cases[TEXT] = _text_case(texts, in_words)
-    if model.task.takes_positions:  # the same rows, with only some positions scored
+    if model.task.takes_positions:  # the rows of `ids`, scored at some positions
         positions = [[7 * number % count for number in range(predictions)] for count in pieces]
         cases[MASKED] = Case(
             [{**row, POSITIONS: chosen} for row, chosen in zip(ids, positions, strict=True)],

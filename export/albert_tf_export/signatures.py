@@ -206,13 +206,13 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
     """Adds the outputs of an export to a model's float32 outputs.
 
     The task determines the probabilities: `probabilities` from `logits`, `[B, C]` or `[B, T, C]`,
-    and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). Regression adds
-    `value` instead, which equals `logits`. Models with classes add the label names (`classes`,
-    string `[B, C]`) and, even for multi-label models, the best label (`label`, string `[B]`, or
-    `labels`, string `[B, T]`, for each token).
+    and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). For regression,
+    `value` (equal to `logits`) is added instead. Models with classes add the label names
+    (`classes`, string `[B, C]`) and, even for multi-label models, the best label (`label`, string
+    `[B]`, or `labels`, string `[B, T]`, for each token).
 
     The original SQuAD 2.0 head (`layers.AnswerSpans`) assigns a log probability near -1e30 to
-    positions where no answer is allowed. If weights are stored in float16, it is -65504.
+    positions where no answer is allowed. With float16 weights, the value is -65504.
     """
     if getattr(model, "task", None) not in TASKS.values():
         names = ", ".join(task.model for task in TASKS.values())

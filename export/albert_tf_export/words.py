@@ -77,7 +77,7 @@ def text_function(
     """Returns the `TextFunction` of a model, or None if its task or vocabulary isn't supported.
 
     Encoders require pooling. Answers and tagged words require a SentencePiece vocabulary, because
-    the graph computes offsets. Token classification only supports single texts.
+    the graph computes offsets. Token classification supports only single texts.
     """
     if isinstance(model, AlbertModel):
         embedding = sentence_embedding(model, pooling, normalize)
@@ -268,7 +268,7 @@ class Characters:
         self.first_bytes = tf.where(inside, known, tf.strings.length(texts)[:, None])
 
     def at_bytes(self, byte: tf.Tensor) -> tf.Tensor:
-        """Returns the indices of the characters that start at bytes `[B, N]`."""
+        """Returns the index of the character at each byte offset, `[B, N]`."""
         return tf.searchsorted(self.first_bytes, byte)
 
     def are(self, members: Sequence[int]) -> tf.Tensor:
@@ -322,8 +322,8 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
     The operator of `AlbertPreprocessor.tokenize` returns no offsets, so a second operator computes
-    them. It may split a word differently if two segmentations are equally likely. A token then gets
-    the characters of the second operator's token at the same position in the word.
+    them. The operators may split a word differently if two segmentations are equally likely. A
+    token then gets the characters of the second operator's token at that position in the word.
 
     Args:
         texts: string `[B]`.
@@ -354,7 +354,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns the index of the other operator's token at the same position in each token's word."""
+    """Returns, per token, the index of the other operator's token at that position in the word."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")

@@ -182,11 +182,10 @@ def splits(files: Sequence[InputFile], size: int) -> list[Split]:
 def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Iterator[Document]:
     """Yields the documents in a range of a file, in order and in bounded memory.
 
-    In plain text, blank lines (only white space) separate documents. A document belongs to the
-    range in which its preceding blank line begins. In JSON lines, each line is a document, and
-    blank lines within its text are dropped. A document that is too long is cut at a line break if
-    possible, otherwise at white space, otherwise between two characters. A byte order mark is
-    dropped.
+    In plain text, lines without text separate documents. A document belongs to the range in which
+    its preceding blank line begins. In JSON lines, each line is a document, and blank lines within
+    its text are dropped. A document that is too long is cut at a line break if possible, otherwise
+    at white space, otherwise between two characters. A byte order mark is dropped.
 
     Args:
         counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
@@ -233,7 +232,7 @@ def sample(
 
     Args:
         limit: bytes of text in the sample. A passage counts as at least `SMALLEST` bytes.
-        counts: receives the same counts as in `documents`, but for passages.
+        counts: see `documents`; here, passages are counted.
     Returns:
         The sample, sorted by rank.
     Raises:
@@ -366,7 +365,7 @@ def _import_splitter(name: str) -> SplitSentences:
 
 
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
-    """Wraps a splitter to raise a `UserError` if it fails or doesn't return a list of strings.
+    """Wraps a splitter: a failure or an invalid result then raises a `UserError`.
 
     Calls the splitter once, to reveal most mistakes before the corpus is read.
     """

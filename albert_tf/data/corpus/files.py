@@ -34,7 +34,8 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
-    """Returns the files that match paths, folders, or globs (`**` descends), sorted by name.
+    """Returns the files that match paths, folders, or globs (`**` matches any folders), sorted by
+    name.
 
     Skips hidden files and folders, and doesn't follow links to folders. A file is listed once, even
     if several links point to it. Paths that contain "://" are read with fsspec.

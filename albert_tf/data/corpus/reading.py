@@ -329,8 +329,8 @@ def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
 def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
     """Returns the bounds of the passage that begins at `position`, and reads more data if needed.
 
-    A blank line that begins within the limit and ends beyond it isn't found, but the text is then
-    cut at the same position.
+    A blank line that begins within the limit and ends beyond it isn't found, but `cut` then splits
+    the text where that line begins.
     """
     searched = position
     while True:

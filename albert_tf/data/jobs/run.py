@@ -141,7 +141,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     elif manifest or begun:
         then = manifest.settings if manifest else begun or {}
         if not manifest and then.get("corpus", {}).get("bad_lines") == "stop":
-            # The finished parts contain no bad lines, so they are the same with "skip".
+            # The finished parts contain no bad lines, so "skip" doesn't change them.
             then["corpus"]["bad_lines"] = now["corpus"]["bad_lines"]
         require_same(output.location, then, now)
     output.write_json(SETTINGS, now)

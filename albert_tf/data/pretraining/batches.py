@@ -75,8 +75,8 @@ def pretraining_batches(
     To resume, pass `start`, or restore a `tf.train.Checkpoint` of the iterator. To mask on other
     machines, apply `tf.data.experimental.service.distribute`. All its workers need the files at
     the same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
-    stay the same. With several workers, use `ShardingPolicy.DYNAMIC`: they process different
-    epochs, and their batches arrive in any order.
+    don't change. With several workers, use `ShardingPolicy.DYNAMIC`: they process different epochs,
+    and their batches arrive in any order.
 
     `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
     `batches.map(lambda features, labels: (features, labels["labels"]))`.
@@ -97,8 +97,8 @@ def pretraining_batches(
             original code, or the result of `find_records`.
         batch_size: number of examples in a batch, B.
         seed: seed for the order, the masks, and the swaps.
-        start: number of batches to skip when a run resumes. They are neither parsed nor masked, and
-            skipped epochs aren't read at all.
+        start: number of batches to skip when a run resumes. Skipped batches are neither parsed nor
+            masked, and skipped epochs aren't read at all.
         part: `(index, count)` of this host. Each host gets a different `1/count` of every global
             batch. The examples in a global batch don't depend on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.
@@ -150,7 +150,7 @@ def pretraining_batches(
 def evaluation_batches(
     source: Path | Sequence[Path] | RecordFiles, batch_size: int, seed: int = 0
 ) -> tf.data.Dataset:
-    """Returns a dataset that yields each example once, in file order, always masked the same way.
+    """Returns a dataset that yields each example once, in file order, with masks that never change.
 
     Args:
         source, batch_size: see `pretraining_batches`. The last batch may be smaller.

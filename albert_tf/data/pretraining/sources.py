@@ -41,8 +41,8 @@ class RecordFiles:
         paths: paths or URLs.
         counts: number of records in each file.
         max_seq_length, predictions: T and P of an example.
-        dynamic: options for masking examples as they are read; None for files from the original
-            code, whose examples are already masked.
+        dynamic: options for masking examples as they are read; None for the original code's
+            examples, which are already masked.
         table: word table, for masking; None for files from the original code.
         vocab_size: exclusive upper bound for token ids.
     """
@@ -75,7 +75,7 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
 
     Args:
         source: one or more `build-data` directories, or paths or globs of the original code's
-            files, which are read once to count their records. A path may be a URL: TensorFlow reads
+            files. These are read once to count their records. A path may be a URL: TensorFlow reads
             `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
         UserError: a directory is incomplete, or its settings differ from the first's; or a file

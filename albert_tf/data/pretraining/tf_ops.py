@@ -1,4 +1,4 @@
-"""The array operations of `numpy_ops` in TensorFlow, for graphs. The results are the same."""
+"""The array operations of `numpy_ops` in TensorFlow, for graphs, with the same results."""
 
 import tensorflow as tf
 

@@ -1,1 +1,1 @@
-"""The fine-tuning tasks, which turn files into examples and rows, and outputs into scores."""
+"""The fine-tuning tasks. They turn files into examples and rows, and outputs into scores."""

@@ -71,7 +71,7 @@ _LAYOUTS: Final = {
 
 
 def _number_race(examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
-    """Sets the part of each RACE example, and appends a number to its article id."""
+    """Sets each RACE example's part ("middle" or "high"), and adds a number to its article id."""
     numbers: Counter[str] = Counter()
     numbered = []
     for example in examples:
@@ -323,7 +323,7 @@ def choice_rows(
             arrays[name].append(values)
     if cut:
         logger.warning(
-            "%d of %d examples have a question and choice of more than %d tokens, which are "
+            "%d of %d examples have a question and choice of more than %d tokens. These are "
             "truncated at the start%s. With a larger max_length, up to %d tokens are kept.",
             *(len(cut), len(pairs), most),
             *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),

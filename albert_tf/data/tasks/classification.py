@@ -17,7 +17,7 @@ from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regr
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 
-# The score that flags a model that almost always predicts the same class.
+# Flags a model that predicts one class for almost all examples.
 ONE_CLASS: Final = "one_class"
 NEARLY_ALL: Final = 0.99
 

@@ -161,15 +161,15 @@ class SingleLabel(LabelType):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes a TSV file of indices and labels, as spelled in the task's files."""
+        """Writes a TSV file of indices and of labels as the task's files spell them."""
         labels = {number: label for label, number in self.numbers(config).items()}
         write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
 
-        A model's labels can also be the spellings in GLUE's files, or LABEL_0, LABEL_1, … in
-        GLUE's order.
+        A model's labels can also be spelled as in GLUE's files, or be LABEL_0, LABEL_1, … in GLUE's
+        order.
         """
         if not self.glue_labels:
             return super().numbers(config)

@@ -137,7 +137,8 @@ def question_of(
 ) -> Question:
     """Makes a question. `answers` contains the columns `text` and `answer_start`.
 
-    If the columns are empty, the question is unanswerable. If `answers` is None, it is unlabeled.
+    If the columns are empty, the question is unanswerable. If `answers` is None, the question is
+    unlabeled.
     """
     unlabeled = Question(name, question, context, location=name)
     if answers is None:
@@ -322,8 +323,8 @@ def encode_questions(
 def _positions(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
     """Returns the first and last position of the answer in each window.
 
-    Both are `[CLS]` in a window without the complete answer. If no window contains it, both are
-    `IGNORED` in all windows.
+    Both are `[CLS]` in a window without the complete answer. If no window contains the answer, all
+    positions are `IGNORED`.
     """
     if question.span is None:
         none = CLS if question.is_impossible else IGNORED

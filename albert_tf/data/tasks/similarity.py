@@ -64,7 +64,7 @@ class Similarity(Task[SimilarityExample, Match]):
     """Sentence embeddings, trained on pairs with scores or on texts that belong together.
 
     The columns of the first file determine the kind of examples, and are kept in `columns`. All
-    other labeled files must contain the same kind of examples.
+    other labeled files must contain that kind of examples.
     """
 
     model = "AlbertForSimilarity"
@@ -142,7 +142,7 @@ class Similarity(Task[SimilarityExample, Match]):
         elif len(set(_groups(train))) == 1:
             raise UserError(
                 f"All {len(train):,} examples of {self.options.data} share their texts. Add "
-                "examples with different texts, which serve as negatives."
+                "examples with different texts, to serve as negatives."
             )
         return {**fields, "thresholds": None}
 

@@ -107,7 +107,7 @@ def export_web(
     path: str | os.PathLike[str],
     options: WebOptions,
 ) -> Report:
-    """Writes a folder that any web server can serve as a page that runs the model.
+    """Writes a web page that runs the model, as a folder for any web server.
 
     The folder contains everything that the page needs; the browser sends no requests to other
     servers. Depending on the model's task, the page classifies texts, fills masks, answers
@@ -234,7 +234,7 @@ def _installed(node_modules: Path | None) -> Iterator[Path]:
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     npm = shutil.which("npm", path=search)
     elsewhere = (
-        f"run `npm ci` on another machine, on copies of package.json and {LOCK} from {PAGE}, and "
+        f"copy package.json and {LOCK} from {PAGE} to another machine, run `npm ci` there, and "
         "pass the resulting node_modules folder with --node-modules"
     )
     if npm is None:
@@ -289,8 +289,8 @@ def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
         if description.get("version") != wanted:
             raise UserError(
                 f"{packages} must contain {name} {wanted}. Received: "
-                f"{description.get('version', 'none')}. Run `npm ci` on copies of package.json and "
-                f"{LOCK} from {PAGE}."
+                f"{description.get('version', 'none')}. Copy package.json and {LOCK} from {PAGE}, "
+                "and run `npm ci`."
             )
         descriptions[name] = description
     return descriptions
