@@ -39,7 +39,7 @@ MODULES: Final[Mapping[str, str]] = {
 
 
 class Placeholder:
-    """Represents a class until Keras reads a file that contains an instance of it."""
+    """Stands in for a class until Keras reads a file that contains an instance of it."""
 
     def __init__(self, name: str):
         self.name = name

@@ -170,7 +170,7 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
 
 
 def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns a folder's vocabulary file of one type, or None."""
+    """Returns the path of a folder's vocabulary file with one of these names, or None."""
     known = [folder / name for name in names if (folder / name).is_file()]
     vocabularies = known[:1] or sorted(
         {path for ending in endings for path in folder.glob(ending) if path.is_file()}

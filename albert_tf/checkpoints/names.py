@@ -121,7 +121,7 @@ class Weight(NamedTuple):
 def weights(model: Any) -> dict[str, Weight]:
     """Returns the variables of a model, keyed by Hugging Face's tensor names without "albert.".
 
-    If the format can't represent how layers share a variable, each layer lists the variable.
+    If the format can't represent shared variables, each is listed for every layer that uses it.
     """
     backbone = getattr(model, BACKBONE, model)
     table = dict(_model_weights(backbone, model.config, _BACKBONE))

@@ -221,7 +221,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
 
 
 def _check_hdf5(h5py: Any, path: Path, file: Any) -> None:
-    """Raises UserError if links or datasets refer to other files, or claim missing bytes."""
+    """Raises UserError if links or datasets refer to other files, or to missing bytes."""
     sizes: list[int] = []
     short: list[str] = []
 

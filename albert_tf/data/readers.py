@@ -182,7 +182,7 @@ def read_rows(
         skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
             row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
             means False, but errors don't recommend skipping, because every row needs a prediction.
-        rows: rows with their line numbers, for a file in none of these formats.
+        rows: rows with their line numbers, for a file in any other format.
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: the file doesn't exist, has the wrong format or encoding, lacks a column, or has

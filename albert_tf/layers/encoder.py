@@ -266,7 +266,7 @@ class AlbertEncoder(ConfiguredLayer):
         # A flat list, because Keras doesn't save layers in nested lists.
         self.blocks = self._blocks()
         self.gradient_checkpointing = gradient_checkpointing
-        self.frozen_layers = 0  # number of first layers without gradients
+        self.frozen_layers = 0  # number of frozen layers, starting with the first
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "gradient_checkpointing": self.gradient_checkpointing}

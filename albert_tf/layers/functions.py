@@ -1,8 +1,8 @@
 """Activations and layer norm that keep only their inputs for the backward pass, to save memory.
 
 Automatic differentiation keeps every array that a gradient uses: five arrays for the tanh
-approximation of GELU. In training, the gradients in this file keep one array, and recompute the
-others.
+approximation of GELU. In training, the custom gradients in this file store one array, and
+recompute the others.
 """
 
 import math

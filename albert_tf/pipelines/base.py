@@ -382,7 +382,7 @@ def _long_layout(
     if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
             f"The first text of a pair has {lengths[0]} tokens, so windows of {length} tokens with "
-            f"stride={stride} have no room for the second. Reduce stride, or drop it to truncate "
+            f"stride={stride} have no room for the second. Reduce stride, or omit it to truncate "
             "both texts."
         )
     return Layout(

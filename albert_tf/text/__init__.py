@@ -1,1 +1,1 @@
-"""Tokenizers for Python and graphs. Their vocabularies normalize raw text."""
+"""Tokenizers for Python code and TensorFlow graphs. Their vocabularies normalize raw text."""

@@ -165,7 +165,7 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 def best_spans(
     outputs: Mapping[str, Any], possible: np.ndarray, count: int, longest: int
 ) -> BestSpans:
-    """Returns the best spans of a window. Ties are sorted by position, or keep the beam's order.
+    """Returns the best spans of a window. Ties are broken by position or by beam order.
 
     The score of a span is the product of its start and end probabilities. Both distributions cover
     the possible positions and `[CLS]`. The product at `[CLS]` is the no-answer probability. The

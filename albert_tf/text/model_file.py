@@ -48,7 +48,7 @@ class Baked:
     """The options baked into a vocabulary, as recorded in the model's `normalizer_spec.name`.
 
     Attributes:
-        sha256: hexadecimal digest of the model file that was baked.
+        sha256: hexadecimal digest of the model file before it was baked.
         lower_case, keep_accents, digit_comma, quotes, turkish_i: the options of `bake`.
     """
 
@@ -187,7 +187,7 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
 
 
 def rule_normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
-    """Returns a normalizer that applies only rules, and doesn't add, trim, or escape spaces."""
+    """Returns a normalizer that applies only rules, without adding or escaping spaces."""
     sentencepiece.set_min_log_level(1)  # Otherwise, SentencePiece prints the size of every table.
     return sentencepiece.SentencePieceNormalizer(
         **source, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False

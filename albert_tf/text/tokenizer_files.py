@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
     """Reads a vocabulary file, or the tokenizer in a directory or on the Hub.
 
-    The path of a TensorFlow 1 checkpoint refers to its directory. `hub` contains `find` options.
+    For a TensorFlow 1 checkpoint, its directory is used. `hub` contains `find` options.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
@@ -70,7 +70,7 @@ def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any])
 
 
 def reject_other_kinds(config: Mapping[str, Any]) -> None:
-    """Rejects a `tokenizer_config.json` whose splitting rules aren't BERT's (BertJapanese)."""
+    """Rejects a `tokenizer_config.json` for other splitting rules than BERT's."""
     for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
         if config.get(name, own) != own:
             raise UserError(

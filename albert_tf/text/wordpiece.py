@@ -221,7 +221,7 @@ def _body(token: str) -> str:
 def _recode_tokens(vocabulary: Vocabulary, codes: Mapping[str, str]) -> tuple[str, ...]:
     """Replaces each character in the tokens with its code.
 
-    Unreachable tokens become ASCII numbers, which never occur in normalized text.
+    Unreachable tokens are replaced with strings of ASCII digits that match no normalized text.
     """
     left = Counter(vocabulary.tokens)
     tokens = []

@@ -129,7 +129,7 @@ def grade_number(text: str, target: float, value: float) -> Graded:
 
 
 def grade_partner(texts: Sequence[str], match: Match) -> Graded:
-    """Compares the most similar text found for a first text with the correct partner."""
+    """Compares the text that was found to be most similar to a first text with its partner."""
     return Graded(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
 
 

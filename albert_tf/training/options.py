@@ -193,7 +193,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
             )
         if self.freeze not in (None, EMBEDDINGS) and not self.frozen_layers:
             raise UserError(
-                "freeze must be embeddings, or a positive number of layers. "
+                "freeze must be 'embeddings' or a positive number of layers. "
                 f"Received: {self.freeze}."
             )
         if self.vocab is not None and not self.vocab.exists():

@@ -48,7 +48,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         `alike`: lists of labels that differ only in case and spaces.
         `skipped`: number of skipped rows.
         `duplicates`: number of training examples that occurred before.
-        `contradictions`: number of training texts with different labels.
+        `contradictions`: number of training texts that occur with more than one label.
         `in_both`: number of dev examples whose texts are also in train.
     """
     labels = task.keys(train).labels or [()] * len(train)

@@ -271,7 +271,7 @@ def passages(
         text: bytes of the part, without blank lines. They may end in white space.
         part: 0-based index of the part within the document.
     """
-    newlines = [-2, -1] if start == 0 else []  # the last two line breaks since the last part
+    newlines = [-2, -1] if start == 0 else []  # the latest two line breaks after the previous part
     position, part = 0, None
     while True:
         position = _skip_space(window, position, newlines)

@@ -64,7 +64,7 @@ class Similarity(Task[SimilarityExample, Match]):
     """Sentence embeddings, trained on pairs with scores or on texts that belong together.
 
     The columns of the first file determine the kind of examples, and are kept in `columns`. All
-    other labeled files must contain that kind of examples.
+    other labeled files must contain examples of the same kind.
     """
 
     model = "AlbertForSimilarity"
