@@ -277,8 +277,8 @@ def _join() -> None:
         keras.distribution.initialize()
     except (ValueError, RuntimeError) as error:
         raise UserError(
-            f"Can't connect to the other hosts: {str(error).splitlines()[0]} Without Slurm, MPI, or "
-            "a cloud service, set KERAS_DISTRIBUTION_JOB_ADDRESSES (the first host's HOST:PORT), "
+            f"Can't connect to the other hosts: {str(error).splitlines()[0]} Without Slurm, MPI, "
+            "or cloud, set KERAS_DISTRIBUTION_JOB_ADDRESSES (the first host's HOST:PORT), "
             "KERAS_DISTRIBUTION_NUM_PROCESSES, and KERAS_DISTRIBUTION_PROCESS_ID on each host, or "
             "pass --strategy none."
         ) from error
