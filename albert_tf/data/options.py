@@ -36,8 +36,8 @@ class TaskData(Checked):
     data: Path = option(
         help="folder with train and dev files, a single file, or a dataset on the Hugging Face hub "
         "(hub:owner/name/config@revision). Files must be in the task's format. Your own "
-        "files can be .tsv, .csv, .jsonl, or .parquet (for tag, also CoNLL); text files can be "
-        "compressed (.gz)",
+        "files can be .tsv, .csv, .jsonl, or .parquet (for tag, CoNLL but not .csv; for squad, "
+        ".json but neither .tsv nor .csv); text files can be compressed (.gz)",
         metavar="PATH",
         decisive=False,
     )

@@ -275,6 +275,11 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
         raise UserError(f"Labels must be numbers. Received: {short_repr(labels[0])}.")
 
     def class_id(name: Any, row: int) -> int:
+        if not several and isinstance(name, list | tuple | set | np.ndarray):
+            raise UserError(
+                f"Each example must have one label. Received: {short_repr(name)} in row {row}. For "
+                'any number of labels, set problem_type="multi_label_classification".'
+            )
         if not isinstance(name, str) or name not in ids:
             raise UserError(
                 f"Labels must be class ids, or names in label2id ({', '.join(ids)}). Received: "
@@ -288,7 +293,7 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
         return np.array([class_id(name, row) for row, name in enumerate(rows)], "int32")
     matrix = np.zeros((len(rows), len(ids)), "float32")
     for row, names in enumerate(rows):
-        if not isinstance(names, list | tuple | set):
+        if not isinstance(names, list | tuple | set | np.ndarray):
             raise UserError(
                 f"The labels of an example must be a list of names. Received: {short_repr(names)} "
                 f"in row {row}."
@@ -388,7 +393,7 @@ def check_classes(
         raise ValueError(
             f"{name} must be class ids from 0 to {count - 1}, or {IGNORED} to be ignored. "
             f"Received: {outside[0]} (invalid: {outside.size} of {known.size}). For more classes, "
-            "pass num_labels to from_pretrained."
+            "pass num_labels to from_pretrained. Names such as '5' must be strings."
         )
 
 

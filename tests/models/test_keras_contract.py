@@ -849,9 +849,11 @@ def test_names_of_several_labels(lab):
     model = lab.model("multi-label")
     model.optimizer.learning_rate = 0.0
     expected = model.evaluate(TEXTS[:N], SEVERAL[:N], return_dict=True, verbose=0)
+    from_parquet = [np.array(names, object) for names in SEVERAL_NAMES]
     for features in (TEXTS[:N], lab.rows("ids", slice(N))):
-        found = model.evaluate(features, SEVERAL_NAMES, return_dict=True, verbose=0)
-        assert found == pytest.approx(expected, rel=1e-5)
+        for labels in (SEVERAL_NAMES, from_parquet):
+            found = model.evaluate(features, labels, return_dict=True, verbose=0)
+            assert found == pytest.approx(expected, rel=1e-5)
         held_out = {"validation_data": (features, SEVERAL_NAMES)}
         history = model.fit(features, SEVERAL_NAMES, **held_out, verbose=0).history
         for loss in ("loss", "val_loss"):
@@ -870,6 +872,12 @@ def test_names_of_several_labels_that_are_wrong(lab, labels, message):
     for features in (TEXTS[:3], lab.rows("ids", slice(3))):
         with pytest.raises(UserError, match=message):
             lab.model("multi-label").evaluate(features, labels, verbose=0)
+
+
+def test_several_labels_for_a_model_with_one(lab):
+    for features in (TEXTS[:2], lab.rows("ids", slice(2))):
+        with pytest.raises(UserError, match=r"\['a', 'b'\] in row 0.*problem_type"):
+            lab.model("classes").evaluate(features, [["a", "b"], ["c"]], verbose=0)
 
 
 def test_ids_of_several_labels(lab):
