@@ -1,6 +1,6 @@
 """Reads safetensors, PyTorch, Flax, and HDF5 files, without running any code that they contain.
 
-A format's package is imported when its first file is read. A damaged file may raise any
+The package for a format is imported when the first such file is read. A damaged file may raise any
 exception, which `CheckpointLocation.read` turns into a one-sentence message.
 """
 

@@ -23,7 +23,8 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         config: configuration of the saved model.
-        tensors: arrays in Hugging Face's orientation, keyed by its names without "albert.".
+        tensors: arrays in Hugging Face's orientation, keyed by Hugging Face names without
+            "albert.".
         origin: path and format, for messages.
         folder: directory of the files, or None.
     """

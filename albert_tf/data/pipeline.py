@@ -202,7 +202,7 @@ def mapped_batches(
 
     Args:
         batch_at: function that returns a batch by its number.
-        specs: `tf.TensorSpec`s in the structure of a batch.
+        specs: `tf.TensorSpec`s with the structure of a batch.
     """
 
     def batch(number: tf.Tensor) -> Any:

@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
         Raises:
             UserError: the row has no such column; the value is neither a string nor a finite
-                number; or it is empty and `may_be_empty` is false.
+                number; or the value is empty and `may_be_empty` is false.
         """
         self.require([name])
         text = self.optional_text(name)

@@ -261,7 +261,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
                 "compute_loss is a method for Keras. To train with the model's own loss, call "
-                "compile() without a loss; to compute it, call model(features, labels=labels).loss."
+                "compile() without a loss. Call model(features, labels=labels).loss to compute it."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
@@ -355,8 +355,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in self._measured if name not in measured]:
             raise UserError(
-                f"Metrics of {', '.join(missing)} require its labels. Received: "
-                f"{', '.join(batch.labels) or 'no labels'}."
+                f"To compute metrics of {', '.join(missing)}, pass labels for these outputs. "
+                f"Received: {', '.join(batch.labels) or 'no labels'}."
             )
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 

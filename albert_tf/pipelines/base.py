@@ -115,11 +115,11 @@ class LongTextOptions(WindowOptions):
 class Pipeline(ABC):
     """Base class of all pipelines.
 
-    A call with a single example returns its result. A call with a list, tuple, array, or pandas
-    Series of examples returns a list of results in the same order. Sequences of similar length
-    share a batch to reduce padding. A call with any other iterable (a generator or a
-    `tf.data.Dataset`) returns an iterator. Special tokens that occur in a text are treated as plain
-    text, except in "fill-mask".
+    A call with a single example returns a single result. A call with a list, tuple, array, or
+    pandas Series returns a list of results in the same order. Sequences of similar length share a
+    batch to reduce padding. A call with any other iterable (a generator or a `tf.data.Dataset`)
+    returns an iterator. Special tokens that occur in a text are treated as plain text, except in
+    "fill-mask".
 
     Args:
         model: an instance of a class in `models`, or an `ExportedModel` of one.

@@ -81,8 +81,9 @@ def longest_first(
     """Returns how many tokens of each text to keep so that both fit into `room`.
 
     The result is the same as removing one token at a time from the longer text, or from the second
-    if both are equally long, as in `_truncate_seq_pair` (google-research/albert). Python passes
-    integers; the graph passes tensors with `tf.minimum` and `tf.maximum`.
+    if both are equally long, as in `_truncate_seq_pair` (google-research/albert). Python code
+    passes integers. Graph code passes tensors, plus `tf.minimum` and `tf.maximum` to replace `min`
+    and `max`.
     """
     kept = minimum(first, maximum(room - second, (room + 1) // 2))
     return kept, minimum(second, room - kept)

@@ -1,7 +1,7 @@
 """The checkpoints of a run: what they contain, when they are written, and how a run resumes.
 
 A checkpoint is a model directory with an additional state file, which contains the optimizer's
-variables, the dropout seeds, the run's settings and progress, and the states of its callbacks.
+variables, the dropout seeds, the run's settings and progress, and the states of the callbacks.
 """
 
 import json

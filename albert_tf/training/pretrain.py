@@ -44,8 +44,8 @@ _LARGEST: Final = 700.0  # exp of a larger value overflows
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     """Pretrains a model, and writes a model directory with a report and learning curves.
 
-    After an interruption, the same call resumes from the newest checkpoint. The final weights don't
-    depend on interruptions.
+    After an interruption, the same call resumes from the newest checkpoint. Interruptions don't
+    affect the final weights.
 
     Returns:
         the report: settings, versions, and the history of training and evaluation.

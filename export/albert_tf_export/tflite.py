@@ -82,8 +82,8 @@ def export_tflite(
     contains the vocabulary in its metadata and one signature, `ids`, with unrolled layers. Its only
     output is `probabilities` or, for an encoder with pooling, `embedding`, `[1, H]`.
 
-    `config.json`, the tokenizer's files, and the label names are appended to the file, so that
-    `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
+    `config.json`, the tokenizer's files, and the label names are appended to the file, so
+    `albert_tf.pipeline` can load it. `unzip -p my-model.tflite labels.txt` prints the labels. The
     label names are also written to `my-model.tflite.labels.txt`, next to `my-model.tflite`, and the
     report to `my-model.tflite.export.json`.
 

@@ -120,7 +120,7 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output, and returns its manifest if it is finished.
+    """Prepares the output, and returns the manifest if the output is finished.
 
     Even if the run is killed at any point, the content matches the stored settings.
     """

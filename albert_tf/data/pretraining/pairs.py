@@ -6,7 +6,8 @@ create_pretraining_data.py, with two deliberate differences:
 - For sentence order, a single leftover sentence is cut in two between words. The original pairs it
   with a segment from another document, but still labels the pair as swapped
   (google-research/albert#234).
-- A sentence that is too long for an example is split into several. The original drops most of it.
+- A sentence that is too long for an example is split into several. The original drops most of the
+  sentence.
 
 A document's pairs depend only on the document, except with `pair_task="nsp"`, which takes second
 segments from other documents.
@@ -32,8 +33,8 @@ class _Stream(enum.IntEnum):
     LENGTH = 1  # how long the short pairs are
     END = 2  # where the first segment ends
     OTHER = 3  # nsp: whether the second segment is from another document
-    DONOR = 4  # nsp: which document it is from
-    START = 5  # nsp: where it starts in that document
+    DONOR = 4  # nsp: which document the second segment is from
+    START = 5  # nsp: where the second segment starts in that document
     FRONT = 6  # whether a token is cut from the front or the end of a segment
     ODD = 7  # which of two equally long segments loses the odd token
 

@@ -25,7 +25,7 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, or if the labels are at least as uniform as the predictions.
+    Returns {} otherwise, or if the most frequent label makes up at least the same share.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -138,7 +138,7 @@ class Classification(Task[Example, Any]):
         predictions: Sequence[Any],
         config: AlbertConfig,
     ) -> None:
-        """Writes a file for each part. GLUE's files are in the format of its website."""
+        """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")

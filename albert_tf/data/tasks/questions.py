@@ -72,7 +72,7 @@ def read_questions(
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: if the file doesn't exist, has the wrong format, or has no questions; or if a
-            question is invalid, or its id is repeated (the message gives the location).
+            question is invalid or repeats an id (the message gives the location).
     """
     locations: dict[str, str] = {}
 

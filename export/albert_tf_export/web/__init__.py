@@ -117,7 +117,8 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`, with pooling from its sentence-transformers folder, or mean pooling.
+            `AlbertModel`. The pooling of an `AlbertModel` comes from its sentence-transformers
+            folder; otherwise, it is the mean.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.
