@@ -261,7 +261,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
                 "compute_loss is a method for Keras. To train with the model's own loss, call "
-                "compile() without a loss. Call model(features, labels=labels).loss to compute it."
+                "compile() without a loss. model(features, labels=labels).loss is this loss."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
