@@ -54,7 +54,7 @@ class KerasHubWeight(NamedTuple):
     below: tuple[str, ...]  # path below the layer
     variable: int
     transposed: bool  # whether KerasHub's array is the transpose of Hugging Face's
-    axes: str  # if KerasHub splits H into A heads of size D: its axes; otherwise ""
+    axes: str  # axes if H is split into A heads of size D, otherwise ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Converts an array to Hugging Face's shape; returns unexpected shapes unchanged."""

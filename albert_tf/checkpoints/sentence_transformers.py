@@ -168,7 +168,7 @@ def encoder_folder(folder: Path) -> Path:
 
 
 def read(folder: Path) -> SentenceEmbedding | None:
-    """Reads the modules in a model's folder or its parent; returns None if there are none.
+    """Reads the modules in a model's folder or the parent folder, or returns None.
 
     Raises UserError if a module, pooling mode, or prompt isn't supported, or a file is damaged.
     """

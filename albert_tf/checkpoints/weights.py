@@ -129,7 +129,7 @@ def check_backbone(checkpoint: Checkpoint) -> None:
 def misfits(
     config: AlbertConfig, wanted: Mapping[str, Shape], given: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Describes every tensor that is missing, unknown, or has the wrong shape.
+    """Describes every tensor that is missing or unknown, or has the wrong shape.
 
     Args:
         config: configuration that determines the shapes.

@@ -124,7 +124,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
-    """Decides whether to keep accents, and prints how many words this changes and merges."""
+    """Decides whether to keep accents, and prints the effect of dropping them."""
     from collections import Counter
 
     from albert_tf.text.scripts import merge_statistics, words

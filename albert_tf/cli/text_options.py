@@ -20,7 +20,6 @@ from albert_tf.options import COUNT, Checked, flag, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
-# Options that apply only to tables.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -233,7 +232,7 @@ def can_be_read_again(path: str | None) -> bool:
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Rejects a missing or unsuitable model; returns its configuration, or None if unknown."""
+    """Rejects a missing or unsuitable model; returns the configuration, or None if unknown."""
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig

@@ -305,8 +305,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 as "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
-            ignore_mismatched_sizes: whether to initialize a head if its shapes don't match the
-                checkpoint, instead of raising an error.
+            ignore_mismatched_sizes: whether to initialize a head instead of raising an error if its
+                shapes don't match the checkpoint.
             **options: Hub options (`revision`, `token`, `cache_dir`, `local_files_only`,
                 `force_download`, and `subfolder`), configuration fields to override
                 (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for

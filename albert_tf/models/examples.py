@@ -337,8 +337,8 @@ def check_labels(
     Args:
         labels: labels keyed by target; other names are ignored.
         inputs: inputs keyed by name. Their shape determines the number of choices.
-        loss: the loss passed to `compile`. Labels are checked only if it is None (the model's own
-            loss) or sparse cross-entropy.
+        loss: the loss passed to `compile`. Labels are checked only if the loss is None (the model's
+            own) or sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):
         return

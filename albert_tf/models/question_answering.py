@@ -35,9 +35,9 @@ class AlbertForQuestionAnswering(TaskModel):
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context is split into windows that overlap by 128 tokens, but at
-    most by half of their context. A question is truncated to 64 tokens, or to half a window if that
-    is less. A window that doesn't contain the complete answer has the label `[CLS]`.
+    unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
+    half of a window's context if that is less. A question is truncated to 64 tokens, or to half a
+    window if that is less. A window that doesn't contain the complete answer has the label `[CLS]`.
 
     Args:
         config: an `AlbertConfig`. The label names in it are dropped.

@@ -83,7 +83,7 @@ TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_se
 
 @dataclasses.dataclass(frozen=True)
 class LongTextOptions(WindowOptions):
-    """Options for texts that are longer than the model supports.
+    """Options for texts longer than the model supports.
 
     A long text is truncated, or split into windows if `stride` is set. For a pair, the second text
     is split unless `truncation` is "only_first".
@@ -129,7 +129,7 @@ class Pipeline(ABC):
     Attributes:
         ahead: number of batches to read from an iterable and sort by length together. Default: 1.
     Raises:
-        UserError: if the model is for a different task, or the tokenizer doesn't match it.
+        UserError: if the model is for a different task or doesn't match the tokenizer.
         TypeError: if the task doesn't support an option.
     """
 
@@ -353,7 +353,7 @@ def text_windows(
 def _long_layout(
     texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
 ) -> Layout:
-    """Returns the layout of a text or pair that is longer than `length`.
+    """Returns the layout of a text or pair longer than `length`.
 
     Args:
         lengths: number of tokens in each text.

@@ -103,7 +103,7 @@ class ExportedModel:
         try:
             with self._lock:
                 outputs = signature(features)
-        except Exception as error:  # ONNX Runtime's exceptions have no other common base class
+        except Exception as error:  # for ONNX Runtime's many exceptions
             raise UserError(
                 f"{self.path} failed to compute a batch: {runtimes.reason(error)!r}. "
                 "Export the model again."
@@ -116,7 +116,7 @@ class ExportedModel:
         return outputs
 
     def _check_sizes(self, features: Arrays, signature: RuntimeSignature) -> None:
-        """Rejects examples that are larger than a signature's inputs."""
+        """Rejects examples larger than a signature's inputs."""
         for name, shape in signature.inputs.items():
             sizes = features[name].shape[1:] if name in features else ()
             if any(0 <= most < size for size, most in zip(sizes, shape[1:], strict=False)):
@@ -298,7 +298,7 @@ def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
     try:
         with hidden_stderr():
             signatures = runtimes.OPENERS[path.suffix[1:]](path, cores())
-    except Exception as error:  # ONNX Runtime's exceptions have no other common base class
+    except Exception as error:  # for ONNX Runtime's many exceptions
         raise UserError(
             f"{path} is not a valid {path.suffix} file: {runtimes.reason(error)}."
         ) from error

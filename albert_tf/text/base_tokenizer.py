@@ -252,7 +252,7 @@ class BaseTokenizer(IdMethods):
         )
 
     def _warn_of_length(self, length: int) -> None:
-        """Warns once about a sequence that is longer than `model_max_length`."""
+        """Warns once about a sequence longer than `model_max_length`."""
         if length > self.model_max_length and not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(

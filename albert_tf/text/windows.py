@@ -138,8 +138,8 @@ def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list
     """Returns, per window and token, the word whose label the token decides, or `NO_WORD`.
 
     The first token of a word decides its label. If several windows contain the token, only the
-    window with the most context around it counts. At the start and end of the text, context is
-    unlimited.
+    window with the most context around the token counts. At the start and end of the text, context
+    is unlimited.
 
     Args:
         words: `[T]`, the word index of each token.

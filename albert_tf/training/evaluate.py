@@ -34,7 +34,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
 from albert_tf.training.reports import LOSS, write_finetuning
 
-PREDICTED: Final = 64  # number of rows that are predicted at once
+PREDICTED: Final = 64  # rows predicted at once
 
 
 @accepts_keywords(EvaluationOptions)

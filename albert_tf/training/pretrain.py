@@ -36,7 +36,7 @@ from albert_tf.training.run import Run, digest, open_run, publish, silent_about_
 TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_order"}
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # maximum length of the history
-KEEP: Final = 3  # number of checkpoints to keep
+KEEP: Final = 3  # checkpoints
 _LARGEST: Final = 700.0  # exp of a larger value overflows
 
 

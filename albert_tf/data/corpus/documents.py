@@ -226,8 +226,8 @@ def sample(
 ) -> list[Document]:
     """Draws passages from all documents with equal probability, or all passages if they fit.
 
-    A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. Its rank depends
-    only on the seed, its file's name, and its offset in the file. The passages with the lowest
+    A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. The rank of a
+    passage depends only on the seed, the file's name, and the offset. The passages with the lowest
     ranks are kept.
 
     Args:

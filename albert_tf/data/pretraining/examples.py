@@ -142,7 +142,7 @@ def as_passages(
 
 
 def _cut_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
-    """Cuts sentences that are longer than `longest` tokens."""
+    """Cuts sentences longer than `longest` tokens."""
     long = np.flatnonzero(np.diff(whole.bounds) > longest)
     if not len(long):
         return whole

@@ -38,8 +38,8 @@ class Question(NamedTuple):
 
     Attributes:
         golds: the gold answers; empty for an unanswerable question.
-        span: character span of an answer in the context; None if there is no answer, or it isn't in
-            the context.
+        span: character span of an answer in the context; None if there is no answer or the context
+            lacks it.
         is_impossible: whether the question has no answer in the context.
         article: the article. When a file is split, an article's questions stay together.
         location: location in the file, for error messages.

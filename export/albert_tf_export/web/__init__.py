@@ -117,8 +117,8 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`. The pooling of an `AlbertModel` comes from its sentence-transformers
-            folder; otherwise, it is the mean.
+            `AlbertModel`. An `AlbertModel` uses the pooling in its sentence-transformers folder, or
+            else mean pooling.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.
