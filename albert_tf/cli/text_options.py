@@ -157,8 +157,7 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
     Args:
         results: for each input, a JSON object and blocks of lines. A line is a list of columns.
-        as_json: whether to print one object per line, instead of blocks that are separated by empty
-            lines.
+        as_json: whether to print one object per line, instead of blocks separated by empty lines.
     """
     is_first = True
     for row, blocks in results:

@@ -30,7 +30,7 @@ class Example(NamedTuple):
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
-        part: name of a set that is scored separately, such as MNLI's mismatched examples.
+        part: name of a set scored separately, such as MNLI's mismatched examples.
         location: location of the example in its file, for error messages.
     """
 
@@ -270,7 +270,7 @@ def make_each(
 
 
 def skipped_rows(source: Path) -> int:
-    """Returns the number of rows that were skipped when the file was read."""
+    """Returns the number of rows skipped when the file was read."""
     return _skipped.get(source, 0)
 
 

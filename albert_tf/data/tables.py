@@ -87,7 +87,7 @@ def table_rows(
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
-    """Returns the separator that splits the header into all columns; warns if it isn't a common one."""
+    """Returns the separator that yields all columns, and warns about an unusual one."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
     for separator in (usual, *SEPARATORS):

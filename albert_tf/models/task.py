@@ -38,7 +38,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
     receive the label and the output to compare, or dicts if there are several labels. Keras losses
-    and metrics that are passed by name take logits.
+    and metrics passed by name take logits.
 
     In `fit`, each replica computes its batch in `micro_batches` parts. The model's own loss is a
     mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
@@ -140,7 +140,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
                 own loss.
             loss_weights: a weight for each output.
             metrics: metrics or their names. A name selects the version for logits.
-            weighted_metrics: metrics that are weighted by `sample_weight`.
+            weighted_metrics: metrics weighted by `sample_weight`.
             micro_batches: number of parts into which a replica splits its batch, to save memory.
         Raises:
             UserError: if a loss or metric requires probabilities, or if the model or optimizer

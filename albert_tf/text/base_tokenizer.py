@@ -241,7 +241,7 @@ class BaseTokenizer(IdMethods):
         if layout.return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, layout.padding_side)
         # Offsets take ten times as long as ids, so they are only computed when needed. The copy of
-        # the tokenizer doesn't contain tokens that are added in the meantime.
+        # the tokenizer doesn't contain tokens added in the meantime.
         now = copy.copy(self)
         return BatchEncoding(
             features,

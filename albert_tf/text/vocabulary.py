@@ -132,7 +132,7 @@ def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[s
 
 
 def _assigned_characters() -> set[str]:
-    """Returns all characters that are assigned in Python's version of Unicode."""
+    """Returns all characters assigned in Python's version of Unicode."""
     characters = map(chr, range(1, sys.maxunicode + 1))
     return {each for each in characters if unicodedata.category(each) not in UNASSIGNED}
 

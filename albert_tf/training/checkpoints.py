@@ -48,7 +48,7 @@ class StepCallback(keras.callbacks.Callback):
 
     Attributes:
         step: number of steps trained so far, including those before an interruption.
-        position: number of steps of the current epoch that were trained before an interruption.
+        position: number of steps of the current epoch trained before an interruption.
         state: JSON that this callback needs to resume.
     """
 

@@ -22,7 +22,7 @@ from albert_tf.training.plots import plot_confusion
 CONFUSION: Final = "confusion.png"
 MISTAKES: Final = "mistakes.md"
 _MOST_MISTAKES: Final = 50
-_QUOTED: Final = 400  # maximum number of characters shown per line
+_QUOTED: Final = 400  # maximum characters per line
 
 
 class Graded(NamedTuple):

@@ -263,7 +263,7 @@ def written_with_companions(
             lines = stack.enter_context(written_atomically(companion(path, LABELS), force=force))
             lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
         yield file, report
-        if force and not labels:  # Removes the labels of the file that is replaced.
+        if force and not labels:  # Removes the labels of the old file.
             companion(path, LABELS).unlink(missing_ok=True)
 
 

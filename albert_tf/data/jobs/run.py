@@ -79,7 +79,7 @@ def build_data(options: BuildDataOptions) -> Outcome:
 
 
 def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
-    """Builds the shards of a job that are missing or damaged.
+    """Builds a job's missing or damaged shards.
 
     Args:
         engine: function that makes parts and yields their reports in any order. It

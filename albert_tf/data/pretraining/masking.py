@@ -23,7 +23,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-MASKED: Final = 0.8  # fraction of predicted tokens that are replaced with [MASK]
+MASKED: Final = 0.8  # fraction of predicted tokens replaced with [MASK]
 UNCHANGED: Final = 0.9  # draws from 0.8 to 0.9 keep the token; higher ones pick a random token
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]

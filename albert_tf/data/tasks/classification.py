@@ -195,7 +195,7 @@ def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelTyp
     is_known = config is not None or isinstance(options, LabelledData)
     if is_known and options.label_separator != TaskData.label_separator:
         raise UserError(
-            "--label-separator requires --multi-label, or a model that was trained with it. "
+            "--label-separator requires --multi-label, or a model trained with it. "
             f"Received: {options.label_separator!r}."
         )
     return Regression if numbers else SingleLabel

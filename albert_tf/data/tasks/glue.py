@@ -9,7 +9,7 @@ from albert_tf.data.tables import Columns
 
 
 class ScoredSet(NamedTuple):
-    """A part of a task that is scored and submitted separately.
+    """A part of a task, scored and submitted separately.
 
     `dev` and `test` are paths relative to the task's folder; the first that exists is read.
     """
