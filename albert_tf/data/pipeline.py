@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.tasks import IGNORED
 
-WINDOW: Final = 50  # number of batches whose examples are sorted together by length
+WINDOW: Final = 50  # batches whose examples are sorted together by length
 
 
 class Share(NamedTuple):

@@ -186,7 +186,7 @@ def read_rows(
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: the file doesn't exist, has the wrong format or encoding, lacks a column, or has
-            no rows; or a row is invalid (the message gives its line number).
+            no rows; or a row is invalid (the message gives the line number).
     """
     if rows is None:
         located = rows_of(path, columns, encoding)

@@ -21,7 +21,7 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # number of batches whose texts are sorted by length together
+SORTED: Final = 16  # batches whose texts are sorted by length together
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}

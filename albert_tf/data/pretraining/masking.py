@@ -113,10 +113,10 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
 
     Args:
         rule: which pieces begin a word. "spaces": pieces that follow a space or consist of
-            punctuation, and, in a script without spaces, all pieces that don't begin with a
-            combining mark. "original": single punctuation marks, and pieces that contain a
-            character other than a-z and punctuation, such as a digit or an accented letter.
-            "wordpiece": all pieces that don't begin with `##`.
+            punctuation; in a script without spaces, all pieces that don't begin with a combining
+            mark. "original": single punctuation marks, and pieces that contain a character other
+            than a-z and punctuation, such as a digit or an accented letter. "wordpiece": all pieces
+            that don't begin with `##`.
     """
     begins: dict[str, Callable[[str], bool]] = {
         "spaces": _is_spaces_start,
