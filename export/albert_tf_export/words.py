@@ -355,7 +355,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns, per token, the index of the other operator's token at that position in the word."""
+    """Returns the indices of the other operator's tokens at the same positions in each word."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")

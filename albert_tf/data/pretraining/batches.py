@@ -1,4 +1,4 @@
-"""Batches of pretraining examples, in an order that is a pure function of the seed and the epoch.
+"""Batches of pretraining examples, in an order that depends only on the seed and the epoch.
 
 Reads records, shuffles them, and parses them into features and labels in the graph. A run can draw
 its batches from several sets of records.
