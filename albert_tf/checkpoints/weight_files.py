@@ -83,7 +83,7 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     Zip files are mapped into memory. Files from torch before 1.6 are read as a whole.
 
     Raises:
-        UserError: if torch isn't installed, or the file contains code or isn't a state dict of
+        UserError: if torch isn't installed, or if the file contains code or isn't a state dict of
             dense tensors.
     """
     torch = _require_package(

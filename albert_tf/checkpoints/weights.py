@@ -205,7 +205,7 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
 def _shared_faults(
     wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]
 ) -> list[str]:
-    """Describes tensors shared in the model that differ in the checkpoint."""
+    """Describes tensors that the model shares but that differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"

@@ -117,8 +117,8 @@ def _is_quoted(lines: Iterator[str]) -> bool:
     """Returns whether all quotation marks are used the way csv, pandas, or Excel uses them.
 
     `csv.writer` must reproduce each record from its fields. Excel also quotes fields that contain a
-    comma. GLUE's files contain single quotation marks inside texts or at one end of a text, and
-    quotations that open in one row and close in another.
+    comma. In GLUE's files, a quotation mark can occur inside a text or at one end of a text. A
+    quotation can also open in one row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False

@@ -25,7 +25,8 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, or if the most frequent label makes up at least the same share.
+    Returns {} otherwise, or if the most frequent label makes up at least the same share of the
+    labels.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
