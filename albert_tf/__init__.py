@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[ours]), ours)
     from albert_tf.quiet import hidden_stderr
 
-    with hidden_stderr():  # TensorFlow prints when it is imported.
+    with hidden_stderr():  # TensorFlow prints when imported.
         return getattr(importlib.import_module(_HOMES[ours]), ours)
 
 

@@ -333,8 +333,8 @@ class AlbertConfig:
             config_dict: the content of a file. Unknown keys are ignored with a warning.
             **changes: values that override fields, as in `replace`.
         Raises:
-            UserError: a key is misspelled, the file describes a different model family, or a
-                value is out of range or not supported by ALBERT.
+            UserError: a key is misspelled, the file describes a different model family, or a value
+                is out of range or unsupported.
         """
         arguments = arguments_of(config_dict, _FIELDS)
         try:

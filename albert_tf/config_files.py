@@ -57,7 +57,7 @@ _BOOKKEEPING: Final = frozenset(
     tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript
     transformers_version typical_p use_bfloat16 use_cache xla_device""".split()  # noqa: SIM905 (a list would take forty lines)
 )
-# Keys for which ALBERT supports a single value. Only the second is a field.
+# Keys for which ALBERT supports a single value. Only the second key is a field.
 FIXED: Final[Mapping[str, Any]] = {
     "model_type": "albert",
     "position_embedding_type": "absolute",

@@ -29,7 +29,7 @@ class Interrupted(Exception):
     """
 
 
-# The packages that are checked for each extra, in the order in which messages list them.
+# The packages checked for each extra, in the order in which messages list them.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 
 
@@ -79,7 +79,7 @@ def short_repr(value: Any) -> str:
 
 
 class _Short(reprlib.Repr):
-    """A `repr` that is limited to a few items and levels."""
+    """A `repr` limited to a few items and levels."""
 
     def __init__(self) -> None:
         super().__init__()

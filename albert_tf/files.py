@@ -88,8 +88,8 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     Args:
         own: for a folder, the patterns of its files (see `outputs.py`).
     Raises:
-        UserError: if `path` exists and `force` is False, a file would replace a folder (or
-            vice versa), or the folder contains a file that isn't part of this kind of output.
+        UserError: if `path` exists and `force` is False, if a file would replace a folder (or vice
+            versa), or if the folder contains a file that isn't part of this kind of output.
     """
     is_folder = path.is_dir()
     if not os.path.lexists(path) or (is_folder and not any(path.iterdir())):

@@ -15,7 +15,7 @@ def unnamed_labels(count: int) -> dict[int, str]:
     return {index: f"LABEL_{index}" for index in range(count)}
 
 
-UNNAMED: Final = unnamed_labels(2)  # transformers' default, which it doesn't write either
+UNNAMED: Final = unnamed_labels(2)  # transformers also omits these defaults
 
 
 def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:

@@ -211,8 +211,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             `fit`, for the models of this package; each `fit` starts a new schedule.
         power: exponent of the decay; 1 is linear.
         form: "original" or "usual".
-        start_warmup_step: step at which the warm-up begins. Before it, the learning rate is 0 here,
-            but negative in the original code.
+        start_warmup_step: step at which the warm-up begins. Before this step, the learning rate is
+            0 here, but negative in the original code.
     Raises:
         ValueError: if an argument is out of range, or if a step is taken while `total_steps` isn't
             known.

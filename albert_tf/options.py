@@ -1,7 +1,7 @@
 """Options, declared once: a dataclass field contains the default, help, range, and flags.
 
 The dataclass converts and checks its values. It also defines the signature of a public function,
-the parser of a command, and the keys of its `--config` file (`albert_tf.cli.parsing`).
+the parser of a command, and the keys of the command's `--config` file (`albert_tf.cli.parsing`).
 """
 
 import dataclasses
@@ -182,12 +182,12 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             - `is_path`: whether text can be a path, so that `~` is expanded.
             - `group`: heading in the help.
             - `metavar`: name of the value in the help; makes the flag of a boolean take a value.
-            - `positional`: whether the argument has no flag.
+            - `positional`: whether the argument has a position instead of a flag.
             - `repeated`: whether the flag can be repeated, each time with one value.
             - `may_be_empty`: whether empty text is valid.
             - `none`: the word for None on the command line.
-            - `decisive`: False if the option can change when a run resumes, as for paths (whose
-              content is compared), intervals, and devices.
+            - `decisive`: False if the option can change when a run resumes, such as an interval or
+              a device. Paths can change too, because file contents are compared instead.
             - `only`: the required values of other options, as in `{"engine": ("spark",)}`.
             - `needs`: an option that must also be set.
             - `excludes`: options that must not be set.
@@ -442,7 +442,7 @@ def _kind(hint: Any) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any) -> Any:
     if kind is bool:
-        if isinstance(value, list | tuple | dict):  # converting it to text may never end
+        if isinstance(value, list | tuple | dict):  # str(value) may never end
             raise TypeError
         return value if isinstance(value, bool) else _TRUTHS[str(value).lower()]
     if kind in (int, float) and isinstance(value, bool):

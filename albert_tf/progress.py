@@ -131,5 +131,4 @@ def bar(stream: IO[str], name: str, total: int, **settings: Any) -> Any:
     )
 
 
-# A stream that discards all output.
 _NOWHERE: Final = SimpleNamespace(write=lambda text: None, flush=lambda: None)

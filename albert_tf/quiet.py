@@ -31,7 +31,7 @@ def import_tensorflow() -> None:
     """Imports TensorFlow and Keras, but not matplotlib, which Keras imports for plots."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(hidden_stderr())
-        if "matplotlib" not in sys.modules:  # importing it writes a list of all fonts to a file
+        if "matplotlib" not in sys.modules:  # importing matplotlib writes a file
             sys.modules["matplotlib"] = None  # type: ignore[assignment]
             stack.callback(sys.modules.pop, "matplotlib")
         import tensorflow as tf

@@ -45,8 +45,8 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
     The written checkpoint is read back and compared with the input before the output appears.
 
     Returns:
-        A dict with `input`, `output`, `tensors` and `parameters` (their counts), `files` (names of
-        the copied files), and `left_out` (settings that the format can't store).
+        A dict with `input`, `output`, the counts `tensors` and `parameters`, `files` (names of the
+        copied files), and `left_out` (settings that the format can't store).
     Raises:
         UserError: if the input can't be read or doesn't fit its configuration, the format can't
             express the model, or the output exists.

@@ -141,7 +141,7 @@ def find(
         tokenizer: whether to download the tokenizer files and, if `weights` is also set, the
             sentence-transformers files.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, and `force_download`,
-            as in huggingface_hub; `subfolder`, a folder in the directory or repository.
+            as in huggingface_hub. `subfolder` is a folder in the directory or repository.
     Raises:
         UserError: if there is no checkpoint, its format is unknown, or the Hub can't be reached.
     """

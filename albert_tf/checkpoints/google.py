@@ -160,10 +160,10 @@ def from_albert_zh(
     """Renames albert_zh variables to Google's names, and converts the embedding to E = H.
 
     albert_zh projects only the word embeddings to H, without bias, then adds the position and type
-    embeddings and applies layer norm. ALBERT does both at width E, before the projection. With
-    E = H there is no projection, so albert_zh's matrix times its projection is a word embedding
-    matrix `[V, H]` with the same outputs. The masked-LM head is tied to that product too, because
-    albert_zh projects the head's output back to E before it scores the words.
+    embeddings and applies layer norm. ALBERT does both at width E, before the projection. With E =
+    H, ALBERT has no projection, so its word embedding matrix `[V, H]` is the product of albert_zh's
+    matrix and projection. The masked-LM head uses the same product, because albert_zh projects the
+    head's output back to E before scoring the words.
     Source: brightmart/albert_zh, modeling.py and run_pretraining.py.
 
     Raises:

@@ -83,7 +83,7 @@ def upload(
                     create_pr=create_pr,
                 )
             )
-        except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
+        except Exception as error:  # The client raises its HTTP library's errors.
             reason = str(error).strip().split("\n")[0]
             raise UserError(
                 f"Uploading to {repo_id} failed with {type(error).__name__}: "
@@ -122,7 +122,7 @@ class Repository:
             return None
         except errors.EntryNotFoundError:
             return None
-        except Exception as error:  # The client doesn't wrap the errors of its HTTP library.
+        except Exception as error:  # The client raises its HTTP library's errors.
             raise self.failure(error) from error
         for folder in path.parents:  # All files must come from this commit.
             if folder.parent.name == "snapshots":

@@ -23,7 +23,7 @@ _WORDS: Final = "embeddings.word_embeddings.weight"
 _DECODER: Final = "predictions.decoder.weight"
 _BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
 # Tensors that a file may contain in addition to its weights: a buffer of 0, 1, 2, …, and copies of
-# the tied word embedding matrix and its bias.
+# the tied word embedding matrix and the head's bias.
 _REDUNDANT: Final = frozenset(
     {"embeddings.position_ids", "predictions.decoder.weight", "predictions.decoder.bias"}
 )
@@ -88,7 +88,7 @@ def write(
     """Writes `config.json` and `model.safetensors`, which transformers can read.
 
     Args:
-        folder: created if missing; its other files are kept.
+        folder: created if missing; other files in it are kept.
         config: the model's configuration.
         tensors: tensors keyed by name, without "albert.".
         class_name: class name in transformers. By default, the class whose heads are in `tensors`.
@@ -201,7 +201,7 @@ def _read_shards(index: Path) -> list[Renamed]:
 
 
 def from_pytorch(tensors: Mapping[str, np.ndarray]) -> Iterator[Renamed]:
-    """Renames tensors from PyTorch, including its old releases and `DataParallel`."""
+    """Renames tensors from PyTorch, including old releases and `DataParallel`."""
     for source, tensor in tensors.items():
         name = source.removeprefix("module.").removeprefix(f"{names.BACKBONE}.")
         for old, new in ((".gamma", ".weight"), (".beta", ".bias")):

@@ -48,13 +48,13 @@ _CLASSIFIERS: Final = ("AlbertTextClassifier", "AlbertClassifier")
 
 
 class KerasHubWeight(NamedTuple):
-    """The location of a weight in a file, and its layout."""
+    """The location and layout of a weight in a file."""
 
     layer: str
     below: tuple[str, ...]  # path below the layer
     variable: int
     transposed: bool  # whether KerasHub's array is the transpose of Hugging Face's
-    axes: str  # if KerasHub splits H into A heads of size D: its axes; otherwise ""
+    axes: str  # axes if H is split into A heads of size D, otherwise ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Converts an array to Hugging Face's shape; returns unexpected shapes unchanged."""
@@ -68,7 +68,7 @@ class KerasHubWeight(NamedTuple):
 
 
 # The weights of a layer: Hugging Face's suffix, whether KerasHub's array is the transpose, and
-# KerasHub's axes if it splits H.
+# KerasHub's axes if H is split.
 _Kind = tuple[tuple[str, bool, str], ...]
 _DENSE: Final[_Kind] = (("weight", True, ""), ("bias", False, ""))
 _NORM: Final[_Kind] = (("weight", False, ""), ("bias", False, ""))
@@ -203,7 +203,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
-    """Reads the configuration from a preset's `config.json` and its task."""
+    """Reads the configuration from the `config.json` and the task of a preset."""
     content = read_json(path)
     if _class_name(content) != _CLASS:
         raise UserError(f"{path} must describe an {_CLASS}. Received: {_class_name(content)}.")

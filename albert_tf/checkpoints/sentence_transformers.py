@@ -1,8 +1,8 @@
 """Reads and writes sentence-transformers folders, which define how to pool token states.
 
-`modules.json` lists the modules: a Transformer (a Hugging Face directory, either the folder itself
-or `0_Transformer`) and a Pooling, optionally followed by Normalize and Dropout. Each module has a
-folder with its settings in `config.json`. Supports versions 2 to 6 of the format.
+`modules.json` lists the modules: a Transformer and a Pooling, optionally followed by Normalize and
+Dropout. The Transformer is a Hugging Face directory, either the folder itself or `0_Transformer`.
+Each module has a folder with settings in `config.json`. Supports versions 2 to 6 of the format.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ _FLAGS: Final = {
 
 @dataclasses.dataclass(frozen=True)
 class SentenceEmbedding:
-    """Computes a text's vector from the states of its tokens.
+    """Computes a text's vector from its token states.
 
     Attributes:
         pooling: a key of `POOLINGS`.
@@ -168,7 +168,7 @@ def encoder_folder(folder: Path) -> Path:
 
 
 def read(folder: Path) -> SentenceEmbedding | None:
-    """Reads the modules in a model's folder or its parent; returns None if there are none.
+    """Reads the modules in a model's folder or the parent folder, or returns None.
 
     Raises UserError if a module, pooling mode, or prompt isn't supported, or a file is damaged.
     """

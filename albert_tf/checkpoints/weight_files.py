@@ -1,6 +1,6 @@
 """Reads safetensors, PyTorch, Flax, and HDF5 files, without running any code that they contain.
 
-A format's package is imported when its first file is read. A damaged file may raise any
+The package for a format is imported when the first such file is read. A damaged file may raise any
 exception, which `CheckpointLocation.read` turns into a one-sentence message.
 """
 
@@ -83,7 +83,7 @@ def read_pytorch(path: Path) -> dict[str, np.ndarray]:
     Zip files are mapped into memory. Files from torch before 1.6 are read as a whole.
 
     Raises:
-        UserError: if torch isn't installed, the file contains code, or it isn't a state dict of
+        UserError: if torch isn't installed, or if the file contains code or isn't a state dict of
             dense tensors.
     """
     torch = _require_package(

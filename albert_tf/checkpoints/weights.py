@@ -23,7 +23,8 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         config: configuration of the saved model.
-        tensors: arrays in Hugging Face's orientation, keyed by its names without "albert.".
+        tensors: arrays in Hugging Face's orientation, keyed by Hugging Face names without
+            "albert.".
         origin: path and format, for messages.
         folder: directory of the files, or None.
     """
@@ -128,7 +129,7 @@ def check_backbone(checkpoint: Checkpoint) -> None:
 def misfits(
     config: AlbertConfig, wanted: Mapping[str, Shape], given: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Describes every tensor that is missing, unknown, or has the wrong shape.
+    """Describes every tensor that is missing or unknown, or has the wrong shape.
 
     Args:
         config: configuration that determines the shapes.
@@ -204,7 +205,7 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
 def _shared_faults(
     wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]
 ) -> list[str]:
-    """Describes tensors that are shared in the model, but differ in the checkpoint."""
+    """Describes tensors that the model shares but that differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"

@@ -29,7 +29,7 @@ become the same.
 Reads all input and draws a sample of passages. The same input and options produce the same file.
 """
 # Fraction of words with an accent: .0002 in English, .001 in English novels, .004 in Dutch, and at
-# least .01 in each of 36 other languages that are written with accents (docs/languages.md).
+# least .01 in each of 36 other languages with accents (docs/languages.md).
 WITH_ACCENTS: Final = 1 / 400
 SEED: Final = 12345  # for drawing the sample
 _TURKISH_I: Final = ("tr", "az")  # Unicode's SpecialCasing.txt
@@ -124,7 +124,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
-    """Decides whether to keep accents, and prints how many words this changes and merges."""
+    """Decides whether to keep accents, and prints the effect of dropping them."""
     from collections import Counter
 
     from albert_tf.text.scripts import merge_statistics, words

@@ -117,7 +117,7 @@ def _description(example: dict[str, Any], tokenizer: Any) -> str:
 
 
 def _counts(example: dict[str, Any], mask_id: int) -> Counter[str]:
-    """Counts the label, and how many tokens to predict are masked, random, or unchanged."""
+    """Counts an example's label, and its masked, random, and unchanged prediction targets."""
     counts = Counter([_LABELS[int(example[SENTENCE_ORDER_LABEL.name])]])
     ids, labels = example[INPUT_IDS.name], example[MASKED_LM_LABELS.name]
     positions = example[MASKED_LM_POSITIONS.name]

@@ -112,7 +112,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """A loader that ignores merges (`<<`), because copies of copies could fill the memory."""
+        """A loader that ignores merge keys (`<<`), because nested merges could exhaust memory."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass
@@ -132,7 +132,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
 
 
 def _add(group: Any, option: Option) -> Any:
-    """Adds an option with all spellings of its flag, and returns the action that the help shows."""
+    """Adds an option with every spelling of its flag, and returns the action shown in the help."""
     settings: dict[str, Any] = {"default": argparse.SUPPRESS}
     if option.is_tuple and not option.positional:
         settings["action"] = "append" if option.repeated else "extend"
@@ -177,7 +177,7 @@ def _metavar(option: Option) -> str:
 
 
 def _help(option: Option) -> str:
-    """Returns an option's help, its default, and (if they are few) the options that it requires."""
+    """Returns an option's help and default, and the options that it requires if these are few."""
     parts, default = [option.help], option.default if option.is_tuple else (option.default,)
     if not (option.is_required or default in ((), (None,), (False,), ("",))):
         shown = " ".join("true" if each is True else str(each) for each in default)

@@ -209,4 +209,4 @@ def _pairs(texts: Iterable[str], path: str | None) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-_CHECKED: Final = 10_000  # number of pairs that are checked before the model loads
+_CHECKED: Final = 10_000  # pairs checked before the model loads

@@ -20,7 +20,6 @@ from albert_tf.options import COUNT, Checked, flag, option
 from albert_tf.progress import count
 from albert_tf.tasks import BY_MODEL, ENCODER, SIMILARITY
 
-# Options that apply only to tables.
 _OF_TABLES: Final = ("text_column", "text_pair_column", "encoding")
 Given = TypeVar("Given")
 Block = Sequence[Sequence[object]]
@@ -158,8 +157,7 @@ def print_results(results: Iterable[tuple[dict[str, Any], Sequence[Block]]], as_
 
     Args:
         results: for each input, a JSON object and blocks of lines. A line is a list of columns.
-        as_json: whether to print one object per line, instead of blocks that are separated by empty
-            lines.
+        as_json: whether to print one object per line, instead of blocks separated by empty lines.
     """
     is_first = True
     for row, blocks in results:
@@ -233,7 +231,7 @@ def can_be_read_again(path: str | None) -> bool:
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Rejects a missing or unsuitable model; returns its configuration, or None if unknown."""
+    """Rejects a missing or unsuitable model; returns the configuration, or None if unknown."""
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig

@@ -17,7 +17,6 @@ ENCODING: Final = (
     "encoding of text files, such as cp1252; default: UTF-8, unless there is a byte order mark"
 )
 TASKS: Final = (*GLUE, CLASSIFY, SQUAD, TAG, *CHOICES, SIMILARITY)
-# Tasks with one class per text.
 TEXT_CLASSES: Final = (*(name for name, task in GLUE.items() if task.labels), CLASSIFY)
 CLASSES: Final = (*TEXT_CLASSES, TAG)  # one class per text or word
 _OWN: Final = "tasks on your own data (--task NAME --help shows only the options of that task)"

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.tasks import IGNORED
 
-WINDOW: Final = 50  # number of batches whose examples are sorted together by length
+WINDOW: Final = 50  # batches whose examples are sorted together by length
 
 
 class Share(NamedTuple):
@@ -202,7 +202,7 @@ def mapped_batches(
 
     Args:
         batch_at: function that returns a batch by its number.
-        specs: `tf.TensorSpec`s in the structure of a batch.
+        specs: `tf.TensorSpec`s with the structure of a batch.
     """
 
     def batch(number: tf.Tensor) -> Any:

@@ -30,7 +30,7 @@ class Example(NamedTuple):
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
-        part: name of a set that is scored separately, such as MNLI's mismatched examples.
+        part: name of a set scored separately, such as MNLI's mismatched examples.
         location: location of the example in its file, for error messages.
     """
 
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
         Raises:
             UserError: the row has no such column; the value is neither a string nor a finite
-                number; or it is empty and `may_be_empty` is false.
+                number; or the value is empty and `may_be_empty` is false.
         """
         self.require([name])
         text = self.optional_text(name)
@@ -186,7 +186,7 @@ def read_rows(
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: the file doesn't exist, has the wrong format or encoding, lacks a column, or has
-            no rows; or a row is invalid (the message gives its line number).
+            no rows; or a row is invalid (the message gives the line number).
     """
     if rows is None:
         located = rows_of(path, columns, encoding)
@@ -270,7 +270,7 @@ def make_each(
 
 
 def skipped_rows(source: Path) -> int:
-    """Returns the number of rows that were skipped when the file was read."""
+    """Returns the number of rows skipped when the file was read."""
     return _skipped.get(source, 0)
 
 

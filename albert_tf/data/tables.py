@@ -87,7 +87,7 @@ def table_rows(
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
-    """Returns the separator that splits the header into all columns; warns if it is unusual."""
+    """Returns the separator that yields all columns, and warns about an unusual one."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
     for separator in (usual, *SEPARATORS):
@@ -117,8 +117,8 @@ def _is_quoted(lines: Iterator[str]) -> bool:
     """Returns whether all quotation marks are used the way csv, pandas, or Excel uses them.
 
     `csv.writer` must reproduce each record from its fields. Excel also quotes fields that contain a
-    comma. In GLUE's files, quotation marks occur inside texts, at one end of a text, or open in one
-    row and close in another.
+    comma. In GLUE's files, a quotation mark can occur inside a text or at one end of a text. A
+    quotation can also open in one row and close in another.
     """
     taken: list[str] = []
     tabs, is_quoted = -1, False

@@ -36,7 +36,7 @@ def warn_once(message: str) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Rejects a path that is not a regular file, because reading a pipe could block forever."""
+    """Rejects a path that isn't a regular file, because reading a pipe could block forever."""
     if not path.is_file():
         raise UserError(
             f"Examples must be in a regular file. Received: {path}, which {fault(path)}."
@@ -86,7 +86,7 @@ def open_text(
 
 
 def too_large(path: Path) -> UserError:
-    """Returns the error for a JSON value that is larger than `MAX_JSON_BYTES`."""
+    """Returns the error for a JSON value larger than `MAX_JSON_BYTES`."""
     return UserError(
         f"A JSON file that is a single value can have at most {MAX_JSON_BYTES:,} bytes. {path} is "
         "larger. Split it, or write one JSON object per line (.jsonl)."

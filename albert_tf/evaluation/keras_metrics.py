@@ -30,7 +30,7 @@ class ExactMatch(keras.metrics.Mean):
 
     def __init__(self, name: str = "exact_match", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "up"  # tells Keras's callbacks that a higher score is better
+        self._direction = "up"  # tells Keras callbacks that higher is better
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         true = ops.cast(y_true, "int32")
@@ -68,7 +68,7 @@ class EntityF1(keras.metrics.Metric):
 
     def __init__(self, labels: Sequence[str], name: str = "entity_f1", dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
-        self._direction = "up"  # tells Keras's callbacks that a higher score is better
+        self._direction = "up"  # tells Keras callbacks that higher is better
         self.labels = list(labels)
         if stray := unprefixed(self.labels):
             raise UserError(

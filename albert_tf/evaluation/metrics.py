@@ -32,7 +32,7 @@ def _correlation(
     return score
 
 
-# Metrics that are undefined if all labels are equal.
+# Metrics undefined if all labels are equal.
 _COMPARING: Final = ("matthews", "pearson", "spearman")
 METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "accuracy": metrics.accuracy_score,

@@ -76,7 +76,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # contains the weights
-        self._module_folder: Path | None = None  # contains modules.json, or its parent does
+        self._module_folder: Path | None = None  # or its parent contains modules.json
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
@@ -158,9 +158,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self.build_added()
         if weight_files.is_keras_2(Path(filepath)):
             raise UserError(
-                f"load_weights doesn't read Keras 2 files. Received: {filepath}. Rename it to "
-                "tf_model.h5, put it next to the model's config.json, and pass the folder to "
-                f"{type(self).__name__}.from_pretrained."
+                f"load_weights doesn't read Keras 2 files. Received: {filepath}. Rename the "
+                "file to tf_model.h5, put it next to the model's config.json, and pass the folder "
+                f"to {type(self).__name__}.from_pretrained."
             )
         with weight_files.whole_file(Path(filepath)):
             super().load_weights(filepath, *args, **kwargs)
@@ -305,8 +305,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 as "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
-            ignore_mismatched_sizes: whether to initialize a head if its shapes don't match the
-                checkpoint, instead of raising an error.
+            ignore_mismatched_sizes: whether to initialize a head instead of raising an error if its
+                shapes don't match the checkpoint.
             **options: Hub options (`revision`, `token`, `cache_dir`, `local_files_only`,
                 `force_download`, and `subfolder`), configuration fields to override
                 (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for

@@ -1,8 +1,8 @@
 """Converts features, labels, and weights to dicts keyed by name, at the entry points.
 
 `batch_of` converts a batch that Keras passes to a step. `arrays_of` converts all examples of `fit`
-or `evaluate`, and checks their values. `check_call` checks a direct call of a model. The functions
-that they call don't check their inputs again.
+or `evaluate`, and checks their values. `check_call` checks the arguments when a model is called
+directly. The functions that they call don't check their inputs again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -148,7 +148,7 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
 def check_call(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Checks the arguments of a direct call of a model, and converts lists of labels to arrays."""
+    """Checks the arguments when a model is called, and converts lists of labels to arrays."""
     kwargs = without_foreign(kwargs, MODEL_CALL)
     if args and isinstance(args[0], Mapping):
         args = (dict(args[0]), *args[1:])

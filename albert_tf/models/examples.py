@@ -39,7 +39,8 @@ class Target(NamedTuple):
         kind: "class" for class ids or class probabilities, "number" for regression, "multi_label"
             for 0 or 1 per class, or "position" for a token position or a probability per position.
         classes: number of classes (or of regression values), or the configuration field that
-            contains it; "choices" for the number of choices per example; None if it varies.
+            contains this number; "choices" for the number of choices per example; None if the
+            number varies.
         by_token: whether each token has a label.
     """
 
@@ -341,8 +342,8 @@ def check_labels(
     Args:
         labels: labels keyed by target; other names are ignored.
         inputs: inputs keyed by name. Their shape determines the number of choices.
-        loss: the loss passed to `compile`. Labels are checked only if it is None (the model's own
-            loss) or sparse cross-entropy.
+        loss: the loss passed to `compile`. Labels are checked only if the loss is None (the model's
+            own) or sparse cross-entropy.
     """
     if not isinstance(loss, _SPARSE | None):
         return

@@ -305,7 +305,7 @@ def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
 
 
 def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
-    """Returns a callback that sets the number of steps in the model's schedule, if it isn't set.
+    """Returns a callback that sets the number of steps in the model's schedule, if unset.
 
     Also resets the optimizer and thus the schedule, unless `initial_epoch` is set.
     """

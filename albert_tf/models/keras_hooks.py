@@ -26,7 +26,7 @@ in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 
 
 class KerasHooks(keras.Model):
-    """Base of `PreTrainedModel` that declares export inputs and predicts without gradients."""
+    """Base class of `PreTrainedModel`: declares export inputs, and predicts without gradients."""
 
     task: TaskFacts
     config: AlbertConfig

@@ -30,7 +30,7 @@ def total(terms: Sequence[Term]) -> Any:
 
 
 def mean(term: Term, sample_weight: Any = None, count: Any = None) -> Any:
-    """Returns a term's mean times its factor. As in Keras, sample weights aren't normalized.
+    """Returns a term's mean times the term's factor. As in Keras, sample weights aren't normalized.
 
     Args:
         sample_weight: weights of the examples `[B]`, or of their values `[B, …]`.

@@ -23,7 +23,7 @@ class AlbertForPreTraining(TaskModel):
     The loss is the sum of both cross-entropies, or only one of them if the other label is missing.
 
     Args:
-        config: an `AlbertConfig`. Its label names are dropped.
+        config: an `AlbertConfig`. The label names in it are dropped.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: the same as for `AlbertModel`, and
         masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions.

@@ -35,12 +35,12 @@ class AlbertForQuestionAnswering(TaskModel):
 
     `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
-    unanswerable question. A long context is split into windows that overlap by 128 tokens, but at
-    most by half of their context. A question is truncated to 64 tokens, or to half a window if that
-    is less. A window that doesn't contain the complete answer has the label `[CLS]`.
+    unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
+    half of a window's context if that is less. A question is truncated to 64 tokens, or to half a
+    window if that is less. A window that doesn't contain the complete answer has the label `[CLS]`.
 
     Args:
-        config: an `AlbertConfig`. Its label names are dropped.
+        config: an `AlbertConfig`. The label names in it are dropped.
         answerability: whether to use the original SQuAD 2.0 head. Default: `config.answerability`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: the same as for `AlbertModel`, and
@@ -49,9 +49,9 @@ class AlbertForQuestionAnswering(TaskModel):
         start_positions, end_positions: int `[B]`. Positions outside `[0, T)` are ignored.
         is_impossible: `[B]`, 1 for unanswerable questions; requires `answerability`.
     Returns:
-        A `ModelOutput` with `loss` (if labels are passed), `start_logits` and `end_logits` `[B, T]`
-        (with `answerability`, the outputs of `layers.AnswerSpans` instead), and on request
-        `hidden_states` and `attentions`.
+        A `ModelOutput` with `loss` (if labels are passed), `start_logits` and `end_logits` `[B,
+        T]`, and on request `hidden_states` and `attentions`. With `answerability`, the outputs of
+        `layers.AnswerSpans` replace the logits.
     Source: ALBERT, arXiv 1909.11942, appendix; google-research/albert, run_squad_v1.py and
         run_squad_v2.py.
 

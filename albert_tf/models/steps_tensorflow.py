@@ -149,7 +149,7 @@ class TrainingStep:
             seed.assign_sub(shift)
 
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
-        """Builds the metrics with one replica's batch; Keras would average ids over replicas."""
+        """Builds metrics from one replica's batch. By default, Keras averages ids over replicas."""
         strategy = self._distribute_strategy
         if strategy is None:
             return

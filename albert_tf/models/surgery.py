@@ -128,7 +128,8 @@ def _recreate_variables(layer: Any) -> None:
 def unshare(model: Model, share: str = "none") -> Model:
     """Returns a copy of a model in which layers share fewer weights.
 
-    The copy has the same outputs as the model. Its layers diverge with further training.
+    The copy has the same outputs as the model. The layers of the copy diverge with further
+    training.
 
     Args:
         model: any model.

@@ -38,7 +38,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
     receive the label and the output to compare, or dicts if there are several labels. Keras losses
-    and metrics that are passed by name take logits.
+    and metrics passed by name take logits.
 
     In `fit`, each replica computes its batch in `micro_batches` parts. The model's own loss is a
     mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
@@ -140,7 +140,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
                 own loss.
             loss_weights: a weight for each output.
             metrics: metrics or their names. A name selects the version for logits.
-            weighted_metrics: metrics that are weighted by `sample_weight`.
+            weighted_metrics: metrics weighted by `sample_weight`.
             micro_batches: number of parts into which a replica splits its batch, to save memory.
         Raises:
             UserError: if a loss or metric requires probabilities, or if the model or optimizer
@@ -261,7 +261,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
                 "compute_loss is a method for Keras. To train with the model's own loss, call "
-                "compile() without a loss; to compute it, call model(features, labels=labels).loss."
+                "compile() without a loss. model(features, labels=labels).loss is this loss."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
@@ -355,8 +355,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in self._measured if name not in measured]:
             raise UserError(
-                f"Metrics of {', '.join(missing)} require its labels. Received: "
-                f"{', '.join(batch.labels) or 'no labels'}."
+                f"To compute metrics of {', '.join(missing)}, pass labels for these outputs. "
+                f"Received: {', '.join(batch.labels) or 'no labels'}."
             )
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 

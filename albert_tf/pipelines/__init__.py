@@ -101,7 +101,7 @@ def pipeline(
     if isinstance(model, str | os.PathLike) and is_exported(model):
         model = ExportedModel(model)
     if isinstance(model, str | os.PathLike):
-        with hidden_stderr():  # TensorFlow prints messages when it is imported.
+        with hidden_stderr():  # TensorFlow prints when imported.
             from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer

@@ -21,7 +21,7 @@ from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # number of batches whose texts are sorted by length together
+SORTED: Final = 16  # batches whose texts are sorted by length together
 FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
@@ -83,7 +83,7 @@ TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_se
 
 @dataclasses.dataclass(frozen=True)
 class LongTextOptions(WindowOptions):
-    """Options for texts that are longer than the model supports.
+    """Options for texts longer than the model supports.
 
     A long text is truncated, or split into windows if `stride` is set. For a pair, the second text
     is split unless `truncation` is "only_first".
@@ -115,11 +115,11 @@ class LongTextOptions(WindowOptions):
 class Pipeline(ABC):
     """Base class of all pipelines.
 
-    A call with a single example returns its result. A call with a list, tuple, array, or pandas
-    Series of examples returns a list of results in the same order. Sequences of similar length
-    share a batch to reduce padding. A call with any other iterable (a generator or a
-    `tf.data.Dataset`) returns an iterator. Special tokens that occur in a text are treated as plain
-    text, except in "fill-mask".
+    A call with a single example returns a single result. A call with a list, tuple, array, or
+    pandas Series returns a list of results in the same order. Sequences of similar length share a
+    batch to reduce padding. A call with any other iterable (a generator or a `tf.data.Dataset`)
+    returns an iterator. Special tokens that occur in a text are treated as plain text, except in
+    "fill-mask".
 
     Args:
         model: an instance of a class in `models`, or an `ExportedModel` of one.
@@ -129,7 +129,7 @@ class Pipeline(ABC):
     Attributes:
         ahead: number of batches to read from an iterable and sort by length together. Default: 1.
     Raises:
-        UserError: if the model is for a different task, or the tokenizer doesn't match it.
+        UserError: if the model is for a different task or doesn't match the tokenizer.
         TypeError: if the task doesn't support an option.
     """
 
@@ -353,7 +353,7 @@ def text_windows(
 def _long_layout(
     texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
 ) -> Layout:
-    """Returns the layout of a text or pair that is longer than `length`.
+    """Returns the layout of a text or pair longer than `length`.
 
     Args:
         lengths: number of tokens in each text.

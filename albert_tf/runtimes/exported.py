@@ -93,8 +93,8 @@ class ExportedModel:
             features: int32 `[B, T]`, or `[B, C, T]` for multiple choice. With
                 `masked_lm_positions` `[B, P]`, the logits are `[B, P, V]`.
         Raises:
-            UserError: if the batch has more tokens, positions, or choices than the file accepts, or
-                the file can't compute it.
+            UserError: if the batch has more tokens, positions, or choices than the exported model
+                accepts, or if running the model fails.
         """
         length = features["input_ids"].shape[-1]
         fitting = (each for each in self._signatures if _longest(each) >= length)
@@ -103,7 +103,7 @@ class ExportedModel:
         try:
             with self._lock:
                 outputs = signature(features)
-        except Exception as error:  # ONNX Runtime's exceptions have no other common base class
+        except Exception as error:  # ONNX Runtime raises many types
             raise UserError(
                 f"{self.path} failed to compute a batch: {runtimes.reason(error)!r}. "
                 "Export the model again."
@@ -116,7 +116,7 @@ class ExportedModel:
         return outputs
 
     def _check_sizes(self, features: Arrays, signature: RuntimeSignature) -> None:
-        """Rejects examples that are larger than a signature's inputs."""
+        """Rejects examples larger than a signature's inputs."""
         for name, shape in signature.inputs.items():
             sizes = features[name].shape[1:] if name in features else ()
             if any(0 <= most < size for size, most in zip(sizes, shape[1:], strict=False)):
@@ -257,17 +257,16 @@ def _verified_files(path: Path) -> dict[str, bytes]:
         ) from error
     if CONFIG not in files:
         raise UserError(
-            f"{path} contains no {CONFIG} and tokenizer, because it was exported for MediaPipe, or "
-            "by another program or an older version. Export the model again, without --for."
+            f"{path} must contain {CONFIG} and a tokenizer. It was exported for MediaPipe, by "
+            "another program, or by an older version. Export the model again, without --for."
         )
     checksum = files.pop(CHECKSUM, None)
     with path.open("rb") as file:
         graph = file.read(start)
     if checksum != with_checksum(graph, files)[CHECKSUM]:
         raise UserError(
-            f"{path} has {'no' if checksum is None else 'the wrong'} checksum (SHA-256) of its "
-            f"graph, {CONFIG}, and tokenizer, because it is damaged, was changed, or was exported "
-            "by an older version. Export the model again."
+            f"{path} has {'no' if checksum is None else 'the wrong'} SHA-256 checksum. The file is "
+            "damaged, was changed, or was exported by an older version. Export the model again."
         )
     return files
 
@@ -299,7 +298,7 @@ def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
     try:
         with hidden_stderr():
             signatures = runtimes.OPENERS[path.suffix[1:]](path, cores())
-    except Exception as error:  # ONNX Runtime's exceptions have no other common base class
+    except Exception as error:  # ONNX Runtime raises many types
         raise UserError(
             f"{path} is not a valid {path.suffix} file: {runtimes.reason(error)}."
         ) from error

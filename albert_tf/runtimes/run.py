@@ -143,7 +143,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
 
     model = tf.saved_model.load(str(path))
     signatures = {name: signature(function) for name, function in model.signatures.items()}
-    _LOADED.append(model)  # its functions keep only weak references to its variables
+    _LOADED.append(model)  # functions keep only weak references to the variables
     return signatures
 
 
@@ -175,8 +175,8 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
             `{"input_ids": …}`, with "token_type_ids" and "masked_lm_positions" if the signature
             takes them. For multiple choice, values are lists of length C.
         outputs: output path without a suffix. The `.npz` file contains arrays named "ROW/NAME".
-            The `.json` file contains the peak memory minus the runtime's, in MB (Linux only), and
-            the median time per row in milliseconds.
+            The `.json` file contains the median time per row in milliseconds and, on Linux, the
+            peak memory minus the runtime's in MB.
         batch: batch size if the signature takes any number of rows.
     """
     signatures, empty = _open(form, path)  # one export, loaded once for all its signatures

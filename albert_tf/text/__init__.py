@@ -1,1 +1,1 @@
-"""Tokenizers for Python code and TensorFlow graphs. Their vocabularies normalize raw text."""
+"""Tokenizers for Python and TensorFlow graphs. Vocabularies include the normalization rules."""

@@ -102,7 +102,7 @@ def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{name}_token must be {own!r}, as in the vocabulary. Received: "
                 f"{short_repr(given)}. Correct tokenizer_config.json and special_tokens_map.json. "
-                "Models that were trained with a different token aren't supported."
+                "Models trained with a different token aren't supported."
             )
 
 

@@ -195,9 +195,9 @@ class BaseTokenizer(IdMethods):
                 arguments for this call.
             return_tensors: "np", "tf", or "pt". Default: lists.
             return_token_type_ids, return_attention_mask: False omits the feature.
-            return_offsets_mapping: whether to add each token's `(start, end)` character offsets in
-                the raw text, or in its word if texts are lists of words. A stray byte counts as one
-                character, and special tokens have `(0, 0)`.
+            return_offsets_mapping: whether to add each token's `(start, end)` character offsets.
+                They refer to the raw text, or to the word if texts are lists of words. A stray byte
+                counts as one character, and special tokens have `(0, 0)`.
             return_overflowing_tokens: whether to return truncated tokens as additional sequences.
                 `overflow_to_sample_mapping` contains the index of each sequence's text.
             return_special_tokens_mask: whether to add a mask that is 1 for special tokens around
@@ -241,7 +241,7 @@ class BaseTokenizer(IdMethods):
         if layout.return_offsets_mapping:
             return BatchEncoding(features, sequences, lengths, layout.padding_side)
         # Offsets take ten times as long as ids, so they are only computed when needed. The copy of
-        # the tokenizer doesn't contain tokens that are added in the meantime.
+        # the tokenizer doesn't contain tokens added in the meantime.
         now = copy.copy(self)
         return BatchEncoding(
             features,
@@ -252,7 +252,7 @@ class BaseTokenizer(IdMethods):
         )
 
     def _warn_of_length(self, length: int) -> None:
-        """Warns once about a sequence that is longer than `model_max_length`."""
+        """Warns once about a sequence longer than `model_max_length`."""
         if length > self.model_max_length and not vars(self).get("_has_warned"):
             self._has_warned = True
             warnings.warn(
@@ -432,8 +432,8 @@ class BaseTokenizer(IdMethods):
         a WordPiece vocabulary (`vocab.txt`, as in the Chinese models) and no SentencePiece model.
 
         Args:
-            pretrained_model_name_or_path: path (of a vocabulary, a directory, or a TensorFlow 1
-                checkpoint) or model ID on the Hub, such as "albert/albert-base-v2".
+            pretrained_model_name_or_path: path of a vocabulary, directory, or TensorFlow 1
+                checkpoint; or a model ID on the Hub, such as "albert/albert-base-v2".
             **options: the Hub options `revision`, `token`, `cache_dir`, and `local_files_only`, and
                 constructor arguments, which override `tokenizer_config.json`.
         Raises:

@@ -312,7 +312,7 @@ optree.register_pytree_node(BatchEncoding, as_leaves, from_leaves, namespace="ke
 
 
 def _split_indices(first: int, second: int | None) -> tuple[int, int]:
-    """Returns the index of a sequence and the index within it."""
+    """Returns the index of a sequence and the index within that sequence."""
     return (0, first) if second is None else (first, second)
 
 

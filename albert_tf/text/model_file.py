@@ -203,7 +203,7 @@ def compile_charsmap(rules: Iterable[tuple[str, str]]) -> bytes:
 
 
 def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:
-    """Returns the two parts of a `precompiled_charsmap`: a Darts trie (uint32) and its texts.
+    """Returns the two parts of a `precompiled_charsmap`: a Darts trie (uint32) and texts.
 
     The trie's values point to the starts of the texts, and a NUL ends each text.
     """

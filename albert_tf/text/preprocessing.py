@@ -42,8 +42,8 @@ class AlbertPreprocessor(keras.layers.Layer):
     built into TensorFlow Lite.
 
     The layer tokenizes whole texts before it truncates them. This takes about 30 bytes of memory
-    per byte of English text, and up to 240 bytes per byte of characters that normalize to many
-    (such as U+FDFA). Limit the size of untrusted texts.
+    per byte of English text, and up to 240 bytes per byte of a character that normalizes to many
+    characters, such as U+FDFA. Limit the size of untrusted texts.
 
     Args:
         vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
@@ -103,8 +103,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         """Computes the features of a batch from the tokens of its texts, or of its text pairs.
 
         The graph computes the id at each position from dense tensors, because TensorFlow Lite has
-        no ragged operators. This code is slower than the Python tokenizer's, and doesn't compute
-        offsets and words.
+        no ragged operators. This code is slower than the Python tokenizer and doesn't compute
+        offsets or word ids.
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]

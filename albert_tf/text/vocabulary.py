@@ -132,7 +132,7 @@ def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[s
 
 
 def _assigned_characters() -> set[str]:
-    """Returns all characters that are assigned in Python's version of Unicode."""
+    """Returns all characters assigned in Python's version of Unicode."""
     characters = map(chr, range(1, sys.maxunicode + 1))
     return {each for each in characters if unicodedata.category(each) not in UNASSIGNED}
 
@@ -156,9 +156,9 @@ def _closed_syllables(normalized: dict[str, str]) -> set[str]:
 def demote_digit_comma(model: ModelProto) -> None:
     """Lowers the scores of a model's pieces that end in a digit and a comma.
 
-    google-research/albert encodes such a piece again without its comma. Here, its score is set just
-    below the best score of any other way to split the same text, so the search never chooses the
-    piece. The score isn't lower than necessary, because SentencePiece derives the penalty for
+    google-research/albert encodes such a piece again without the comma. Here, the piece's score is
+    set just below the best score of any other way to split the same text, so the search never
+    chooses the piece. The score isn't lower than necessary. SentencePiece derives the penalty for
     unknown characters from the lowest score, and a large penalty makes float32 sums over long texts
     imprecise.
     """
@@ -221,7 +221,7 @@ def bake(
         turkish_i: whether to lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
         origin: name of the model in error messages if `source` is bytes.
     Returns:
-        The serialized model. `model_file.describe` returns the options baked into it.
+        The serialized model. `model_file.describe` returns the baked options.
     Raises:
         UserError: if the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
     """
@@ -345,7 +345,7 @@ def train_vocabulary(
         character_coverage: fraction of the text's characters that the vocabulary covers.
         seed_sentencepiece_size: number of candidate pieces at the start of training.
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
-        threads: number of threads. It can affect rounding, and therefore the vocabulary.
+        threads: number of threads, which can affect rounding, and therefore the vocabulary.
     Returns:
         The baked unigram model, with ids 0 to 4 for `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, and
         `[MASK]`.

@@ -81,8 +81,9 @@ def longest_first(
     """Returns how many tokens of each text to keep so that both fit into `room`.
 
     The result is the same as removing one token at a time from the longer text, or from the second
-    if both are equally long, as in `_truncate_seq_pair` (google-research/albert). Python passes
-    integers; the graph passes tensors with `tf.minimum` and `tf.maximum`.
+    if both are equally long, as in `_truncate_seq_pair` (google-research/albert). Python code
+    passes integers. Graph code passes tensors, plus `tf.minimum` and `tf.maximum` to replace `min`
+    and `max`.
     """
     kept = minimum(first, maximum(room - second, (room + 1) // 2))
     return kept, minimum(second, room - kept)
@@ -137,8 +138,8 @@ def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list
     """Returns, per window and token, the word whose label the token decides, or `NO_WORD`.
 
     The first token of a word decides its label. If several windows contain the token, only the
-    window with the most context around it counts. At the start and end of the text, context is
-    unlimited.
+    window with the most context around the token counts. At the start and end of the text, context
+    is unlimited.
 
     Args:
         words: `[T]`, the word index of each token.

@@ -9,9 +9,9 @@ control characters, and treat words of over 100 bytes as unknown, although BERT'
 characters.
 
 Both operators accept other tables. With the tables compiled here, they return the same ids as
-transformers. The first operator replaces each character of the vocabulary with a code (a
-private-use character that takes exactly 4 bytes in UTF-8), and every other character with a code
-that no token contains. It also adds a space wherever BERT ends a word. The tokens use the same
+transformers. The first operator replaces each character of the vocabulary with a code, and every
+other character with a code that no token contains. A code is a private-use character of exactly 4
+bytes in UTF-8. The operator also adds a space wherever BERT ends a word. The tokens use the same
 codes. Private-use characters are neither spaces nor punctuation, so the second operator doesn't
 split anywhere else, and its limit of 400 bytes is equivalent to 100 characters.
 
@@ -425,8 +425,8 @@ class WordPiece(tf.Module):
         """Tokenizes a text, and finds the source bytes of each token.
 
         Returns:
-            Each token's id, first source byte, and last source byte, `[T]`, and the source byte of
-            each normalized byte.
+            Four arrays: the ids of the tokens, the offsets of each token's first and last byte in
+            the text, and the offset of each normalized byte in the text.
         """
         normalized, origins = self._normalizer.normalize_with_offsets([text.encode("utf-8")])
         ids, starts, ends = self._pieces.tokenize_with_offsets(normalized)

@@ -79,7 +79,7 @@ class Resume(Saver):
         super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
         self._own_settings = self.settings
         self._fit: Fit | None = None
-        self._train_function: Any = None  # Keras's, while _read_without_training replaces it
+        self._train_function: Any = None  # saved while _read_without_training replaces it
         self._saved = self.step  # step of the last checkpoint
 
     def begin_fit(self, fit: Fit) -> None:
@@ -207,7 +207,7 @@ class Resume(Saver):
     def end_fit(self) -> None:
         super().end_fit()
         self._fit = None
-        if self.model is not None:  # it is None if fit failed before Keras set it
+        if self.model is not None:  # None if fit failed before Keras set the model
             self.model._initial_epoch = None
             self._restore_train_function()  # if fit failed while skipping batches
 

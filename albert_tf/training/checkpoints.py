@@ -1,7 +1,7 @@
 """The checkpoints of a run: what they contain, when they are written, and how a run resumes.
 
 A checkpoint is a model directory with an additional state file, which contains the optimizer's
-variables, the dropout seeds, the run's settings and progress, and the states of its callbacks.
+variables, the dropout seeds, the run's settings and progress, and the states of the callbacks.
 """
 
 import json
@@ -48,7 +48,7 @@ class StepCallback(keras.callbacks.Callback):
 
     Attributes:
         step: number of steps trained so far, including those before an interruption.
-        position: number of steps of the current epoch that were trained before an interruption.
+        position: number of steps of the current epoch trained before an interruption.
         state: JSON that this callback needs to resume.
     """
 

@@ -16,7 +16,7 @@ from albert_tf.progress import SECONDS_A_LINE, bar, in_words
 from albert_tf.training.checkpoints import Scores, StepCallback
 
 SECONDS_ON_A_TERMINAL: Final = 5.0  # between metric updates; the bar moves every step
-WINDOW: Final = 100  # number of steps over which the loss is averaged to detect divergence
+WINDOW: Final = 100  # steps over which the loss is averaged to detect divergence
 DIVERGED: Final = 2.0  # increase over the lowest such mean, in nats, that ends a run
 
 

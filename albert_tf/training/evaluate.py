@@ -34,7 +34,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
 from albert_tf.training.reports import LOSS, write_finetuning
 
-PREDICTED: Final = 64  # number of rows that are predicted at once
+PREDICTED: Final = 64  # rows predicted at once
 
 
 @accepts_keywords(EvaluationOptions)
@@ -162,7 +162,7 @@ class HeldOut:
     def _loss(self, outputs: Outputs) -> float:
         """Returns the mean loss, without class weights, as `fit` computes `val_loss`."""
         rows, model = self.rows, self.on_one
-        # Token outputs of rows that were predicted in one batch have the same length.
+        # Token outputs of rows predicted in one batch have the same length.
         order = evaluation_order(rows.lengths, PREDICTED)
         if "groups" in rows.labels:  # the loss compares the texts of a batch
             order = in_batches(np.arange(len(rows)), self.batch_size)

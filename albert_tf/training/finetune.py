@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Fine-tunes a model, and writes the best version on dev to a directory with a report.
 
-    After an interruption, the same call resumes from the newest checkpoint. The final weights don't
-    depend on interruptions.
+    After an interruption, the same call resumes from the newest checkpoint. Interruptions don't
+    affect the final weights.
 
     A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
     the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the

@@ -22,7 +22,7 @@ from albert_tf.training.plots import plot_confusion
 CONFUSION: Final = "confusion.png"
 MISTAKES: Final = "mistakes.md"
 _MOST_MISTAKES: Final = 50
-_QUOTED: Final = 400  # maximum number of characters shown per line
+_QUOTED: Final = 400  # maximum characters per line
 
 
 class Graded(NamedTuple):
@@ -31,7 +31,7 @@ class Graded(NamedTuple):
     Attributes:
         text: all texts that the prediction depends on, each on its own line.
         expected, predicted: class names, answers, entities, or numbers.
-        confidence: probability of the prediction; for a number, its distance from the label.
+        confidence: probability of the prediction; for a number, the distance from the label.
         is_right: whether the task's metric counts the prediction as correct.
     """
 
@@ -129,7 +129,7 @@ def grade_number(text: str, target: float, value: float) -> Graded:
 
 
 def grade_partner(texts: Sequence[str], match: Match) -> Graded:
-    """Compares the text that was found to be most similar to a first text with its partner."""
+    """Compares a first text's partner with the text that was found to be most similar."""
     return Graded(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
 
 

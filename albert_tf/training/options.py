@@ -96,7 +96,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     vocab_size: int = option(
         8000,
-        help="size of the vocabulary that is trained on the training texts, for random weights",
+        help="size of the vocabulary to train on the training texts, for random weights",
         range=VOCABULARY,
         excludes=("vocab",),
     )
@@ -146,8 +146,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     freeze: str | None = option(
         None,
-        help="layers to freeze: embeddings, or N for the embeddings and the first N layers; shared "
-        "weights still train through later layers",
+        help="layers to freeze: embeddings, or N for the embeddings and the first N layers; later "
+        "layers still update shared weights",
         group=_TRAINING,
         metavar="LAYERS",
     )

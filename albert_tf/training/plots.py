@@ -15,8 +15,8 @@ def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
     """Writes a confusion matrix as a PNG.
 
     Each cell shows its share of the row and, below it, the number of examples. With more than
-    `_MOST_NUMBERED` classes, a cell shows only its color. With more than `_MOST_CLASSES`, the
-    matrix contains only the classes with the most errors.
+    `_MOST_NUMBERED` classes, a cell shows only its color. With more than `_MOST_CLASSES` classes,
+    the matrix contains only those with the most errors.
 
     Args:
         pairs: expected and predicted class of each example.

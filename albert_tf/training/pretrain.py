@@ -36,7 +36,7 @@ from albert_tf.training.run import Run, digest, open_run, publish, silent_about_
 TARGETS: Final = {"prediction_logits": "masked_lm", "sop_logits": "sentence_order"}
 EVALUATION_BATCH: Final = 64
 POINTS: Final = 1000  # maximum length of the history
-KEEP: Final = 3  # number of checkpoints to keep
+KEEP: Final = 3  # checkpoints
 _LARGEST: Final = 700.0  # exp of a larger value overflows
 
 
@@ -44,8 +44,8 @@ _LARGEST: Final = 700.0  # exp of a larger value overflows
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     """Pretrains a model, and writes a model directory with a report and learning curves.
 
-    After an interruption, the same call resumes from the newest checkpoint. The final weights don't
-    depend on interruptions.
+    After an interruption, the same call resumes from the newest checkpoint. Interruptions don't
+    affect the final weights.
 
     Returns:
         the report: settings, versions, and the history of training and evaluation.

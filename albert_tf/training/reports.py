@@ -1,4 +1,4 @@
-"""The reports of a run: a summary of its examples, its scores, and its model card."""
+"""The reports of a run: a summary of the examples, the scores, and the model card."""
 
 import contextlib
 import platform
@@ -79,7 +79,7 @@ def in_lines(summary: Mapping[str, Any]) -> list[str]:
 
     Args:
         summary: the result of `summarize`, plus `max_length`, `cut` (the number of training rows
-            with more tokens), and optionally `baseline` (its scores).
+            with more tokens), and optionally `baseline` (the baseline's scores).
     """
     rows, labels, cut = summary["rows"], summary["labels"], summary["cut"]
     columns = (f"{name} from {column!r}" for name, column in summary["columns"].items())

@@ -58,7 +58,7 @@ class FreshProcess:
 
     def __exit__(self, *_: object) -> None:
         with self.errors, contextlib.suppress(OSError), self.process:
-            self.process.kill()  # ends it rather than waiting, for example after Ctrl-C
+            self.process.kill()  # ends the process instead of waiting
 
     def run(self, *arguments: Any) -> None:
         """Calls `main` in the process with these arguments; without arguments, ends the process."""

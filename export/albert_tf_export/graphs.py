@@ -27,7 +27,7 @@ def write(signatures: Sequence[Signature], folder: Path) -> None:
     """Writes a SavedModel, in which the first signature is also `serving_default`.
 
     In a fresh process, the same model produces the same bytes. `keras.export.ExportArchive` orders
-    variables by memory address, so its bytes vary.
+    variables by memory address, so the bytes vary.
     """
     graphs = {
         signature.name: tf.function(

@@ -183,7 +183,8 @@ def _share_embedding(graph: Any) -> None:
     """Stores the word embedding matrix once, although the masked-LM head uses its transpose.
 
     tf2onnx stores the transpose as a second constant. Instead, ONNX Runtime can run a Transpose
-    node when it loads the file. It quantizes only constants, so 8-bit files contain both.
+    node when it loads the file. Only constants can be quantized, so 8-bit files contain the matrix
+    and its transpose.
     """
     import onnx
 

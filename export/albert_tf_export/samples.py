@@ -136,9 +136,10 @@ def numeric(case: Case, names: Sequence[str] = ()) -> Case:
 def check_tokens(tokenizer: BaseTokenizer) -> None:
     """Compares the ids from Python with the ids from the operator in the graph.
 
-    The texts are every token of the vocabulary (unchanged, in capitals, with decomposed accents,
-    and followed by the next token), the probes of `vocabulary_texts`, and `RARE` characters. Two
-    segmentations with the same score count as equal, because float32 rounding decides between them.
+    The texts contain the probes of `vocabulary_texts`, `RARE` characters, and every token of the
+    vocabulary. Each token occurs unchanged, in capitals, with decomposed accents, and followed by
+    the next token. Two segmentations with the same score count as equal, because float32 rounding
+    decides between them.
 
     Raises:
         ParityError: if a text has different ids in the graph.
@@ -173,7 +174,7 @@ def check_tokens(tokenizer: BaseTokenizer) -> None:
 
 
 def vocabulary_texts(tokenizer: BaseTokenizer, room: int) -> list[str]:
-    """Returns texts of at most `room` tokens, made from all kinds of tokens in a vocabulary."""
+    """Returns texts of at most `room` tokens that cover every kind of token in a vocabulary."""
     rows, left = [""], room
     for probe in _probes(tokenizer):
         size = len(tokenizer.encode_plain([probe])[0])

@@ -207,9 +207,9 @@ def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
 
     The task determines the probabilities: `probabilities` from `logits`, `[B, C]` or `[B, T, C]`,
     and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). For regression,
-    `value` (equal to `logits`) is added instead. Models with classes add the label names
-    (`classes`, string `[B, C]`) and, even for multi-label models, the best label (`label`, string
-    `[B]`, or `labels`, string `[B, T]`, for each token).
+    `value` (equal to `logits`) is added instead. Models with classes, including multi-label models,
+    add strings: the label names `classes` `[B, C]`, and the best label per text (`label` `[B]`) or
+    per token (`labels` `[B, T]`).
 
     The original SQuAD 2.0 head (`layers.AnswerSpans`) assigns a log probability near -1e30 to
     positions where no answer is allowed. With float16 weights, the value is -65504.

@@ -82,8 +82,8 @@ def export_tflite(
     contains the vocabulary in its metadata and one signature, `ids`, with unrolled layers. Its only
     output is `probabilities` or, for an encoder with pooling, `embedding`, `[1, H]`.
 
-    `config.json`, the tokenizer's files, and the label names are appended to the file, so that
-    `albert_tf.pipeline` can load it (`unzip -p my-model.tflite labels.txt` prints the labels). The
+    `config.json`, the tokenizer's files, and the label names are appended to the file, so
+    `albert_tf.pipeline` can load it. `unzip -p my-model.tflite labels.txt` prints the labels. The
     label names are also written to `my-model.tflite.labels.txt`, next to `my-model.tflite`, and the
     report to `my-model.tflite.export.json`.
 
@@ -263,7 +263,7 @@ def written_with_companions(
             lines = stack.enter_context(written_atomically(companion(path, LABELS), force=force))
             lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
         yield file, report
-        if force and not labels:  # Removes the labels of the file that is replaced.
+        if force and not labels:  # Removes the labels of the old file.
             companion(path, LABELS).unlink(missing_ok=True)
 
 

@@ -97,8 +97,8 @@ def tags(
 ) -> Tensors:
     """Returns each word's label and score, taken from its first token.
 
-    The outputs are `words` and `labels` (string), `scores` (float32), and `starts`, `ends`,
-    `start_bytes`, and `end_bytes` (int32), all `[B, W]`, padded with "" and 0.
+    All outputs are `[B, W]`, padded with "" or 0. `words` and `labels` are strings, `scores` is
+    float32, and `starts`, `ends`, `start_bytes`, and `end_bytes` are int32.
     """
     number = tf.zeros_like(pieces.ids) + tf.range(tf.shape(pieces.ids)[1])
     length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
@@ -142,8 +142,8 @@ def answers(
 ) -> Tensors:
     """Returns the best answer to each question, and the probability of no answer.
 
-    The outputs are `answer` (string), `start`, `end`, `start_byte`, and `end_byte` (int32), and
-    `score` and `no_answer_score` (float32), all `[B]`. `answer` is "" if no span was found, or if
+    All outputs are `[B]`. `answer` is a string, `start`, `end`, `start_byte`, and `end_byte` are
+    int32, and `score` and `no_answer_score` are float32. `answer` is "" if no span was found, or if
     the null score exceeds a fine-tuned model's threshold (`config.thresholds`).
 
     Args:
@@ -284,7 +284,7 @@ class Characters:
         Args:
             starts, ends: indices of characters, int32 `[B, N]`.
         Returns:
-            `text`, string, and int32 `start`, `end`, `start_byte`, and `end_byte`, all `[B, N]`.
+            A string `text` and int32 `start`, `end`, `start_byte`, and `end_byte`, all `[B, N]`.
         """
         are_visible = ~self.are(of_categories(INVISIBLE))
         start = tf.minimum(_next_true(are_visible, starts), ends)
@@ -322,8 +322,9 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
     The operator of `AlbertPreprocessor.tokenize` returns no offsets, so a second operator computes
-    them. The operators may split a word differently if two segmentations are equally likely. A
-    token then gets the characters of the second operator's token at that position in the word.
+    them. The operators may split a word differently if two segmentations are equally likely. If
+    they do, a token gets the characters of the token that the second operator found at the same
+    position in the word.
 
     Args:
         texts: string `[B]`.
@@ -346,7 +347,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
     letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
     first = tf.where(begin_words & ~is_space, letter, first)
     # A character that normalizes to several (such as a ligature) belongs to every token that
-    # contains one of them. A "▁" that was added before the text has no character.
+    # contains one of them. A "▁" that was added before the text corresponds to no character in it.
     is_added = is_space & (tf.range(most) == 0)
     widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
     last = tf.where(is_added, first, tf.maximum(last, widened))
@@ -354,7 +355,7 @@ def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pie
 
 
 def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns, per token, the index of the other operator's token at that position in the word."""
+    """Returns the indices of the other operator's tokens at the same positions in each word."""
     word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
     number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
     after = tf.searchsorted(others, word, side="right")

@@ -94,9 +94,9 @@ class CorpusInput(CorpusOptions):
     """The options for reading a corpus, including its files and its sentence splitter."""
 
     input: tuple[str, ...] = option(
-        help="text files (UTF-8), folders, or globs, local or on gs://, s3://, or hdfs://; .jsonl, "
-        ".ndjson, and .json files contain one JSON object per line, and all others are plain text; "
-        "each can be compressed (.gz)",
+        help="UTF-8 text files, folders, or globs, local or on gs://, s3://, or hdfs://. Files "
+        "named .jsonl, .ndjson, or .json contain one JSON object per line; all others are plain "
+        "text. All can be compressed (.gz)",
         metavar="GLOB",
         is_path=True,
     )
@@ -226,8 +226,8 @@ def sample(
 ) -> list[Document]:
     """Draws passages from all documents with equal probability, or all passages if they fit.
 
-    A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. Its rank depends
-    only on the seed, its file's name, and its offset in the file. The passages with the lowest
+    A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. The rank of a
+    passage depends only on the seed, the file's name, and the offset. The passages with the lowest
     ranks are kept.
 
     Args:

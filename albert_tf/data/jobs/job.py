@@ -1,7 +1,7 @@
 """A `build_data` job: its output, the parts of its corpus, and `make_part`.
 
-A job contains every option that affects the bytes of the examples. `make_part` is a pure function
-of the job and a part; it writes the part's shards. It runs in local processes or on Spark.
+A job contains every option that affects the bytes of the examples. `make_part` writes a part's
+shards, in a local process or on Spark. The shards depend only on the job and the part.
 """
 
 import contextlib
@@ -232,7 +232,7 @@ def make_job(options: BuildDataOptions) -> Job:
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
-    sentence_splitter(options.sentence_splitter, options.language)  # raises if it doesn't exist
+    sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     with tempfile.TemporaryDirectory() as folder:
         paths = map(Path, tokenizer.save_pretrained(folder))
@@ -270,8 +270,8 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
             folder in read.parents or read in (folder, *folder.parents)
         ):
             raise UserError(
-                "The output folder must not contain the input or be inside it, because the next "
-                f"run would read it as text. Received: {path} and {output}. Choose another folder."
+                "The input and the output folder must not contain each other, because the next run "
+                f"would read the output. Received: {path} and {output}. Choose another folder."
             )
 
 
@@ -325,7 +325,7 @@ def report_name(part: Part) -> str:
 
 
 def make_part(job: Job, part: Part) -> PartReport:
-    """Writes the shards of a part, and finally its report.
+    """Writes the shards of a part, then the part's report.
 
     The result depends only on the job and the part, so it is safe to make a part twice, even at the
     same time. Each group of documents with about `shard_bytes` of text becomes a shard. At most 1.5
@@ -358,7 +358,7 @@ def _groups(read: Iterable[Document], limit: int) -> Iterator[list[Document]]:
     """Yields groups of consecutive documents, each of about `limit` and at least `limit / 2` bytes.
 
     A part has several groups if it is a `.gz` file, whose text size is unknown, or if a document
-    begins in it and ends far beyond it.
+    that begins in the part ends far beyond it.
     """
     group: list[Document] = []
     rest: list[Document] = []  # becomes the next group, or joins this one if the part ends soon

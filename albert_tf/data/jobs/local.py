@@ -88,11 +88,11 @@ def _defer_sigint() -> Iterator[None]:
 
     A terminal sends Ctrl-C to the parent and to all workers. The parent kills the workers. A worker
     that hasn't run `_begin` yet would print a traceback if the signal weren't blocked (Windows
-    can't block it). The parent's handler is replaced as well, because another thread may receive
-    the signal, and Python then runs the handler in this thread.
+    can't block it). The parent's handler is replaced as well. Otherwise, if another thread received
+    the signal, Python would run the handler in this thread.
     """
     received: list[int] = []
-    is_main = threading.current_thread() is threading.main_thread()  # only it can set handlers
+    is_main = threading.current_thread() is threading.main_thread()  # others can't set handlers
     if is_main:
         handler = signal.signal(signal.SIGINT, lambda number, _: received.append(number))
     if sys.platform != "win32":
@@ -112,7 +112,7 @@ def _begin(job: Job) -> None:
     """Initializes a worker process."""
     global _job
     _job = job
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it and kills its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent kills its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

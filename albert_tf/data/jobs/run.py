@@ -79,7 +79,7 @@ def build_data(options: BuildDataOptions) -> Outcome:
 
 
 def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
-    """Builds the shards of a job that are missing or damaged.
+    """Builds a job's missing or damaged shards.
 
     Args:
         engine: function that makes parts and yields their reports in any order. It
@@ -120,7 +120,7 @@ def read_manifest(output: Output) -> Manifest | None:
 
 
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
-    """Prepares the output, and returns its manifest if it is finished.
+    """Prepares the output, and returns the manifest if the output is finished.
 
     Even if the run is killed at any point, the content matches the stored settings.
     """

@@ -1,4 +1,4 @@
-"""Batches of pretraining examples, in an order that is a pure function of the seed and the epoch.
+"""Batches of pretraining examples, in an order that depends only on the seed and the epoch.
 
 Reads records, shuffles them, and parses them into features and labels in the graph. A run can draw
 its batches from several sets of records.
@@ -73,13 +73,13 @@ def pretraining_batches(
     An incomplete last batch is dropped.
 
     To resume, pass `start`, or restore a `tf.train.Checkpoint` of the iterator. To mask on other
-    machines, apply `tf.data.experimental.service.distribute`. All its workers need the files at
-    the same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
+    machines, apply `tf.data.experimental.service.distribute`. All workers need the files at the
+    same path. With one worker per trainer and `ShardingPolicy.OFF`, the batches and their order
     don't change. With several workers, use `ShardingPolicy.DYNAMIC`: they process different epochs,
     and their batches arrive in any order.
 
-    `AlbertForMaskedLM` rejects the sentence-order label. Drop it with
-    `batches.map(lambda features, labels: (features, labels["labels"]))`.
+    `AlbertForMaskedLM` rejects the sentence-order label. Drop the label with `batches.map(lambda
+    features, labels: (features, labels["labels"]))`.
 
     Example:
 

@@ -19,7 +19,7 @@ _ORDER: Final = 32  # a stream of random numbers
 
 
 class ExampleMaker:
-    """Makes records from documents. Each record is a pure function of its document and the options.
+    """Makes records from documents. Each record depends only on the document and the options.
 
     With `pair_task="nsp"`, however, second segments come from other documents in the same group.
 
@@ -142,7 +142,7 @@ def as_passages(
 
 
 def _cut_sentences(whole: Passages, longest: int, counts: Counter[str]) -> Passages:
-    """Cuts sentences that are longer than `longest` tokens."""
+    """Cuts sentences longer than `longest` tokens."""
     long = np.flatnonzero(np.diff(whole.bounds) > longest)
     if not len(long):
         return whole

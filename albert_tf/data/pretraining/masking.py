@@ -23,7 +23,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.scripts import is_unspaced
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-MASKED: Final = 0.8  # fraction of predicted tokens that are replaced with [MASK]
+MASKED: Final = 0.8  # fraction of predicted tokens replaced with [MASK]
 UNCHANGED: Final = 0.9  # draws from 0.8 to 0.9 keep the token; higher ones pick a random token
 ORDER, NGRAM, REPLACE, RANDOM = range(16, 20)  # random number streams
 WordRule = Literal["original", "spaces", "wordpiece"]
@@ -113,10 +113,10 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
 
     Args:
         rule: which pieces begin a word. "spaces": pieces that follow a space or consist of
-            punctuation, and, in a script without spaces, all pieces that don't begin with a
-            combining mark. "original": single punctuation marks, and pieces that contain a
-            character other than a-z and punctuation, such as a digit or an accented letter.
-            "wordpiece": all pieces that don't begin with `##`.
+            punctuation; in a script without spaces, all pieces that don't begin with a combining
+            mark. "original": single punctuation marks, and pieces that contain a character other
+            than a-z and punctuation, such as a digit or an accented letter. "wordpiece": all pieces
+            that don't begin with `##`.
     """
     begins: dict[str, Callable[[str], bool]] = {
         "spaces": _is_spaces_start,

@@ -15,7 +15,6 @@ PairTask = Literal["sop", "nsp", "none"]
 MOST_TOKENS: Final = 2048  # in a sequence; the published models support 512
 MOST_WORDS: Final = 10  # in an n-gram
 SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
-# Labels of a pair.
 IN_ORDER: Final = 0
 SWAPPED: Final = 1  # for "nsp": the second segment is from another document
 
@@ -113,7 +112,7 @@ class ExampleOptions(Checked):
         """Creates options from the result of `dataclasses.asdict`, as stored in a manifest.
 
         Raises:
-            UserError: a name is unknown, or a value is out of its range.
+            UserError: a name is unknown, or a value is out of range.
         """
         unknown = sorted(values.keys() - {field.name for field in fields(cls)})
         if unknown:

@@ -6,7 +6,7 @@ create_pretraining_data.py, with two deliberate differences:
 - For sentence order, a single leftover sentence is cut in two between words. The original pairs it
   with a segment from another document, but still labels the pair as swapped
   (google-research/albert#234).
-- A sentence that is too long for an example is split into several. The original drops most of it.
+- A sentence too long for an example is split into several. The original drops most of the sentence.
 
 A document's pairs depend only on the document, except with `pair_task="nsp"`, which takes second
 segments from other documents.
@@ -32,8 +32,8 @@ class _Stream(enum.IntEnum):
     LENGTH = 1  # how long the short pairs are
     END = 2  # where the first segment ends
     OTHER = 3  # nsp: whether the second segment is from another document
-    DONOR = 4  # nsp: which document it is from
-    START = 5  # nsp: where it starts in that document
+    DONOR = 4  # nsp: which document the second segment is from
+    START = 5  # nsp: where the second segment starts in that document
     FRONT = 6  # whether a token is cut from the front or the end of a segment
     ODD = 7  # which of two equally long segments loses the odd token
 
@@ -171,7 +171,7 @@ def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:
     """Removes tokens one by one from the longer segment, randomly from its front or its end.
 
     If both segments are equally long, the one that loses the odd token is drawn at random. A fixed
-    rule would reveal their order, because they are swapped later. The original swaps first.
+    rule would reveal the order, because segments are swapped later. The original swaps first.
     """
     lengths = np.diff(pairs.first)[:, 0], np.diff(pairs.second)[:, 0]
     excess = np.maximum(lengths[0] + lengths[1] - room, 0)

@@ -3,8 +3,8 @@
 A key is derived from values that identify its use, such as a seed, a document, and a row. Its
 numbers are the splitmix64 stream that starts at the key (Steele, Lea, and Flood, "Fast splittable
 pseudorandom number generators", OOPSLA 2014). NumPy's random numbers may change between
-versions (NEP 19). With its generators, and with TensorFlow's stateless ones, masking would need a
-loop over the rows of a batch.
+versions (NEP 19). With NumPy's generators or TensorFlow's stateless ones, masking would need a loop
+over the rows of a batch.
 
 `xp` is the module of array operations: `numpy_ops` (NumPy) or `tf_ops` (TensorFlow).
 """

@@ -78,8 +78,8 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
             files. These are read once to count their records. A path may be a URL: TensorFlow reads
             `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
-        UserError: a directory is incomplete, or its settings differ from the first's; or a file
-            is missing, truncated, damaged, or not a record file.
+        UserError: a directory is incomplete, the settings of two directories differ, or a file is
+            missing, truncated, damaged, or not a record file.
     """
     sources = [source] if isinstance(source, str | os.PathLike) else source
     paths = [path for path_or_url in sources for path in _download(os.fspath(path_or_url))]

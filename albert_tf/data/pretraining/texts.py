@@ -19,8 +19,8 @@ SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 class MaskedTexts(Rows):
     """Rows of single texts whose words are masked as in pretraining.
 
-    The labels `[B, P]` are the original tokens at `masked_lm_positions`. Which tokens are masked is
-    a pure function of the seed, the epoch, and the row.
+    The labels `[B, P]` are the original tokens at `masked_lm_positions`. Which tokens are masked
+    depends only on the seed, the epoch, and the row.
 
     Args:
         tokenizer: the model's tokenizer.

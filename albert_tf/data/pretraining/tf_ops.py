@@ -1,4 +1,4 @@
-"""The array operations of `numpy_ops` in TensorFlow, for graphs, with the same results."""
+"""TensorFlow versions of the array operations in `numpy_ops`, with the same results."""
 
 import tensorflow as tf
 

@@ -28,7 +28,7 @@ ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
 # As in the official scripts.
 _ANSWERS: Final = 20  # number of answers to rank
-_ANSWER_TOKENS: Final = 30  # maximum number of tokens in an answer
+_ANSWER_TOKENS: Final = 30  # maximum tokens in an answer
 METRICS: Final = metrics.AnswerScore._fields
 
 

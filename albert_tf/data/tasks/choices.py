@@ -131,7 +131,7 @@ def _index(label: str, choices: int, location: str) -> int:
         number = LETTERS.index(written)
     if not 0 <= number < choices:
         raise UserError(
-            f"A label must be the index (from 0 to {choices - 1}) or the letter (from A) of a "
+            f"A label must be the index (from 0 to {choices - 1}) or the letter (A, B, …) of a "
             f"choice. Received: {short_repr(label)} ({location})."
         )
     return number
@@ -150,7 +150,7 @@ def _check_ids(examples: Sequence[ChoiceExample]) -> None:
 def _articles(folder: Path) -> Iterator[Row]:
     """Yields RACE's questions as rows. Each file contains an article and its questions.
 
-    Source: Lai et al., "RACE", arXiv 1704.04683, and its download.
+    Source: Lai et al., "RACE", arXiv 1704.04683; format of the official download.
     """
     files = {part: sorted((folder / part).glob("*.txt")) for part in PARTS}
     if not any(files.values()):

@@ -25,7 +25,8 @@ NEARLY_ALL: Final = 0.99
 def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> dict[str, float]:
     """Returns `{ONE_CLASS: 1.0}` if at least `NEARLY_ALL` of the predictions are the same.
 
-    Returns {} otherwise, or if the labels are at least as uniform as the predictions.
+    Returns {} otherwise, or if the most frequent label makes up at least the same share of the
+    labels.
     """
     predicted, expected = (
         max(Counter(values).values()) / len(values) for values in (predictions, labels)
@@ -138,7 +139,7 @@ class Classification(Task[Example, Any]):
         predictions: Sequence[Any],
         config: AlbertConfig,
     ) -> None:
-        """Writes a file for each part. GLUE's files are in the format of its website."""
+        """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(examples).items():
             stem = folder / names.get(part, "predictions")
@@ -195,7 +196,7 @@ def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelTyp
     is_known = config is not None or isinstance(options, LabelledData)
     if is_known and options.label_separator != TaskData.label_separator:
         raise UserError(
-            "--label-separator requires --multi-label, or a model that was trained with it. "
+            "--label-separator requires --multi-label, or a model trained with it. "
             f"Received: {options.label_separator!r}."
         )
     return Regression if numbers else SingleLabel

@@ -9,7 +9,7 @@ from albert_tf.data.tables import Columns
 
 
 class ScoredSet(NamedTuple):
-    """A part of a task that is scored and submitted separately.
+    """A part of a task, scored and submitted separately.
 
     `dev` and `test` are paths relative to the task's folder; the first that exists is read.
     """
@@ -25,9 +25,9 @@ class ScoredSet(NamedTuple):
 class GlueTask(NamedTuple):
     """A GLUE task: its columns, its labels in GLUE's order, and its official metrics.
 
-    `labels` maps each spelling in the files to the name in a model. It is empty for regression.
-    All parts except the first are optional. If they differ from `columns`, `test_text` is the text
-    column of test files, and `hub` contains the columns on the Hugging Face hub (nyu-mll/glue).
+    `labels` maps each spelling in the files to the name in a model, and is empty for regression.
+    All parts except the first are optional. `test_text` is set if test files have a different text
+    column, and `hub` if the dataset on the Hugging Face hub (nyu-mll/glue) has different columns.
     """
 
     columns: Columns

@@ -38,8 +38,8 @@ class Question(NamedTuple):
 
     Attributes:
         golds: the gold answers; empty for an unanswerable question.
-        span: character span of an answer in the context; None if there is no answer, or it isn't in
-            the context.
+        span: character span of an answer in the context; None if there is no answer or the context
+            lacks it.
         is_impossible: whether the question has no answer in the context.
         article: the article. When a file is split, an article's questions stay together.
         location: location in the file, for error messages.
@@ -72,7 +72,7 @@ def read_questions(
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: if the file doesn't exist, has the wrong format, or has no questions; or if a
-            question is invalid, or its id is repeated (the message gives the location).
+            question is invalid or repeats an id (the message gives the location).
     """
     locations: dict[str, str] = {}
 

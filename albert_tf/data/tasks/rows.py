@@ -28,12 +28,12 @@ class Rows:
             rows; None if each row is one example.
         label_inputs: targets that are also passed to the model during training.
         tags: whether labels are arrays `[T]`, which are padded like the features.
-        details: data per row that is needed to decode the model's outputs.
+        details: data per row for decoding the model's outputs.
     Attributes:
         lengths: int `[N]`, the length T of each row.
         weights: a weight per row, or an array in the shape of the row's labels; None if there are
             no weights.
-        cut: number of rows that were truncated.
+        cut: number of truncated rows.
     """
 
     def __init__(

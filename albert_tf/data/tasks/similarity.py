@@ -31,7 +31,7 @@ _KINDS: Final = {
     "pairs without scores": "trained to find each text's partner among all partners in the batch",
     "triplets": "trained to find each text's partner among all partners and negatives in the batch",
 }
-_BLOCK: Final = 1024  # number of examples ranked at a time
+_BLOCK: Final = 1024  # examples ranked at a time
 
 
 class SimilarityExample(NamedTuple):

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sentence(NamedTuple):
-    """A sentence's words, their tags (names or class ids; None if unlabeled), and its location."""
+    """A sentence's words, tags (names or class ids; None if unlabeled), and location."""
 
     words: tuple[str, ...]
     tags: tuple[str | int, ...] | None

@@ -31,7 +31,7 @@ PAGE: Final = Path(__file__).parent / "page"
 LOCK: Final = "package-lock.json"
 LENGTHS: Final = (16, 64, 128)  # tokens
 MAX_TOKENS: Final = 384  # tokens, as in the question-answering pipeline
-PREDICTIONS: Final = 4  # number of masks filled per model call
+PREDICTIONS: Final = 4  # masks filled per model call
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
 # Browsers without relaxed SIMD load "_compat".
@@ -117,7 +117,8 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`, with pooling from its sentence-transformers folder, or mean pooling.
+            `AlbertModel`. An `AlbertModel` uses the pooling in its sentence-transformers folder, or
+            else mean pooling.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.

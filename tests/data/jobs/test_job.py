@@ -89,7 +89,7 @@ def test_a_small_corpus_has_small_shards(name, size, expected):
 
 def test_an_output_in_the_input_or_around_it_is_refused(make, corpus):
     for output in (corpus, corpus / "examples", corpus.parent, corpus / "a.txt"):
-        with pytest.raises(UserError, match=r"output folder must not contain the input.*Choose"):
+        with pytest.raises(UserError, match=r"output folder must not contain.*Choose"):
             make(output)
     make(corpus.parent / "examples")
 
