@@ -313,7 +313,7 @@ class AlbertConfig:
 
         Args:
             name: a key of `SIZES`. "base" is short for "base-v2".
-            **overrides: field values that differ from the size's.
+            **overrides: field values that override those of the size.
         """
         if name not in SIZES:
             raise UserError(f"The size must be one of {', '.join(SIZES)}. Received: {name!r}.")

@@ -207,8 +207,8 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         peak: learning rate at the end of the warm-up.
         warmup_steps: number of warm-up steps, less than `total_steps`. A number below 1 is a
             fraction of all steps.
-        total_steps: step at which the learning rate reaches 0. Default: the number of steps of
-            `fit`, for the models of this package; each `fit` starts a new schedule.
+        total_steps: step at which the learning rate reaches 0. Default: for this package's
+            models, the number of steps in the `fit` call. Each `fit` starts a new schedule.
         power: exponent of the decay; 1 is linear.
         form: "original" or "usual".
         start_warmup_step: step at which the warm-up begins. Before this step, the learning rate is

@@ -179,10 +179,10 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
         **details: any of the following:
             - `range` and `choices` (unless a `Literal` lists them): the valid values.
             - `original`: additional flags, not shown in the help.
-            - `is_path`: whether text can be a path, so that `~` is expanded.
+            - `is_path`: whether text can be a path, in which case `~` is expanded.
             - `group`: heading in the help.
             - `metavar`: name of the value in the help; makes the flag of a boolean take a value.
-            - `positional`: whether the argument has a position instead of a flag.
+            - `positional`: whether the argument is positional.
             - `repeated`: whether the flag can be repeated, each time with one value.
             - `may_be_empty`: whether empty text is valid.
             - `none`: the word for None on the command line.

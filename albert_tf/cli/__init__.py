@@ -202,7 +202,7 @@ def streams() -> Iterator[None]:
     """Lets a command print any text to any stream, and flushes standard output at the end.
 
     Escapes characters that a stream can't encode, and drops text for closed streams (`>&-`). Prints
-    each warning and log message, which may quote an untrusted file, on one line.
+    each warning and log message on a single line, because it may quote an untrusted file.
 
     Raises:
         BrokenPipeError: if the program that reads standard output or standard error has exited.

@@ -43,7 +43,7 @@ def check(options: PretrainingOptions) -> None:
 
 
 def run(options: PretrainingOptions) -> int:
-    """Trains the model and prints the last scores."""
+    """Trains the model and prints the final scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.pretrain import pretrain
 

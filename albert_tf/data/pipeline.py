@@ -201,7 +201,7 @@ def mapped_batches(
     the process return freed memory to the system immediately (see generator_dataset_op.cc).
 
     Args:
-        batch_at: function that returns a batch by its number.
+        batch_at: function that returns the batch with a given index.
         specs: `tf.TensorSpec`s with the structure of a batch.
     """
 

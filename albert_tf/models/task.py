@@ -40,7 +40,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     receive the label and the output to compare, or dicts if there are several labels. Keras losses
     and metrics passed by name take logits.
 
-    In `fit`, each replica computes its batch in `micro_batches` parts. The model's own loss is a
+    In `fit`, each replica divides its batch into `micro_batches` parts. The model's own loss is a
     mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
     gradients are summed, clipped once, and applied once. (Keras's own step averages the means
     of parts with unequal label counts, clips on each replica, and counts every micro-batch as a

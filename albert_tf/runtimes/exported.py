@@ -103,7 +103,7 @@ class ExportedModel:
         try:
             with self._lock:
                 outputs = signature(features)
-        except Exception as error:  # ONNX Runtime raises many types
+        except Exception as error:  # ONNX Runtime raises many kinds
             raise UserError(
                 f"{self.path} failed to compute a batch: {runtimes.reason(error)!r}. "
                 "Export the model again."
@@ -298,7 +298,7 @@ def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
     try:
         with hidden_stderr():
             signatures = runtimes.OPENERS[path.suffix[1:]](path, cores())
-    except Exception as error:  # ONNX Runtime raises many types
+    except Exception as error:  # ONNX Runtime raises many kinds
         raise UserError(
             f"{path} is not a valid {path.suffix} file: {runtimes.reason(error)}."
         ) from error

@@ -206,14 +206,14 @@ class BatchEncoding(dict[str, Any]):
     def token_to_sequence(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> int | None:
-        """Returns the text (0 or 1) of a position."""
+        """Returns the index of a position's text, 0 or 1."""
         row, position = _split_indices(batch_or_token_index, token_index)
         return _item(self.sequence_ids(row), position)
 
     def token_to_word(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> int | None:
-        """Returns the index of a position's word in its text."""
+        """Returns the index of the word that a position belongs to, within its text."""
         row, position = _split_indices(batch_or_token_index, token_index)
         return _item(self.word_ids(row), position)
 

@@ -35,7 +35,7 @@ class Curve(StepCallback):
         learning_rate: returns the learning rate at a 0-based step.
         means: converts metrics to the values to record, which must include `loss`.
         folder: folder for TensorBoard event files, or None to write none.
-        stop_diverged: whether to end the run if the loss rises by `DIVERGED` above its lowest mean.
+        stop_diverged: whether to end the run if the mean loss exceeds its minimum by `DIVERGED`.
 
     Attributes:
         history: the points, each with `step`, `learning_rate`, and the means since the last point.

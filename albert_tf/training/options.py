@@ -96,7 +96,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     vocab_size: int = option(
         8000,
-        help="size of the vocabulary to train on the training texts, for random weights",
+        help="size of the vocabulary to build from the training texts, for random weights",
         range=VOCABULARY,
         excludes=("vocab",),
     )

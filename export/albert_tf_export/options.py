@@ -23,7 +23,7 @@ Quantize = Literal["none", "float16", "dynamic"]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions(Checked):
-    """The options of every export."""
+    """Options common to all exports."""
 
     force: bool = option(False, help="replace an existing output")
     check: bool = option(

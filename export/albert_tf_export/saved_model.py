@@ -223,7 +223,7 @@ def limit_rows(signature: Signature, max_batch: int) -> Signature:
 
 
 def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[str, Any]]:
-    """Reads warm-up requests, one per line: plain text, or JSON with the inputs of `text`.
+    """Reads warm-up requests, one per line: plain text, or JSON with the signature's inputs.
 
     Args:
         names: names of the inputs.

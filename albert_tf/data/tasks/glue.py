@@ -14,7 +14,7 @@ class ScoredSet(NamedTuple):
     `dev` and `test` are paths relative to the task's folder; the first that exists is read.
     """
 
-    submission: str  # file name of its predictions on the website
+    submission: str  # name of the predictions file that the website expects
     dev: Sequence[str] = ("dev.tsv",)
     test: Sequence[str] = ("test.tsv",)
     name: str = ""  # prefix of its metrics
