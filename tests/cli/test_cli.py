@@ -106,7 +106,7 @@ def files(tmp_path, monkeypatch):
         (f"{TINY} --strategy horovod", "strategy must be auto, none, mirrored, multi-"),
         (f"{TINY} --init-checkpoint x", "--init-checkpoint can't be used with --size"),
         ("export tflite --model none --output o", "Received: none"),
-        ("export tflite --model small --output folder", "folder is a directory; --force only"),
+        ("export tflite --model small --output folder", "folder is a directory; --force"),
         (
             "export tflite --model small --output binary",
             "binary already exists. Choose another path",
