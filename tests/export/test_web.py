@@ -212,7 +212,9 @@ def test_packages_of_other_versions(classifier, tokenizer, node_modules, tmp_pat
     description = node_modules / web.LITERT / "package.json"
     for content, received in (('{"version": "1.0.0"}', "1.0.0"), ("{}", "none")):
         description.write_text(content)
-        with pytest.raises(UserError, match=rf"@litertjs/core \S+ Received: {received}\. Copy .*`npm ci`"):
+        with pytest.raises(
+            UserError, match=rf"@litertjs/core \S+ Received: {received}\. Copy .*`npm ci`"
+        ):
             web.export_web(classifier, tokenizer, tmp_path / "site", node_modules=node_modules)
     assert not (tmp_path / "site").exists()
 
