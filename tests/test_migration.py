@@ -50,7 +50,7 @@ def test_from_transformers_4(config, tokenizer, tmp_path, run):
     """tests/checkpoints/test_hugging_face.py reads tf_model.h5."""
     AlbertForSequenceClassification(config).save_pretrained(tmp_path / "my-tf4-model")
     tokenizer.save_pretrained(tmp_path / "my-tf4-model")
-    output = run(code("From `TFAlbert*`"))
+    output = run(code("From the `TFAlbert*`"))
     assert "['classifier']" in output
     assert "'score'" in output
     assert (tmp_path / "my-model" / "model.safetensors").is_file()
