@@ -242,8 +242,8 @@ def test_a_loss_of_a_subclass_without_labels(load, features):
 @pytest.mark.parametrize(
     "form",
     [
-        "int32",
-        *(pytest.param(form, marks=pytest.mark.slow) for form in ("float32", "probabilities")),
+        "probabilities",
+        *(pytest.param(form, marks=pytest.mark.slow) for form in ("int32", "float32")),
     ],
 )
 def test_micro_batches_count_the_tags_that_are_not_ignored(load, features, form):

@@ -122,7 +122,7 @@ def slow_from(first, cases):
     ]
 
 
-@pytest.mark.parametrize("trial", slow_from(6, range(20)))
+@pytest.mark.parametrize("trial", slow_from(10, range(20)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(
     trial, classifier, data, tmp_path
 ):
