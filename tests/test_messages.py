@@ -1,12 +1,6 @@
 """tests/messages.txt holds the wording of all messages; see .ci/messages.py."""
 
-import importlib.util
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[1]
-specification = importlib.util.spec_from_file_location("messages", ROOT / ".ci" / "messages.py")
-messages = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(messages)
+import messages
 
 
 def test_the_wording_is_on_record():

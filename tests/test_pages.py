@@ -1,15 +1,8 @@
 """The runner of the pages, .ci/pages.py, on small pages."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
+import pages
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / ".ci" / "pages.py"
-SPEC = importlib.util.spec_from_file_location("pages", SCRIPT)
-pages = sys.modules["pages"] = importlib.util.module_from_spec(SPEC)  # its dataclass looks there
-SPEC.loader.exec_module(pages)
 PAGE = """
 ```python
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Charts have the figures of their tables, a committed drawing the arrows of its source."""
 
-import importlib.util
+import importlib
 import re
 from pathlib import Path
 
@@ -12,10 +12,7 @@ PICTURES = ROOT / "docs" / "pictures"
 
 @pytest.fixture(scope="module")
 def pictures():
-    spec = importlib.util.spec_from_file_location("pictures", ROOT / ".ci" / "pictures.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("pictures")
 
 
 def texts(svg):

@@ -1,17 +1,14 @@
 """tests/public_api.txt lists the public names, their signatures, and the commands' options."""
 
-import importlib.util
 import re
 from pathlib import Path
 
+import public_api
 import pytest
 
 import albert_tf
 
 ROOT = Path(__file__).resolve().parents[1]
-specification = importlib.util.spec_from_file_location("public_api", ROOT / ".ci" / "public_api.py")
-public_api = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(public_api)
 
 
 @pytest.mark.tensorflow
