@@ -29,7 +29,7 @@ class Interrupted(Exception):
     """
 
 
-# The packages checked for each extra, in the order in which messages list them.
+# The modules that each extra must provide, in the order of error messages.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 
 

@@ -310,7 +310,7 @@ _SHOWN: Final = 5  # differences in a message
 
 @contextlib.contextmanager
 def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
-    """Makes errors name `path`, even those without a file name (such as a full disk)."""
+    """Replaces `stand_in` with `path` in errors. Also adds it to errors that name no file."""
     try:
         yield
     except UserError as error:

@@ -89,7 +89,7 @@ PIPELINE: Final[Foreign] = {
     **dict.fromkeys(("dtype", "torch_dtype"), (None, _BY_NAME.format("dtype='mixed_float16'"))),
     "model_kwargs": (None, _BY_NAME.format("**options")),
 }
-# Options accepted with any value and ignored, because they don't change the result here.
+# Options that are accepted with any value but have no effect.
 IGNORED_BY_MODELS: Final = frozenset(
     ("from_pt", "from_tf", "from_flax", "use_safetensors", "weights_only", "low_cpu_mem_usage")
     + ("max_shard_size", "save_function", "save_peft_format", "signatures", "version")

@@ -61,7 +61,7 @@ def sort_labels(labels: Any) -> dict[int, str]:
     for name in by_id.values():
         # UTF-8 can't encode half of a surrogate pair.
         if not isinstance(name, str) or any("\ud800" <= char <= "\udfff" for char in name):
-            raise ValueError(f"The names in id2label must be valid strings. Use str(). {received}")
+            raise ValueError(f"The names in id2label must be valid strings. {received}")
     if len(set(by_id.values())) < len(by_id):
         raise ValueError(f"The names in id2label must be unique. {received}")
     check_number("num_labels", len(by_id), _COUNT)

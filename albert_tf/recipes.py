@@ -95,7 +95,7 @@ def recipe_of_width(hidden_size: int) -> Recipe:
 
 
 def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
-    """Returns a named size's configuration for the tokenizer's vocabulary, or reads a JSON file.
+    """Returns the configuration of a named size or a JSON file, for the tokenizer's vocabulary.
 
     Args:
         **changes: fields to override.

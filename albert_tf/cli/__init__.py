@@ -229,7 +229,7 @@ def streams() -> Iterator[None]:
 
 
 def drop(*outputs: IO[str]) -> None:
-    """Discards the buffered text of streams, which Python would otherwise write at exit."""
+    """Discards the buffered text of streams, so that Python doesn't write it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in outputs:
         with contextlib.suppress(io.UnsupportedOperation):  # an in-memory stream

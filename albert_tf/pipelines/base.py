@@ -264,7 +264,7 @@ class Pipeline(ABC):
 
 
 def as_column(values: Any) -> list[Any] | None:
-    """Converts a list, tuple, array, tensor, or pandas Series to a list; returns None otherwise."""
+    """Converts a list, tuple, array, tensor, or Series to a list. Returns None for other values."""
     if isinstance(values, set | frozenset):
         raise TypeError("Examples must have an order. Received: a set. Pass sorted(examples).")
     axes = len(getattr(values, "shape", ()))

@@ -98,7 +98,7 @@ def _encode_questions(
 
 
 NOWHERE: Final = -1e4  # logit of a position where no answer can start or end
-CLS: Final = 0  # position of [CLS], which stands for "no answer"
+CLS: Final = 0  # position of [CLS], whose score is that of "no answer"
 CONTEXT: Final = 1  # index of the context in a window's texts
 MARKS: Final = frozenset("\"'.,;:!?…、。，；：！？")
 BRACKETS: Final = ("Ps", "Pe", "Pi", "Pf")  # Unicode categories of brackets and quotation marks

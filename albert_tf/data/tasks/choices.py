@@ -295,7 +295,7 @@ def choice_rows(
     """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
 
     The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or fewer to fit.
-    The first segment is truncated at the end to the remaining length.
+    The first segment is truncated to the remaining length, by dropping its last tokens.
 
     Args:
         pairs: for each example, the first segment, and a second segment per choice.
