@@ -5,7 +5,7 @@ label names; a model's targets describe them. `albert_tf.models.batch` builds on
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Number, Real
 from typing import Any, Final, Literal, NamedTuple
 
@@ -257,12 +257,28 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
                 f"label names for each example. Received: {short_repr(y)}."
             )
     y = as_arrays(y, "labels")
+    if target.kind == "class" and not target.by_token and isinstance(y, np.ndarray):
+        _reject_ambiguous(y.ravel().tolist(), model.config.label2id)
     if not isinstance(y, list | tuple) or not y:
         return y
     rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
     if len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1]):
         return y[0]
     return np.stack([ops.convert_to_numpy(row) for row in y])
+
+
+def _reject_ambiguous(labels: Iterable[Any], label2id: Mapping[str, int]) -> None:
+    """Rejects integers that could be class ids or names, such as 1 to 4 for names "1" to "5"."""
+    ids = {int(name): index for name, index in label2id.items() if name.isdecimal()}
+    if all(name == index for name, index in ids.items()):
+        return
+    found = {label for label in labels if not isinstance(label, str)} - {IGNORED}
+    if found and found <= ids.keys() & {*label2id.values()}:
+        raise UserError(
+            "Integer labels are ambiguous if label names are integers other than their class ids "
+            f"({', '.join(map(repr, label2id))}). Received: {short_repr(sorted(found))}. Convert "
+            "names with str(label), or class ids with model.config.id2label[label]."
+        )
 
 
 def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
@@ -318,6 +334,7 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
             "dict(enumerate(weights))."
         )
     ids, count = model.config.label2id, _class_count(model, target, {})
+    _reject_ambiguous(class_weight, ids)
     weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
     for key in weights:
         if not isinstance(key, Integral) or not 0 <= int(key) < (count or math.inf):

@@ -273,6 +273,28 @@ def test_labels_of_texts_that_are_refused(reader, encode, labels, message):
             reader.fit(x, labels, verbose=0)
 
 
+def test_star_ratings(reader, encode):
+    """Ratings of 1 to 3 shift to the next class if they are read as class ids."""
+    stars = AlbertForSequenceClassification(
+        reader.config.replace(id2label={0: "1", 1: "2", 2: "3"})
+    )
+    stars.set_weights(reader.get_weights())
+    stars.tokenizer = reader.tokenizer
+    stars.compile(metrics=["accuracy"])
+    expected = stars.evaluate(TEXTS, CLASSES, verbose=0)
+    names = np.array(["1", "2", "3"])[CLASSES]
+    assert 0 in CLASSES and stars.evaluate(TEXTS, names, verbose=0) == expected
+    for call in (stars.fit, stars.evaluate):
+        for x in (TEXTS[:2], encode(TEXTS[:2])):
+            for labels in ([1, 2], np.array([2, 2]), pd.Series([1.0, 2.0])):
+                with pytest.raises(UserError, match=r"ambiguous.*'1', '2', '3'.*str\(label\)"):
+                    call(x, labels, verbose=0)
+            with pytest.raises(ValueError, match="from 0 to 2,.*Received: 3"):
+                call(x, [1, 3], verbose=0)
+    with pytest.raises(UserError, match=r"ambiguous.*Received: \[1\]"):
+        stars.fit(TEXTS, names, class_weight={"3": 2.0, 1: 3.0}, verbose=0)
+
+
 def test_fewer_labels_than_texts(reader):
     with pytest.raises(UserError, match="one value per example. Received: 15 texts, 14 label"):
         reader.fit(TEXTS, CLASSES[1:], verbose=0)
