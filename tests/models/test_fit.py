@@ -30,8 +30,6 @@ def folder(tmp_path_factory):
         vocab_size=31,
         num_hidden_layers=1,
         id2label=unnamed_labels(3),
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
         classifier_dropout_prob=0.0,
     )
     AlbertModel(config).save_pretrained(path)

@@ -93,12 +93,7 @@ CLASSES = np.arange(len(TEXTS)) % 3
 @pytest.fixture
 def reader(tiny_tokenizer, shallow_config, scrambled):
     """A model that takes texts, without dropout."""
-    config = shallow_config.replace(
-        vocab_size=len(tiny_tokenizer),
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        classifier_dropout_prob=0.0,
-    )
+    config = shallow_config.replace(vocab_size=len(tiny_tokenizer), classifier_dropout_prob=0.0)
     model = scrambled(AlbertForSequenceClassification(config))
     model.tokenizer = tiny_tokenizer
     model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], run_eagerly=True)
