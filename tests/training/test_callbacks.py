@@ -154,17 +154,6 @@ def test_the_best_version_replaces_only_a_model_directory(model, tmp_path):
         fit(model, [1.0] * 5, KeepBest(scored(0.1), tmp_path))
 
 
-def test_patience_ends_a_run_and_counts_over_an_interruption(model):
-    first = KeepBest(scored(0.5, 0.4), None, 10, patience=2)
-    with pytest.raises(StopIteration):
-        fit(model, [1.0] * 90, first)
-    second = KeepBest(scored(0.3, 0.9), None, 10, patience=2)
-    second.state = {**first.state, "scores": first.scores[:2]}
-    second.step = 20
-    fit(model, [1.0] * 70, second)
-    assert second.step == 30 and second.is_late
-
-
 def test_progress_is_shown_at_intervals_and_at_the_end(model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     clock, stream = [1000.0], io.StringIO()
