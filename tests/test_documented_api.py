@@ -257,19 +257,6 @@ def parameters(row):
     return inspect.signature(eval(f"(lambda {row}: None)")).parameters
 
 
-@pytest.fixture(scope="module")
-def config():
-    return AlbertConfig(
-        vocab_size=31,
-        embedding_size=6,
-        hidden_size=20,
-        num_hidden_layers=2,
-        num_attention_heads=5,
-        intermediate_size=24,
-        max_position_embeddings=16,
-    )
-
-
 @pytest.mark.parametrize("prefix", ["Albert", "TFAlbert", "FlaxAlbert"])
 def test_names_of_models(prefix):
     for head in HEADS:
@@ -295,7 +282,7 @@ def test_methods_and_arguments(cls, name):
         assert own[parameter.name].default == parameter.default
 
 
-def test_arguments_by_position(config):
+def test_arguments_by_position():
     """Rows with arguments by position have ours in the same places."""
     assert list(inspect.signature(AlbertConfig).parameters)[:20] == [
         *parameters(CONFIG["__init__"])
@@ -322,10 +309,10 @@ def test_methods_that_say_what_to_write(cls, name):
     assert "\n" not in str(raised.value)
 
 
-def test_properties_that_say_what_to_write(config):
+def test_properties_that_say_what_to_write(small_config):
     for name in ("base_model", "device"):
         with pytest.raises(AttributeError, match=f"^{name} doesn.t exist"):
-            getattr(AlbertModel(config), name)
+            getattr(AlbertModel(small_config), name)
 
 
 def test_attributes_of_a_tokenizer(tiny_tokenizer):
@@ -392,29 +379,29 @@ def test_values_that_no_albert_has(argument):
             make(**argument)
 
 
-def test_a_configuration_as_json(config, tmp_path):
-    diff = config.to_diff_dict()
+def test_a_configuration_as_json(small_config, tmp_path):
+    diff = small_config.to_diff_dict()
     assert diff["model_type"] == "albert"
     assert "num_hidden_groups" not in diff
-    assert AlbertConfig.from_dict(diff) == config
-    assert json.loads(config.to_json_string()) == diff
-    assert json.loads(config.to_json_string(use_diff=False)) == config.to_dict()
+    assert AlbertConfig.from_dict(diff) == small_config
+    assert json.loads(small_config.to_json_string()) == diff
+    assert json.loads(small_config.to_json_string(use_diff=False)) == small_config.to_dict()
     for use_diff in (True, False):
-        config.to_json_file(tmp_path / "config.json", use_diff)
-        assert AlbertConfig.from_json_file(tmp_path / "config.json") == config
+        small_config.to_json_file(tmp_path / "config.json", use_diff)
+        assert AlbertConfig.from_json_file(tmp_path / "config.json") == small_config
 
 
-def test_a_configuration_saved_in_a_models_folder(config, tmp_path):
-    AlbertForMaskedLM(config).save_pretrained(tmp_path)
-    config.replace(num_labels=3).save_pretrained(tmp_path)
+def test_a_configuration_saved_in_a_models_folder(small_config, tmp_path):
+    AlbertForMaskedLM(small_config).save_pretrained(tmp_path)
+    small_config.replace(num_labels=4).save_pretrained(tmp_path)
     assert isinstance(albert_tf.load_pretrained(tmp_path), AlbertForMaskedLM)
     (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertModel"]}')
-    config.save_pretrained(tmp_path)
+    small_config.save_pretrained(tmp_path)
     assert "architectures" not in json.loads((tmp_path / "config.json").read_text())
 
 
-def test_loading_and_saving_with_every_default(config, tmp_path):
-    AlbertModel(config).save_pretrained(save_directory=tmp_path, **SAVING_DEFAULTS)
+def test_loading_and_saving_with_every_default(small_config, tmp_path):
+    AlbertModel(small_config).save_pretrained(save_directory=tmp_path, **SAVING_DEFAULTS)
     model = AlbertModel.from_pretrained(pretrained_model_name_or_path=tmp_path, **LOADING_DEFAULTS)
     assert model.newly_initialized == []
     for name, value in {"safe_serialization": False, "saved_model": True}.items():
@@ -424,15 +411,15 @@ def test_loading_and_saving_with_every_default(config, tmp_path):
     assert without.pooler is None
     assert model.num_parameters() - without.num_parameters() == 20 * 20 + 20
     assert model.num_parameters() - model.num_parameters(exclude_embeddings=True) == 6 * (
-        31 + 16 + 2
+        31 + 11 + 2
     )
     model.resize_token_embeddings(pad_to_multiple_of=8)
     assert model.config.vocab_size == 32
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_calls_and_outputs(config, head):
-    model = getattr(albert_tf, f"Albert{head}")(config)
+def test_calls_and_outputs(small_config, head):
+    model = getattr(albert_tf, f"Albert{head}")(small_config)
     documented = [*INPUTS.split(), *LABELS[head], "output_attentions", "output_hidden_states"]
     arguments = inspect.signature(model.call).parameters
     assert [name for name in arguments if name in documented] == documented
@@ -442,11 +429,13 @@ def test_calls_and_outputs(config, head):
     labels = {name: np.array(values) for name, values in LABELS[head].items()}
     requests = {"output_attentions": True, "output_hidden_states": True, "return_dict": True}
     outputs = model(ids, **labels, **requests, head_mask=None, train=False)
-    expected = [*(["loss"] if labels else []), *OUTPUTS.get(head, ["logits"])]
+    own = OUTPUTS.get(head, ["logits"])
+    expected = [*(["loss"] if labels else []), *own]
     assert [*outputs] == [*expected, "hidden_states", "attentions"]
     for name in outputs:
         assert getattr(outputs, name) is outputs[name]
     assert len(outputs.to_tuple()) == len(outputs)
     assert outputs[0] is outputs[expected[0]]
     without = model(ids, output_attentions=None, output_hidden_states=None, return_dict=None)
+    assert [*without] == own
     assert without.loss is without.hidden_states is without.attentions is None

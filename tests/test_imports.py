@@ -140,8 +140,5 @@ def test_facade_names_exist():
 
     for name in albert_tf.__all__:
         assert getattr(albert_tf, name)
-    assert albert_tf.TFAlbertForMaskedLM is albert_tf.AlbertForMaskedLM
-    assert albert_tf.TFAutoModelForMaskedLM is albert_tf.AlbertForMaskedLM
-    assert albert_tf.AutoTokenizer is albert_tf.AlbertTokenizerFast is albert_tf.AlbertTokenizer
     with pytest.raises(AttributeError, match="no attribute 'AlbertForPoetry'"):
         _ = albert_tf.AlbertForPoetry

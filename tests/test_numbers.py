@@ -13,7 +13,6 @@ from albert_tf import data
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.sources import RecordFiles
 from albert_tf.errors import UserError
-from albert_tf.labels import unnamed_labels
 
 pytestmark = pytest.mark.tensorflow
 
@@ -31,20 +30,11 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def tools(tiny_vocabulary, tmp_path_factory):
+def tools(small_config, tiny_vocabulary, tmp_path_factory):
     """Returns a folder, a tokenizer, a small model of several classes, and a saved classifier."""
     folder = tmp_path_factory.mktemp("numbers")
     tokenizer = albert_tf.AlbertTokenizer(tiny_vocabulary)
-    config = AlbertConfig(
-        vocab_size=len(tokenizer),
-        embedding_size=6,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=12,
-        max_position_embeddings=40,
-        id2label=unnamed_labels(3),
-    )
+    config = small_config.replace(vocab_size=len(tokenizer), max_position_embeddings=40)
     models = {name: model(config) for name, model in MODELS.items()}
     for model in models.values():
         model.tokenizer = tokenizer
@@ -209,7 +199,7 @@ CALLS = {
     "AlbertTokenizer": (tokenizer, {"model_max_length": COUNT}),
     "pad": (pad, {"max_length": LENGTH, "pad_to_multiple_of": COUNT}),
     "AlbertPreprocessor": (preprocessor, {"max_length": (0, -1, 4.5, "16")}),
-    "soft_labels": (soft_labels, {"batch_size": COUNT, "temperature": (0, -1, "2")}),
+    "soft_labels": (soft_labels, {"batch_size": COUNT, "temperature": (0, -1, float("inf"), "2")}),
     **{
         function.__name__: (
             dataset(function, *columns),
@@ -232,7 +222,7 @@ CALLS = {
             "part": ((-1, 2), (2, 2), (0, 0), (0.5, 2), ("0", 2)),
         },
     ),
-    "compile": (compile_model, {"micro_batches": COUNT}),
+    "compile": (compile_model, {"micro_batches": (*COUNT, None)}),
     "train_vocabulary": (
         train_vocabulary,
         {

@@ -31,10 +31,7 @@ MODELS = {
     "masked_lm": (
         "AlbertForMaskedLM",
         {"hidden_act": "gelu"},
-        {
-            "masked_lm_positions": POSITIONS,
-            "labels": np.take_along_axis(TOKENS, POSITIONS, axis=1),
-        },
+        {"masked_lm_positions": POSITIONS, "labels": np.take_along_axis(TOKENS, POSITIONS, axis=1)},
     ),
     "classes": (
         "AlbertForSequenceClassification",

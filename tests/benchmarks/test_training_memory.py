@@ -30,11 +30,7 @@ def bytes_of_a_block(config):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "dropout", "checkpointing"),
-    [
-        *((act, 0.0, False) for act in ARRAYS),
-        ("gelu_new", 0.1, False),
-        ("gelu", 0.1, True),
-    ],
+    [*((act, 0.0, False) for act in ARRAYS), ("gelu_new", 0.1, False), ("gelu", 0.1, True)],
 )
 def test_activations_agree_with_the_graph(act, dropout, checkpointing):
     """The widths are so large that a layer norm's single numbers don't matter."""

@@ -10,6 +10,7 @@ from albert_tf import models
 from albert_tf.checkpoints import hub, hugging_face, sentence_transformers
 from albert_tf.checkpoints.finder import find
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
+from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForTokenClassification, AlbertModel
 from albert_tf.tasks import BY_MODEL, SIMILARITY
@@ -176,6 +177,13 @@ def test_tokenizers_download_no_weights(remote, files):
     assert (folder / "tokenizer.json").exists()
 
 
+def test_a_conversion_brings_the_vocabulary(remote, files, tmp_path, monkeypatch):
+    remote(files)
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "albert-base-v2", "out", "--format", "hf"]) == 0
+    assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
+
+
 def test_a_subfolder(remote, files, tmp_path):
     remote(files)
     location = find("someone/models", subfolder="small")
@@ -204,25 +212,15 @@ def test_nothing_to_read_there(remote, files, names, message):
         ("GatedRepoError", "token= if it is private or gated"),
         ("RevisionNotFoundError", "Check revision="),
         ("HfHubHTTPError", "or pass a directory"),
+        ("RuntimeError", "or pass a directory"),  # of the HTTP client, such as a proxy's error
     ],
 )
 def test_errors_of_the_hub(monkeypatch, name, way_out):
     def refuse(*arguments, **options):
-        raise error(name)
+        raise RuntimeError("407 Proxy") if name == "RuntimeError" else error(name)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
     with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
-        find("someone/model")
-
-
-def test_errors_of_the_hubs_http_client(monkeypatch):
-    """Such as a proxy's error, or that of an interrupted download."""
-
-    def refuse(*arguments, **options):
-        raise RuntimeError("407 Proxy Authentication Required")
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-    with pytest.raises(UserError, match=r"\(RuntimeError\).*or pass a directory"):
         find("someone/model")
 
 

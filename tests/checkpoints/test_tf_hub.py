@@ -102,8 +102,7 @@ def test_another_kind_of_model(tmp_path):
     tf.saved_model.save(module, tmp_path)
     assert read_hints(tmp_path) == NOTHING
     with pytest.raises(
-        UserError,
-        match=f"{tmp_path} isn't an ALBERT module: .*layer_0/kern.*word_embeddings'",
+        UserError, match=f"{tmp_path} isn't an ALBERT module: .*layer_0/kern.*word_embeddings'"
     ):
         find(tmp_path).read()
     (tmp_path / "saved_model.pb").write_bytes(b"")

@@ -116,10 +116,7 @@ def files(tmp_path, monkeypatch):
         (f"{EXPORT} --max-length 9999", "max_length=9999, max_position_embeddings=256."),
         (f"{EXPORT} --lengths 16 --max-length 9", "--lengths can't be used with --max-length."),
         (f"{EXPORT} --lengths 8,8", "duplicates. Received: [8, 8]"),
-        (
-            "export saved-model --model small --output o --normalize",
-            "normalize requires pooling.",
-        ),
+        ("export saved-model --model small --output o --normalize", "normalize requires pooling."),
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "another path, or replace it with --force."),
         ("convert small folder --format hf --force", "folder contains a.txt"),

@@ -78,28 +78,6 @@ def test_a_preset_of_keras_hub(convert, saved, tmp_path, small_config):
     assert not (tmp_path / "back" / "tokenizer.json").exists()
 
 
-def test_a_name_on_the_hub_brings_its_vocabulary(convert, saved, tmp_path, monkeypatch):
-    import huggingface_hub
-
-    folder = saved(AlbertModel)
-    served = {path.name: path.read_bytes() for path in folder.iterdir()}
-
-    def download(name, filename, **options):
-        path = tmp_path / "cache" / "snapshots" / "a-commit" / filename
-        if filename not in served:
-            error = huggingface_hub.errors.RemoteEntryNotFoundError
-            raise error.__new__(error)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(served[filename])
-        return str(path)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    monkeypatch.chdir(tmp_path)
-    status, _, errors = convert("albert-base-v2", "out", "--format", "hf")
-    assert status == 0, errors
-    assert (tmp_path / "out" / "spiece.model").read_bytes() == b"vocabulary"
-
-
 def test_other_formats_drop_labels(convert, saved, tmp_path):
     folder = saved(AlbertForSequenceClassification)
     config = json.loads((folder / "config.json").read_text())

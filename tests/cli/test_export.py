@@ -73,10 +73,7 @@ def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch
     ("arguments", "message"),
     [
         (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
-        (
-            ("saved-model", "--warmup", "none"),
-            "must be a file with requests. Received: none",
-        ),
+        (("saved-model", "--warmup", "none"), "must be a file with requests. Received: none"),
     ],
 )
 def test_options_that_are_refused(run, tmp_path, arguments, message):

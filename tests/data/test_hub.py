@@ -254,13 +254,9 @@ def test_parquet_that_was_written_again(tmp_path, names):
 )
 def test_compressed_files(tmp_path, name, content):
     path = tmp_path / name
-    packed = gzip.compress(content.encode())
-    path.write_bytes(packed)
+    path.write_bytes(gzip.compress(content.encode()))
     (example,) = task("classify", path).read(path)
     assert example[:3] == ("Déjà vu", None, "x")
-    path.write_bytes(packed[:-9])
-    with pytest.raises(UserError, match=f"{path} is not a valid .gz file"):
-        task("classify", path).read(path)
     path.write_bytes(content.encode())
     with pytest.raises(UserError, match="not a valid .gz file: Not a gzipped file"):
         task("classify", path).read(path)

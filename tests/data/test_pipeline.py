@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pipeline import (
-    Batches,
-    Share,
-    batch_order,
-    evaluation_order,
-    steps_per_epoch,
-)
+from albert_tf.data.pipeline import Batches, Share, batch_order, evaluation_order, steps_per_epoch
 from albert_tf.data.tasks.rows import ArrayRows, Rows
 
 N, BATCH = 23, 4

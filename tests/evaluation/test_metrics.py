@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.evaluation.metrics import METRICS, best_thresholds, by_threshold, evaluate, judge
+from albert_tf.evaluation.metrics import METRICS, by_threshold, evaluate, judge
 
 LABELS = np.array([1, 0, 1, 1, 0, 1])
 PREDICTIONS = np.array([1, 0, 0, 1, 1, 1])
@@ -74,9 +74,3 @@ def test_thresholds_by_trying_all():
             for threshold, mean in zip(thresholds, means, strict=True):
                 each = np.where(odds > threshold, ~has_answer, scores)
                 assert mean == pytest.approx(each.mean())
-
-
-def test_best_thresholds_lie_between_two_probabilities():
-    labels = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0]])
-    probabilities = np.array([[0.9, 0.2, 0.1], [0.6, 0.4, 0.1], [0.7, 0.8, 0.1], [0.1, 0.3, 0.1]])
-    assert best_thresholds(labels, probabilities) == pytest.approx([0.65, 0.35, 0.5])

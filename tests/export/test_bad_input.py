@@ -10,6 +10,7 @@ import pytest
 
 from tests.export import conftest
 from tests.export.c_program import Refused
+from tests.export.test_tflite import text_runner
 
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
 ANSWERED = None  # as Keras does
@@ -109,7 +110,7 @@ def load(written, serve, phone, classifier, tmp_path_factory):
     Those of LiteRT and ONNX Runtime are new ones, because LiteRT repeats earlier errors.
     """
     import tensorflow as tf
-    from ai_edge_litert.interpreter import Interpreter, InterpreterWithCustomOps
+    from ai_edge_litert.interpreter import Interpreter
     from albert_tf_export import export_saved_model, export_tflite
 
     any_batch = str(written(export_tflite, batch=None))
@@ -143,14 +144,6 @@ def load(written, serve, phone, classifier, tmp_path_factory):
     def litert(signature):
         return Interpreter(any_batch).get_signature_runner(signature)
 
-    def litert_text(signature):
-        import tensorflow_text  # noqa: F401 (loads the libraries that its operators need)
-        from tensorflow_text.core.pybinds import tflite_registrar
-
-        operators = tflite_registrar.SELECT_TFTEXT_OPS
-        interpreter = InterpreterWithCustomOps(operators, model_path=any_batch)
-        return interpreter.get_signature_runner(signature)
-
     @functools.cache
     def onnx_file():
         from albert_tf_export.onnx import convert
@@ -170,7 +163,7 @@ def load(written, serve, phone, classifier, tmp_path_factory):
         return lambda **arrays: {"logits": session.run(["logits"], arrays)[0]}
 
     loaders = {"tensorflow": tensorflow, "tensorflow-c": tensorflow_c, "litert": litert}
-    loaders |= {"litert-c": litert_c, "litert-text": litert_text, "onnx": onnx}
+    loaders |= {"litert-c": litert_c, "litert-text": lambda _: text_runner(any_batch), "onnx": onnx}
     return lambda runtime, signature: loaders[runtime](signature)
 
 

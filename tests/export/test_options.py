@@ -72,8 +72,6 @@ def test_vocabularies_that_differ(export, make_classifier, tokenizer, tmp_path):
             {"host": "mediapipe", "layers": "unrolled"},
             "--layers can't be used with --host",
         ),
-        ("encoder", {"lengths": (8,), "max_length": 16}, "lengths can't be used with --max-length"),
-        ("encoder", {"lengths": (8, 8)}, r"duplicates. Received: \[8, 8\]"),
         ("encoder", {"lengths": (2,)}, "at least 3, .* Received: max_length=2"),
         ("encoder", {"lengths": (8, 41)}, "max_length=41, max_position_embeddings=40"),
     ],

@@ -62,10 +62,7 @@ TASKS = {
     "token classification": Task(models.AlbertForTokenClassification, TEXTS, {"labels": PIECES}),
     "question answering": Task(models.AlbertForQuestionAnswering, TEXTS, SPANS),
     "answerability": Task(
-        models.AlbertForQuestionAnswering,
-        TEXTS,
-        {**SPANS, **IMPOSSIBLE},
-        {"answerability": True},
+        models.AlbertForQuestionAnswering, TEXTS, {**SPANS, **IMPOSSIBLE}, {"answerability": True}
     ),
     "multiple choice": Task(
         models.AlbertForMultipleChoice, batch(B, C, T), {"labels": np.array([0, 2, 1, 1])}
@@ -87,13 +84,7 @@ def task(request):
 @pytest.fixture
 def task_config(shallow_config, task):
     """Returns the task's configuration, without dropout and with larger weights."""
-    return shallow_config.replace(
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        classifier_dropout_prob=0.0,
-        initializer_range=0.2,
-        **task.config,
-    )
+    return shallow_config.replace(classifier_dropout_prob=0.0, initializer_range=0.2, **task.config)
 
 
 @pytest.fixture

@@ -15,11 +15,6 @@ def test_arguments_or_a_dict(model, small_features):
     np.testing.assert_array_equal(model(*small_features.values()).last_hidden_state, by_dict)
 
 
-def test_the_order_of_outputs(model, small_features):
-    outputs = model(small_features, output_hidden_states=True, output_attentions=True)
-    assert list(outputs) == ["last_hidden_state", "pooler_output", "hidden_states", "attentions"]
-
-
 def test_without_pooler(small_config, small_features):
     model = AlbertModel(small_config, add_pooling_layer=False)
     assert list(model(small_features)) == ["last_hidden_state"]

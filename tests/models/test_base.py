@@ -104,10 +104,7 @@ def test_sample_weight_scales_each_example(task, task_model):
 
     def loss(weights):  # Keras drops weights that come without `y`
         return task_model.evaluate(
-            *splits(task)[0],
-            sample_weight=np.array(weights, "float32"),
-            batch_size=4,
-            verbose=0,
+            *splits(task)[0], sample_weight=np.array(weights, "float32"), batch_size=4, verbose=0
         )
 
     whole = task_model.evaluate(examples, batch_size=4, verbose=0)

@@ -22,11 +22,7 @@ def features():
 def pretrained(shallow_config, scrambled):
     """Returns a function that makes a model whose weights aren't those of a new one."""
     config = shallow_config.replace(
-        num_attention_heads=2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        classifier_dropout_prob=0.0,
-        num_labels=2,
+        num_attention_heads=2, classifier_dropout_prob=0.0, num_labels=2
     )
 
     def make(hidden_size=20):

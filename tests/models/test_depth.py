@@ -18,12 +18,7 @@ def features(model):
 def made(small_config, name, layers, **fields):
     keras.utils.set_random_seed(3)
     config = small_config.replace(
-        num_hidden_layers=layers,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-        classifier_dropout_prob=0.0,
-        initializer_range=0.3,
-        **fields,
+        num_hidden_layers=layers, classifier_dropout_prob=0.0, initializer_range=0.3, **fields
     )
     return getattr(models, name)(config)
 
@@ -63,7 +58,6 @@ def test_groups_that_end_at_a_depth(small_config, fields, depth):
         ({"num_hidden_groups": 2}, 7, "6 layers in 2 groups and share='all' .*num_hidden_layers=7"),
         ({"num_hidden_groups": 2}, 4, "share='all' .*num_hidden_layers=4"),
         ({"share": "ffn"}, 2, "share='ffn' .*num_hidden_layers=2"),
-        ({}, 0, "1 or more. Received: 0"),
     ],
 )
 def test_depths_that_no_configuration_describes(small_config, fields, depth, message):

@@ -5,6 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import ops
 
 from albert_tf.config import AlbertConfig
@@ -30,8 +31,6 @@ def folder(tmp_path_factory):
         vocab_size=31,
         num_hidden_layers=1,
         id2label=unnamed_labels(3),
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
         classifier_dropout_prob=0.0,
     )
     AlbertModel(config).save_pretrained(path)
@@ -61,8 +60,6 @@ def load(folder):
 @pytest.mark.parametrize("parts", [1, 2])
 def test_positions_for_all_examples(load, features, parts):
     """A step divides the batch, and needs a row of positions for each example."""
-    import tensorflow as tf
-
     positions = {"position_ids": np.arange(7)[None, ::-1]}
     each = {"position_ids": np.repeat(positions["position_ids"], 12, axis=0)}
     losses = []
@@ -79,8 +76,6 @@ def test_positions_for_all_examples(load, features, parts):
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
 def test_ragged_tensors_are_rejected(load, method):
-    import tensorflow as tf
-
     model, ids = load(), tf.ragged.constant([[5, 6, 7], [5, 6]])
     model.compile()
     data = tf.data.Dataset.from_tensor_slices(({"input_ids": ids}, LABELS[:2])).batch(2)
@@ -94,8 +89,6 @@ def logits(model, features):
 
 def test_arrays_alone_are_shuffled(load, features, monkeypatch):
     """Keras would warn that a dataset can't be."""
-    import tensorflow as tf
-
     model, given = load(), []
     model.compile()
 
@@ -162,18 +155,6 @@ def test_a_step_and_a_loss_of_a_subclass(load, features):
     own = plain.evaluate(features, LABELS, verbose=0)
     expected = own + 10 * np.square(logits(model, features)).mean()
     assert found == [pytest.approx(expected, rel=1e-5)]
-
-
-def test_weights_of_classes_and_examples(load, features):
-    model = load()
-    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    weights = {0: 0.0, 1: 1.0, 2: 3.0}
-    of_examples = np.array([weights[label] for label in LABELS])
-    entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=None)
-    losses = ops.convert_to_numpy(entropy(LABELS, logits(model, features)))
-    for given in ({"class_weight": weights}, {"sample_weight": of_examples}):
-        (found,) = model.fit(features, LABELS, batch_size=12, verbose=0, **given).history["loss"]
-        assert found == pytest.approx(np.mean(losses * of_examples), rel=1e-5)
 
 
 @pytest.mark.parametrize("cls", [AlbertForTokenClassification, AlbertForQuestionAnswering])

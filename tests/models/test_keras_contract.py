@@ -130,13 +130,6 @@ class Case(NamedTuple):
     callbacks: Callable[[Path], list[Any]] = lambda folder: []
 
 
-def f_scores():
-    return [
-        keras.metrics.F1Score(average="macro", name="f1"),
-        keras.metrics.FBetaScore("micro", beta=2.0, name="f2"),
-    ]
-
-
 # Metrics that mean the same to a model with logits and to one with probabilities: by name, by
 # object, by class, and F scores, which need to know the number of classes; with the kind of model.
 METRICS = {
@@ -290,8 +283,6 @@ class Lab:
             num_attention_heads=2,
             intermediate_size=12,
             max_position_embeddings=T,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
             classifier_dropout_prob=0.0,
             initializer_range=0.2,
             id2label=unnamed_labels(C),
@@ -861,23 +852,18 @@ def test_names_of_several_labels(lab):
 
 
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("kind", "labels", "message"),
     [
-        ([["a"], ["z"], []], "'z'"),
-        (["a", "b", "c"], "'a'"),
-        ([["a"], None, []], "None"),
+        ("multi-label", [["a"], ["z"], []], "'z'"),
+        ("multi-label", ["a", "b", "c"], "'a'"),
+        ("multi-label", [["a"], None, []], "None"),
+        ("classes", [["a", "b"], ["c"], ["a"]], r"\['a', 'b'\] in row 0.*problem_type"),
     ],
 )
-def test_names_of_several_labels_that_are_wrong(lab, labels, message):
+def test_names_of_several_labels_that_are_wrong(lab, kind, labels, message):
     for features in (TEXTS[:3], lab.rows("ids", slice(3))):
         with pytest.raises(UserError, match=message):
-            lab.model("multi-label").evaluate(features, labels, verbose=0)
-
-
-def test_several_labels_for_a_model_with_one(lab):
-    for features in (TEXTS[:2], lab.rows("ids", slice(2))):
-        with pytest.raises(UserError, match=r"\['a', 'b'\] in row 0.*problem_type"):
-            lab.model("classes").evaluate(features, [["a", "b"], ["c"]], verbose=0)
+            lab.model(kind).evaluate(features, labels, verbose=0)
 
 
 def test_ids_of_several_labels(lab):

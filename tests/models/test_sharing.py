@@ -64,10 +64,7 @@ def test_files_of_layers_that_differ_are_not_shared(config, scrambled, tmp_path)
 
 @pytest.mark.parametrize(
     ("share", "message"),
-    [
-        ("ffn", "share='attention' .* share='ffn'"),
-        ("all", 'share must be .*"ffn". Received: .all'),
-    ],
+    [("ffn", "share='attention' .* share='ffn'"), ("all", 'share must be .*"ffn". Received: .all')],
 )
 def test_sharing_does_not_come_back(config, share, message):
     with pytest.raises(ValueError, match=message):

@@ -34,12 +34,6 @@ def test_labels_as_lists(model, small_features, labels):
     assert float(model({**small_features, "labels": labels}).loss) == expected
 
 
-def test_arguments_that_change_nothing(model, small_features):
-    outputs = model(small_features, return_dict=True, head_mask=None)
-    assert outputs.loss is outputs.hidden_states is outputs.attentions is None
-    assert list(outputs) == ["logits"]
-
-
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from albert_tf import models
-from albert_tf.config import AlbertConfig
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 LABELS = dict(enumerate(("O", "B-PER", "I-PER", "B-LOC", "I-LOC")))
@@ -22,23 +21,32 @@ KINDS = {
 LONGEST = 32
 
 
+def assert_same(found, expected):
+    """Compares results: scores to 1e-4, and all else exactly, the kinds of containers included."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, list):
+        assert isinstance(found, list)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif isinstance(expected, str | int):
+        assert found == expected
+    else:
+        assert found == pytest.approx(float(expected), abs=1e-4)
+
+
 @pytest.fixture(scope="session")
 def tokenizer(words_vocabulary):
     return AlbertTokenizer(words_vocabulary, model_max_length=LONGEST)
 
 
 @pytest.fixture(scope="session")
-def config(tokenizer):
-    """E=6, H=20, L=2, A=5, I=24, the tokenizer's V, and more positions than its maximum length."""
-    return AlbertConfig(
-        vocab_size=tokenizer.vocab_size,
-        embedding_size=6,
-        hidden_size=20,
-        num_hidden_layers=2,
-        num_attention_heads=5,
-        intermediate_size=24,
-        max_position_embeddings=43,
-    )
+def config(small_config, tokenizer):
+    """Returns a configuration with more positions than the tokenizer's maximum length."""
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 2}
+    return small_config.replace(**sizes, max_position_embeddings=43)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from albert_tf.pipelines import pipeline
 from albert_tf.runtimes import exported
 from albert_tf.runtimes.exported import with_checksum
 from tests.export.conftest import archive_start
+from tests.pipelines.conftest import assert_same
 
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]
 MASKED = ["the cat sat on a [MASK]", "[MASK] lives near new [MASK] city"]
@@ -60,20 +61,6 @@ def run_alone(task, path, inputs):
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
-
-
-def assert_same(found, expected):
-    """Compares results: numbers by 1e-4, all else exactly."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        found, expected = list(found.values()), list(expected.values())
-    if isinstance(expected, list):
-        assert len(found) == len(expected)
-        for pair in zip(found, expected, strict=True):
-            assert_same(*pair)
-    else:
-        is_number = isinstance(expected, float)
-        assert found == (pytest.approx(expected, abs=1e-4) if is_number else expected)
 
 
 QUICK = ("text-classification", "fill-mask")
@@ -175,10 +162,7 @@ def test_an_archive_that_cannot_be_read(classifier_file, tmp_path):
         ({"architectures": ["AlbertForTokenClassification"]}, r"logits \[B, any, 5\], but"),
         ({"architectures": ["AlbertModel"]}, "last_hidden_state .* returned none"),
         ({"architectures": ["AlbertForMultipleChoice"]}, "input_ids of rank 3"),
-        (
-            {"architectures": ["AlbertForSimilarity"]},
-            "classes .*contains AlbertForSim",
-        ),
+        ({"architectures": ["AlbertForSimilarity"]}, "classes .*contains AlbertForSim"),
     ],
 )
 def test_the_archive_of_another_model(classifier_file, tmp_path, changes, message):

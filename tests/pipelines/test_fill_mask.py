@@ -122,7 +122,6 @@ def test_targets_in_numpy_and_alone(pipe, tokenizer):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 0}, "top_k must be at least 1. Received: 0"),
         ({"targets": []}, "targets must not be empty"),
         ({"targets": np.array([])}, "targets must not be empty"),
         ({"targets": [""]}, "must be a token .*Received: ''"),

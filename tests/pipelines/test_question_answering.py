@@ -147,7 +147,6 @@ def test_forms_of_calls(pipe):
         ({"inputs": "who sat"}, TypeError, "question and context. Received: 'who sat'"),
         ({"inputs": ("a", "b"), "question": "c"}, TypeError, "not both"),
         ({"question": ["a", "b"], "context": ["c"]}, UserError, "2 questions and 1 contexts"),
-        ({**BOTH, "top_k": 0}, UserError, "top_k must be"),
         ({**BOTH, "max_seq_len": 33}, UserError, "max_seq_len must be between 4 and 32"),
         ({**BOTH, "doc_stride": 31}, UserError, "stride must be .* less than .*stride=31"),
     ],

@@ -68,7 +68,6 @@ def test_written_out_special_tokens_are_text(pipe):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 0}, "top_k must be at least 1, .* Received: 0"),
         ({"top_k": "all"}, "top_k must be at least 1, .* Received: 'all'"),
         ({"function_to_apply": "tanh"}, "one of sigmoid, softmax, none. Received: 'tanh'"),
     ],

@@ -8,6 +8,7 @@ import functools
 import pytest
 
 from albert_tf.pipelines import pipeline
+from tests.pipelines.conftest import assert_same
 
 pytest.importorskip("torch", reason="needs torch (pip install albert_tf[peers])")
 transformers = pytest.importorskip(
@@ -42,22 +43,6 @@ def both(saved):
         return pipeline(task, folder, **options), theirs
 
     return get
-
-
-def assert_same(found, expected):
-    """Equal to 1e-4 in scores and exactly in all else, the kinds of containers included."""
-    if isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for name in expected:
-            assert_same(found[name], expected[name])
-    elif isinstance(expected, list):
-        assert isinstance(found, list)
-        for one, other in zip(found, expected, strict=True):
-            assert_same(one, other)
-    elif isinstance(expected, str | int):
-        assert found == expected
-    else:
-        assert found == pytest.approx(float(expected), abs=1e-4)
 
 
 @pytest.mark.parametrize("inputs", [TEXTS[0], TEXTS[:1], TEXTS, PAIR, [PAIR, PAIR]], ids=str)

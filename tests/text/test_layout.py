@@ -22,18 +22,7 @@ def test_truncation_depends_on_the_other_options(options, truncation):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("stride", -1),
-        ("stride", None),
-        ("max_length", 0),
-        ("max_length", True),
-        ("pad_to_multiple_of", 1.5),
-        ("padding", "widest"),
-        ("truncation", "only_third"),
-        ("padding_side", "top"),
-        ("truncation_side", "top"),
-        ("return_tensors", "jax"),
-    ],
+    [("stride", None), ("max_length", True), ("padding_side", "top"), ("truncation_side", "top")],
 )
 def test_values_that_hugging_face_lacks(option, value):
     with pytest.raises(ValueError, match=f"{option} must be .*{value!r}"):

@@ -4,19 +4,15 @@ import errno
 import io
 import json
 import math
-import os
-import signal
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
-from albert_tf.errors import Interrupted, UserError
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.errors import UserError
 from albert_tf.training import curve as curves
-from albert_tf.training.callbacks import KeepBest, Resume
+from albert_tf.training.callbacks import KeepBest
 from albert_tf.training.curve import DIVERGED, WINDOW, Curve, ProgressLine
 
 pytestmark = pytest.mark.tensorflow
@@ -156,75 +152,6 @@ def test_the_best_version_replaces_only_a_model_directory(model, tmp_path):
         (tmp_path / name).write_text("mine")
     with pytest.raises(UserError, match=r"contains README.md, which is not part"):
         fit(model, [1.0] * 5, KeepBest(scored(0.1), tmp_path))
-
-
-def test_patience_ends_a_run_and_counts_over_an_interruption(model):
-    first = KeepBest(scored(0.5, 0.4), None, 10, patience=2)
-    with pytest.raises(StopIteration):
-        fit(model, [1.0] * 90, first)
-    second = KeepBest(scored(0.3, 0.9), None, 10, patience=2)
-    second.state = {**first.state, "scores": first.scores[:2]}
-    second.step = 20
-    fit(model, [1.0] * 70, second)
-    assert second.step == 30 and second.is_late
-
-
-def classifier(seed=1, vocab_size=31):
-    """Returns a compiled model with dropout."""
-    keras.utils.set_random_seed(seed)
-    sizes = {"num_hidden_layers": 1, "vocab_size": vocab_size, "num_labels": 2}
-    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes))
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
-    return model
-
-
-def run(model, resume, *others, steps=12):
-    """Trains some steps, whose data depend on their number."""
-    generator = np.random.default_rng(2)
-    ids = generator.integers(5, 31, (12, 2, 7)).astype("int32")
-    labels = generator.integers(0, 2, (12, 2)).astype("int32")
-    data = tf.data.Dataset.from_tensor_slices((ids, labels)).repeat()
-    options = {"steps_per_epoch": steps, "shuffle": False, "verbose": 0}
-    model.fit(data, callbacks=[*others, resume], **options)
-
-
-def weights(model):
-    variables = [*model.weights, *model.optimizer.variables]
-    return [keras.ops.convert_to_numpy(variable) for variable in variables]
-
-
-@pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
-def test_a_signal_saves_and_the_same_program_goes_on(tmp_path, ctrl_c_enabled, number):
-    whole = classifier()
-    run(whole, Resume(tmp_path / "whole", save_steps=2, keep=9), steps=5)
-    names = [path.name for path in sorted((tmp_path / "whole").iterdir())]
-    assert names == ["step-00000002", "step-00000004", "step-00000005"]
-
-    def interrupt(batch, logs):
-        if batch == 2:
-            os.kill(os.getpid(), number)
-
-    model, folder = classifier(), tmp_path / "run"
-    stopper = keras.callbacks.LambdaCallback(on_train_batch_end=interrupt)
-    with pytest.raises(Interrupted, match="newest checkpoint is .*step-00000003"):
-        run(model, Resume(folder, save_steps=2), stopper, steps=5)
-    assert signal.getsignal(number) is not None
-    model, resume = classifier(seed=2), Resume(folder, save_steps=2)
-    assert resume.step == 3
-    run(model, resume, steps=5)
-    for one, other in zip(weights(model), weights(whole), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_adapters_are_refused(tmp_path):
-    model = classifier()
-    model.albert.encoder.blocks[0].attention.query.enable_lora(2)
-    with pytest.raises(UserError, match="BackupAndRestore"):
-        run(model, Resume(tmp_path, save_steps=4))
 
 
 def test_progress_is_shown_at_intervals_and_at_the_end(model, monkeypatch):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import keras
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import UserError
 from albert_tf.options import cores
@@ -33,8 +34,6 @@ def tf_config(cluster, kind, index):
 
 def of_named_hosts():
     """Returns a fake strategy of the hosts in TF_CONFIG, which need not exist."""
-    import tensorflow as tf
-
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     return types.SimpleNamespace(cluster_resolver=resolver)
 
@@ -63,8 +62,6 @@ def error_of(strategy, **variables):
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["none", "auto"])
 def test_one_device(name):
-    import tensorflow as tf
-
     strategy = distribution.strategy_for(name)
     assert strategy is tf.distribute.get_strategy()
     assert (distribution.replicas(strategy), distribution.hosts(strategy)) == (1, (0, 1))
@@ -115,8 +112,6 @@ def test_the_numbers_of_hosts(kind, index, expected, monkeypatch):
 
 @pytest.mark.tensorflow
 def test_another_host_is_gone(monkeypatch):
-    import tensorflow as tf
-
     monkeypatch.setenv("TF_CONFIG", tf_config(TWO, "worker", 1))
     gone = tf.errors.UnavailableError(None, None, "\nConnection reset by peer\nand so on")
     said = r"another host was lost \(Connection reset by peer\)\."
@@ -188,8 +183,6 @@ def test_threads_are_shared_where_nobody_chose_them(before, variables, expected)
 @pytest.mark.parametrize("sign", ["device", "name"])
 def test_a_tpu_comes_before_hosts(sign, monkeypatch):
     """Tests the code up to TensorFlow's call with a fake TPU."""
-    import tensorflow as tf
-
     asked = []
     if sign == "name":
         monkeypatch.setenv("TPU_NAME", "grpc://10.0.0.1:8470")

@@ -62,13 +62,8 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
         soft_labels(tmp_path, texts)
 
 
-@pytest.mark.parametrize("temperature", [0, float("inf"), "hot"])
-def test_a_temperature_that_is_none(temperature):
-    with pytest.raises(UserError, match="temperature.*Received: "):
-        soft_labels("teacher", ["a text"], temperature=temperature)
-
-
 def test_thresholds_of_labels():
+    """They lie between two probabilities; a label that never occurs has 0.5."""
     topics = task_of(LabelledData(task="classify", data=Path(), multi_label=True))
     names = (("long",), ("sad",), ("long", "sad"), ())
     examples = [Example("a", None, each) for each in (*names, ("warm",))]

@@ -19,7 +19,7 @@ def test_options_with_which_a_fine_tuning_may_not_resume(task):
     others = {name for name, option in known.items() if not option.applies(vars(run))}
     assert ("head" in others) != ("regression" in others)
     assert known.keys() - decisive(run).keys() == others | {
-        *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps"),
+        *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps")
     }
 
 
@@ -41,10 +41,7 @@ def test_the_defaults_of_pretraining_are_the_papers_recipe():
     ("given", "message"),
     [
         ({}, "Pass --size or --init-checkpoint."),
-        ({"size": "base", "init_checkpoint": "x"}, "--init-checkpoint can't be used with --size"),
         ({"size": "base", "steps": 10, "warmup_steps": 10}, "warmup_steps=10, steps=10"),
-        ({"size": "base", "learning_rate": 0.0}, "learning_rate must be above 0. Received: 0.0"),
-        ({"size": "base", "strategy": "horovod"}, "strategy must be auto, .* Received: 'horovod'"),
     ],
 )
 def test_invalid_options_of_pretraining(given, message):

@@ -4,9 +4,6 @@ import dataclasses
 import json
 import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,9 +25,8 @@ from albert_tf.training.checkpoints import Saver
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
 from tests.conftest import SENTENCES
-from tests.training.test_finetune import assert_batches_begin_at_any
+from tests.training.test_finetune import assert_batches_begin_at_any, on_two_devices
 
-ROOT = Path(__file__).resolve().parents[2]
 STEPS, BATCH, T = 12, 6, 24
 
 pytestmark = pytest.mark.tensorflow
@@ -102,18 +98,6 @@ def test_the_output(uninterrupted, records):
         )
     assert report["evaluation"][-1]["loss"] < report["history"][0]["loss"] - 0.1
     assert len(pipeline("fill-mask", model=str(output))("the film was a [MASK] delight")) == 5
-
-
-def command(options):
-    """Returns the command line of these options."""
-    defaults = PretrainingOptions("none", Path(), size="tiny")
-    changed = []
-    for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if value != getattr(defaults, field.name):
-            values = value if isinstance(value, tuple) else [value]
-            changed += [f"--{field.name.replace('_', '-')}", *map(str, values)]
-    return [sys.executable, "-m", "albert_tf.cli", "pretrain", *changed]
 
 
 def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
@@ -206,6 +190,12 @@ def test_records_of_two_lengths(options, records, tmp_path):
     assert first == again != other
 
 
+def pretrain_with_batches_of_264(**options):
+    """Runs on two devices, in a process of its own."""
+    training.EVALUATION_BATCH = 264
+    training.pretrain(**options)
+
+
 @pytest.mark.slow
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
     """Evaluates a number of examples whose last one only one device gets."""
@@ -213,18 +203,9 @@ def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "EVALUATION_BATCH", 264)
     one = training.pretrain(dataclasses.replace(given, strategy="none"))
     two = dataclasses.replace(given, output=tmp_path / "two", strategy="mirrored")
-    code = (
-        "import tensorflow as tf\n"
-        "device = tf.config.list_physical_devices('CPU')[0]\n"
-        "half = tf.config.LogicalDeviceConfiguration()\n"
-        "tf.config.set_logical_device_configuration(device, [half, half])\n"
-        "from albert_tf.training import pretrain\n"
-        "pretrain.EVALUATION_BATCH = 264\n"
-        "from albert_tf.cli import main\n"
-        "raise SystemExit(main())\n"
+    on_two_devices(
+        "tests.training.test_pretrain", "pretrain_with_batches_of_264", dataclasses.asdict(two)
     )
-    line = [sys.executable, "-c", code, *command(two)[3:]]
-    subprocess.run(line, cwd=ROOT, check=True)
     report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert one["settings"]["data"][0]["examples"] % training.EVALUATION_BATCH == 1
     for name in ("history", "evaluation"):

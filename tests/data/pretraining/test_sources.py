@@ -213,10 +213,7 @@ def test_records_damaged_since(tmp_path, dynamic):
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
     path.write_bytes(content)
-    with (
-        pytest.raises(UserError, match="^Record 5 of .*4-of.* is damaged"),
-        whole_records(files),
-    ):
+    with pytest.raises(UserError, match="^Record 5 of .*4-of.* is damaged"), whole_records(files):
         list(evaluation_batches(files, 8))
 
 
