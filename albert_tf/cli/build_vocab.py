@@ -157,12 +157,11 @@ def _description(found: Any) -> str:
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
     """Yields the sentences of a sample, and frees each passage after use."""
-    from albert_tf.data.corpus.documents import sentence_splitter, sentences
+    from albert_tf.data.corpus.documents import sentence_splitter
 
-    corpus = part(CorpusOptions, options)
-    split = sentence_splitter(options.sentence_splitter, corpus.language)
+    sentences = sentence_splitter(options.sentence_splitter, part(CorpusOptions, options))
     while drawn:
-        yield from sentences(drawn.pop(), corpus, split)
+        yield from sentences(drawn.pop())
 
 
 def _print_result(options: OPTIONS, model: bytes) -> None:

@@ -320,34 +320,31 @@ def _json_texts(
 SplitSentences = Callable[[str], list[str]]
 
 
-def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSentences:
-    """Returns the function that splits a paragraph into sentences.
+def sentence_splitter(name: str, options: CorpusOptions) -> Callable[[Document], list[str]]:
+    """Returns a function that splits a document into sentences, stripped of white space.
+
+    For an unknown language, sentencex falls back to a related one, and finally to English.
 
     Args:
-        splitter: "sentencex", "module:function" to import a function, or the function itself. Only
-            a name can be stored or sent to another process.
-        language: language code for sentencex. For an unknown language, sentencex falls back to a
-            related one, and finally to English.
+        name: "sentencex", or "module:function" for a function that splits a paragraph.
+        options: what a line contains, and the language for sentencex.
     Raises:
-        UserError: the function can't be imported.
+        UserError: the function can't be imported, or fails.
     """
-    if callable(splitter):
-        return splitter
-    if splitter == SENTENCEX:
+    if name == SENTENCEX:
         import sentencex
 
-        return functools.partial(sentencex.segment, language)
-    return _check_results(splitter, _import_splitter(splitter))
-
-
-def sentences(document: Document, options: CorpusOptions, split: SplitSentences) -> list[str]:
-    """Returns the non-empty sentences of a document, stripped of white space."""
-    lines = document.text.decode().split("\n")
-    if options.lines == "sentences":
-        unstripped = lines
+        split: SplitSentences = functools.partial(sentencex.segment, options.language)
     else:
-        unstripped = [sentence for line in lines for sentence in split(line)]
-    return [stripped for sentence in unstripped if (stripped := sentence.strip())]
+        split = _check_results(name, _import_splitter(name))
+
+    def sentences(document: Document) -> list[str]:
+        found = document.text.decode().split("\n")
+        if options.lines == "paragraphs":
+            found = [sentence for paragraph in found for sentence in split(paragraph)]
+        return [stripped for sentence in found if (stripped := sentence.strip())]
+
+    return sentences
 
 
 def _import_splitter(name: str) -> SplitSentences:

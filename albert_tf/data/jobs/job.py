@@ -28,7 +28,6 @@ from albert_tf.data.corpus.documents import (
     Split,
     documents,
     sentence_splitter,
-    sentences,
     splits,
 )
 from albert_tf.data.corpus.files import InputFile, file_system, is_remote, text_bytes
@@ -232,7 +231,7 @@ def make_job(options: BuildDataOptions) -> Job:
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
-    sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
+    sentence_splitter(options.sentence_splitter, options.corpus)  # raises if there is none
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     with tempfile.TemporaryDirectory() as folder:
         paths = map(Path, tokenizer.save_pretrained(folder))
@@ -391,6 +390,4 @@ def _maker(
             Path(folder, name).write_bytes(content)
         tokenizer = AlbertTokenizer.from_pretrained(folder)
     table = WordTable.from_json(json.loads(dict(files)[WORDS]))
-    split = sentence_splitter(splitter, corpus.language)
-    split_document = functools.partial(sentences, options=corpus, split=split)
-    return ExampleMaker(tokenizer, table, examples, split_document)
+    return ExampleMaker(tokenizer, table, examples, sentence_splitter(splitter, corpus))

@@ -389,11 +389,7 @@ def dynamic_batch(
         TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
         MASKED_LM_POSITIONS: masked.positions,
     }
-    is_label = tf.range(files.predictions) < masked.counts[:, None]
-    targets = {
-        MASKED_LM_LABELS: tf.where(is_label, masked.labels, IGNORED),
-        SENTENCE_ORDER_LABEL: pairs.labels,
-    }
+    targets = {MASKED_LM_LABELS: masked.labels, SENTENCE_ORDER_LABEL: pairs.labels}
     return _batch(inputs), _batch(targets)
 
 
