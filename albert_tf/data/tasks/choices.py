@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
-from albert_tf.data.readers import Row, check_row, make_each, rows_of
+from albert_tf.data.readers import Row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
@@ -201,7 +201,6 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         columns += [*layout.choices, *([layout.label] if labelled else [])]
 
         def example(row: Row) -> ChoiceExample:
-            check_row(row)
             row.require(columns)
             return _example(row, layout, labelled)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.readers import Row, check_row, read_rows, row_numbers, rows_of
+from albert_tf.data.readers import Row, check_row, make_each, row_numbers, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.choices import pad_choices
@@ -87,7 +87,8 @@ class Similarity(Task[SimilarityExample, Match]):
             return SimilarityExample(found, _score(row, score) if score else None, row.location)
 
         skip = self.options.skip_bad_rows if labelled else None
-        return read_rows(path, [*texts, score], example, skip, encoding=self.options.encoding)
+        rows = rows_of(path, [*texts, score], self.options.encoding)
+        return make_each(path, rows, example, skip)
 
     def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
         """Determines a file's columns by role from its first row and the options."""

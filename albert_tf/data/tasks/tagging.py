@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, check_ending, read_rows
+from albert_tf.data.readers import Row, check_ending, locate, make_each, rows_of
 from albert_tf.data.tasks.base import Keys, Outputs, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
@@ -28,8 +28,8 @@ from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
-_WORDS: Final = (conll.WORDS, "tokens")  # column names in JSONL
-_TAGS: Final = (conll.TAGS, "ner_tags")
+_WORDS: Final[Sequence[str]] = (conll.WORDS, "tokens")  # column names in JSONL
+_TAGS: Final[Sequence[str]] = (conll.TAGS, "ner_tags")
 logger = logging.getLogger(__name__)
 
 
@@ -57,13 +57,15 @@ class Tagging(Task[Sentence, Tagged]):
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
         if not hub.is_hub(path):
             check_ending(path, self.formats, "words with tags")
-        options, rows = self.options, None
-        words = (options.text_column,) if options.text_column else _WORDS
-        tags = (options.label_column,) if options.label_column else _TAGS
+        options = self.options
+        words, tags = _WORDS, _TAGS
         if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
-            columns = (options.text_column, options.label_column)
-            rows = conll.sentences(path, *columns, labelled, options.encoding)
-            words, tags = (conll.WORDS,), (conll.TAGS,)
+            columns = options.text_column, options.label_column
+            rows = locate(path, conll.sentences(path, *columns, labelled, options.encoding))
+        else:
+            rows = rows_of(path, (), options.encoding)
+            words = (options.text_column,) if options.text_column else _WORDS
+            tags = (options.label_column,) if options.label_column else _TAGS
 
         def sentence(row: Row) -> Sentence:
             row_words = _words(row, words)
@@ -72,7 +74,7 @@ class Tagging(Task[Sentence, Tagged]):
             )
 
         skip = options.skip_bad_rows if labelled else None
-        return read_rows(path, (), sentence, skip, rows, options.encoding)
+        return make_each(path, rows, sentence, skip)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
         """Returns "O" and the other tags in sorted order, or a label for each class id."""
