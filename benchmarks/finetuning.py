@@ -93,9 +93,9 @@ def theirs(options):
                 outputs[row] = {name: values[place].numpy() for name, values in found.items()}
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
-        predicted = Predicted(task, dev, predictions, config)
-        tuned = config.replace(**fit_thresholds(predicted))
-        return next(iter(task.scores(dev, predictions, tuned).values()))
+        predicted = Predicted(dev, predictions, config)
+        tuned = config.replace(**fit_thresholds(task, predicted))
+        return next(iter(task.scores(Predicted(dev, predictions, tuned)).values()))
 
     scores = []
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.checkpoints.hub import in_cell
 from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering, answer_threshold
-from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.base import Predicted, Task
 from albert_tf.data.tasks.choices import ChoiceExample, Choices
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel, chosen_labels
@@ -42,14 +42,14 @@ class Graded(NamedTuple):
     is_right: bool
 
 
-def write_mistakes(predicted: Predicted, folder: Path) -> None:
+def write_mistakes(task: Task[Any, Any], predicted: Predicted[Any, Any], folder: Path) -> None:
     """Writes the worst mistakes and, for classes or tags, a confusion matrix."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFUSION).unlink(missing_ok=True)
-    task, examples, predictions, config = predicted
-    graded, pairs = grade(predicted), []
+    graded, pairs, config = grade(task, predicted), [], predicted.config
     if isinstance(task, Tagging):
-        pairs = entity_kinds(task.tag_names(examples, config), predictions, config)
+        names = task.tag_names(predicted.examples, config)
+        pairs = entity_kinds(names, predicted.predictions, config)
     elif isinstance(task, Classification) and isinstance(task.label_type, SingleLabel):
         pairs = [(each.expected, each.predicted) for each in graded]
     if len({name for pair in pairs for name in pair}) > 1:
@@ -58,13 +58,13 @@ def write_mistakes(predicted: Predicted, folder: Path) -> None:
     (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
 
 
-def grade(predicted: Predicted) -> list[Graded]:
+def grade(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> list[Graded]:
     """Compares predictions with the labels of their examples."""
-    task, examples, predictions, config = predicted
+    examples, predictions, config = predicted.examples, predicted.predictions, predicted.config
     texts = ["\n".join(task.texts(example)) for example in examples]
     found = list(zip(examples, texts, predictions, strict=True))
     if isinstance(task, QuestionAnswering):
-        threshold = answer_threshold(examples, config)
+        threshold = answer_threshold(predicted)
         return [grade_span(text, each.golds, answer, threshold) for each, text, answer in found]
     if isinstance(task, Choices):
         return [

@@ -75,10 +75,10 @@ def test_thresholds_of_labels():
     config = AlbertConfig(**topics.config_fields(examples))
     rows = ((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
     found = [dict(zip(config.labels, row, strict=True)) for row in rows]
-    thresholds = fit_thresholds(Predicted(topics, examples[:4], found, config))["thresholds"]
+    thresholds = fit_thresholds(topics, Predicted(examples[:4], found, config))["thresholds"]
     assert thresholds == pytest.approx((0.65, 0.35, 0.5))
     assert (
-        fit_thresholds(Predicted(topics, examples[3:4], found[:1], config))["thresholds"]
+        fit_thresholds(topics, Predicted(examples[3:4], found[:1], config))["thresholds"]
         == (0.5,) * 3
     )
 
@@ -95,8 +95,8 @@ def test_thresholds_of_answers():
     found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
     squad = task_of(LabelledData(task="squad", data=Path()))
     config = AlbertConfig(answerability=True)
-    assert fit_thresholds(Predicted(squad, examples, found, config)) == {"thresholds": (1.0,)}
-    assert fit_thresholds(Predicted(squad, examples[:2], found[:2], config)) == {}
+    assert fit_thresholds(squad, Predicted(examples, found, config)) == {"thresholds": (1.0,)}
+    assert fit_thresholds(squad, Predicted(examples[:2], found[:2], config)) == {}
 
 
 def conll(path):

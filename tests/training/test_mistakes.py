@@ -26,8 +26,8 @@ def config_of(task, examples):
     return AlbertConfig(**task.config_fields(examples))
 
 
-def graded(*predicted):
-    return grade(Predicted(*predicted))
+def graded(task, *predicted):
+    return grade(task, Predicted(*predicted))
 
 
 def test_classes():
@@ -167,7 +167,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
     written = []
     for _ in range(2):
-        write_mistakes(Predicted(classify, examples, found, config), tmp_path)
+        write_mistakes(classify, Predicted(examples, found, config), tmp_path)
         written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
     assert written[0] == written[1]
     assert written[0].keys() == {"confusion.png", "mistakes.md"}
@@ -175,7 +175,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     stars = task("classify", regression=True)
     config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
     numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
-    write_mistakes(Predicted(stars, numbers, [np.array([2.5]), np.array([1.0])], config), tmp_path)
+    write_mistakes(stars, Predicted(numbers, [np.array([2.5]), np.array([1.0])], config), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
     text = (tmp_path / "mistakes.md").read_text()
     assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")

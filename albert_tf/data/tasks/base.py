@@ -3,6 +3,7 @@
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -36,6 +37,20 @@ class Keys(NamedTuple):
     labels: Sequence[Sequence[str]] | None = None
     strata: Sequence[Any] | None = None
     groups: Sequence[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Predicted(Generic[Example, Prediction]):
+    """Examples, a model's prediction for each of them, and the model's configuration."""
+
+    examples: Sequence[Example]
+    predictions: Sequence[Prediction]
+    config: AlbertConfig
+
+    @property
+    def pairs(self) -> Iterable[tuple[Example, Prediction]]:
+        """Each example with its prediction."""
+        return zip(self.examples, self.predictions, strict=True)
 
 
 class Task(ABC, Generic[Example, Prediction]):
@@ -112,19 +127,11 @@ class Task(ABC, Generic[Example, Prediction]):
         """
 
     @abstractmethod
-    def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Example, Prediction]) -> dict[str, float]:
         """Returns the task's metrics. The first one selects the best version of a model."""
 
     @abstractmethod
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Example],
-        predictions: Sequence[Prediction],
-        config: AlbertConfig,
-    ) -> None:
+    def write(self, predicted: Predicted[Example, Prediction], folder: Path) -> None:
         """Writes predictions to a folder in the format of the official scorer or website."""
 
     @abstractmethod
@@ -146,19 +153,6 @@ class Task(ABC, Generic[Example, Prediction]):
             with contextlib.suppress(UserError):
                 return [find_file(data, name, self.formats)]
         return [find_file(data, split, self.formats)]  # raises the error
-
-
-class Predicted(NamedTuple):
-    """A model's predictions for the examples of a task, with the model's configuration."""
-
-    task: Task[Any, Any]
-    examples: Sequence[Any]
-    predictions: Sequence[Any]
-    config: AlbertConfig
-
-    def scores(self) -> dict[str, float]:
-        """Returns the task's metrics; see `Task.scores`."""
-        return self.task.scores(self.examples, self.predictions, self.config)
 
 
 def names_of(split: str) -> Sequence[str]:

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, read_examples, row_numbers
-from albert_tf.data.tasks.base import Keys, Outputs, Task, find_file
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
@@ -109,11 +109,10 @@ class Classification(Task[Example, Any]):
     ) -> list[Any]:
         return [self.label_type.decode(row["logits"], config) for row in outputs]
 
-    def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Example, Any]) -> dict[str, float]:
         """Returns the metrics of each part, and the result of `one_class`."""
-        targets = np.array(self.label_type.targets(examples, config))
+        predictions, config = predicted.predictions, predicted.config
+        targets = np.array(self.label_type.targets(predicted.examples, config))
         decisions = self.label_type.decide(predictions, config)
         if isinstance(self.label_type, SingleLabel):
             # F1 is computed for GLUE's second class, which may have any class id in the model.
@@ -121,7 +120,7 @@ class Classification(Task[Example, Any]):
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
-        for part, rows in _parts(examples).items():
+        for part, rows in _parts(predicted.examples).items():
             names = own_metrics.get(part) or self.table.metrics
             chosen = [predictions[row] for row in rows]
             values = self.label_type.score(names, targets[rows], decisions[rows], chosen)
@@ -132,19 +131,14 @@ class Classification(Task[Example, Any]):
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Example],
-        predictions: Sequence[Any],
-        config: AlbertConfig,
-    ) -> None:
+    def write(self, predicted: Predicted[Example, Any], folder: Path) -> None:
         """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
-        for part, rows in _parts(examples).items():
+        for part, rows in _parts(predicted.examples).items():
             stem = folder / names.get(part, "predictions")
-            numbers = row_numbers(examples[row].location for row in rows)
-            self.label_type.write(stem, numbers, [predictions[row] for row in rows], config)
+            numbers = row_numbers(predicted.examples[row].location for row in rows)
+            predictions = [predicted.predictions[row] for row in rows]
+            self.label_type.write(stem, numbers, predictions, predicted.config)
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
@@ -180,7 +174,7 @@ def baseline_scores(
     model = LogisticRegression(C=10, max_iter=1000).fit(vectors, targets)
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
-    return task.scores(dev, list(probabilities), config)
+    return task.scores(Predicted(dev, list(probabilities), config))
 
 
 def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelType]:

@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, make_each, row_numbers, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import Keys, Outputs, Task
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.labels import write_tsv
@@ -214,36 +214,26 @@ class Similarity(Task[SimilarityExample, Match]):
                 found.append(Match(float(cosines[row]), int(rank), texts[other]))
         return found
 
-    def scores(
-        self,
-        examples: Sequence[SimilarityExample],
-        predictions: Sequence[Match],
-        config: AlbertConfig,
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[SimilarityExample, Match]) -> dict[str, float]:
         """Returns the `spearman` and `pearson` correlations of scores and cosines.
 
         Without scores, returns `accuracy` (the fraction of texts that rank their partner first)
         and `mrr` (the mean reciprocal rank).
         """
-        if self._is_scored(examples):
+        if self._is_scored(predicted.examples):
             from albert_tf.evaluation.metrics import evaluate
 
-            labels = np.array([example.score for example in examples])
-            cosines = np.array([match.cosine for match in predictions])
+            labels = np.array([example.score for example in predicted.examples])
+            cosines = np.array([match.cosine for match in predicted.predictions])
             return evaluate(("spearman", "pearson"), labels, cosines)
-        ranks = np.array([match.rank for match in predictions])
+        ranks = np.array([match.rank for match in predicted.predictions])
         return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[SimilarityExample],
-        predictions: Sequence[Match],
-        config: AlbertConfig,
-    ) -> None:
+    def write(self, predicted: Predicted[SimilarityExample, Match], folder: Path) -> None:
         """Writes a TSV file of indices and cosines."""
-        numbers = row_numbers(example.location for example in examples)
-        write_tsv(folder / "predictions", numbers, [f"{each.cosine:.6f}" for each in predictions])
+        numbers = row_numbers(example.location for example in predicted.examples)
+        cosines = [f"{match.cosine:.6f}" for match in predicted.predictions]
+        write_tsv(folder / "predictions", numbers, cosines)
 
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts

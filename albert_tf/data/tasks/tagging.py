@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, check_ending, locate, make_each, rows_of
-from albert_tf.data.tasks.base import Keys, Outputs, Task
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
@@ -145,27 +145,19 @@ class Tagging(Task[Sentence, Tagged]):
                 tagged.probabilities[word] = float(probabilities.max())
         return predicted
 
-    def scores(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Sentence, Tagged]) -> dict[str, float]:
         """Returns entity and word scores, and the result of `one_class` for the tags."""
-        expected = self.tag_names(examples, config)
-        predicted = [prediction.tags for prediction in predictions]
-        scores = entity_scores(expected, predicted, config.labels)
-        return scores | one_class(list(chain(*predicted)), list(chain(*expected)))
+        expected = self.tag_names(predicted.examples, predicted.config)
+        found = [tagged.tags for tagged in predicted.predictions]
+        scores = entity_scores(expected, found, predicted.config.labels)
+        return scores | one_class(list(chain(*found)), list(chain(*expected)))
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Sentence],
-        predictions: Sequence[Tagged],
-        config: AlbertConfig,
-    ) -> None:
+    def write(self, predicted: Predicted[Sentence, Tagged], folder: Path) -> None:
         """Writes words, labels (if any), and predicted tags in conlleval's format."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
-            for example, prediction in zip(examples, predictions, strict=True):
+            for example, prediction in predicted.pairs:
                 words = [" ".join(word.split()) for word in example.words]
-                names = [] if example.tags is None else self.tag_names([example], config)
+                names = [] if example.tags is None else self.tag_names([example], predicted.config)
                 for row in zip(words, *names, prediction.tags, strict=True):
                     file.write("\t".join(row) + "\n")
                 file.write("\n")

@@ -8,6 +8,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering, recipe_name
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
 from albert_tf.data.tasks.split import train_and_dev
 from albert_tf.errors import UserError
@@ -145,7 +146,9 @@ def answers(text, odds):
 
 def test_scores_of_squad_1():
     examples = [question("books"), question("1999")]
-    found = task().scores(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
+    found = task().scores(
+        Predicted(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
+    )
     assert next(iter(found)) == "f1", "the first selects the best version"
     assert found == {"f1": pytest.approx(100 * (1 + 2 / 3) / 2), "exact_match": 50.0}
 
@@ -154,12 +157,12 @@ def test_scores_of_squad_2():
     examples = [question("books"), question("1999"), NONE, NONE]
     found = [answers("books", 1.0), answers("1999", 3.0), answers("hill", 2.0), answers("x", 4.0)]
     squad = task()
-    scores = squad.scores(examples, found, HEAD)  # with the threshold 0
+    scores = squad.scores(Predicted(examples, found, HEAD))  # with the threshold 0
     assert scores["f1"] == scores["exact_match"] == scores["no_answer_f1"] / 2 == 50.0
     assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
     assert scores["best_f1"] == scores["best_exact_match"] == 75.0
     assert scores["best_f1_threshold"] == 1.0
-    at_best = squad.scores(examples, found, HEAD.replace(thresholds=(1.0,)))
+    at_best = squad.scores(Predicted(examples, found, HEAD.replace(thresholds=(1.0,))))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
 
 
@@ -167,7 +170,7 @@ def test_files_of_predictions(tmp_path):
     examples = [Question(name, "who?", CONTEXT) for name in "ab"]
     best = [{"answer": "bücks", "score": 2.0}, {"answer": "hill", "score": 1.0}]
     found = [Answers(best, -1.0), Answers([], 3.0)]
-    task().write(tmp_path, examples, found, HEAD)
+    task().write(Predicted(examples, found, HEAD), tmp_path)
     read = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
     assert read["predictions"] == {"a": "bücks", "b": ""}
     assert read["null_odds"] == {"a": -1.0, "b": 3.0}
