@@ -18,7 +18,7 @@ from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
-from albert_tf.data.tasks.classification import Classification, encode_texts
+from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
@@ -198,10 +198,10 @@ class HeldOut:
 def fit_thresholds(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> dict[str, Any]:
     """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
     examples, config = predicted.examples, predicted.config
-    if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
+    if isinstance(task, MultiLabel):
         from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
 
-        labels = np.array(task.label_type.targets(examples, config))
+        labels = np.array(task.targets(examples, config))
         probabilities = np.array([list(each.values()) for each in predicted.predictions])
         return {"thresholds": tuple(best_thresholds(labels, probabilities))}
     if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):

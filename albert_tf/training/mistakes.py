@@ -50,7 +50,7 @@ def write_mistakes(task: Task[Any, Any], predicted: Predicted[Any, Any], folder:
     if isinstance(task, Tagging):
         names = task.tag_names(predicted.examples, config)
         pairs = entity_kinds(names, predicted.predictions, config)
-    elif isinstance(task, Classification) and isinstance(task.label_type, SingleLabel):
+    elif isinstance(task, SingleLabel):
         pairs = [(each.expected, each.predicted) for each in graded]
     if len({name for pair in pairs for name in pair}) > 1:
         plot_confusion(pairs, folder / CONFUSION)
@@ -86,11 +86,11 @@ def grade(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> list[Graded]:
             for (each, _, tagged), tags in zip(found, names, strict=True)
         ]
     assert isinstance(task, Classification)
-    targets = task.label_type.targets(examples, config)
+    targets = task.targets(examples, config)
     labelled = zip(texts, targets, predictions, strict=True)
-    if isinstance(task.label_type, Regression):
+    if isinstance(task, Regression):
         return [grade_number(text, target, float(value[0])) for text, target, value in labelled]
-    if isinstance(task.label_type, MultiLabel):
+    if isinstance(task, MultiLabel):
         return [grade_labels(text, target, values, config) for text, target, values in labelled]
     return [grade_class(text, config.labels, target, values) for text, target, values in labelled]
 

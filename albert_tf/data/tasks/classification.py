@@ -1,19 +1,19 @@
 """Classification or regression of texts and text pairs: GLUE, and your own files."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData, TaskData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row, read_examples, row_numbers
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
-from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 
@@ -35,23 +35,24 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
 
 
 class Classification(Task[Example, Any]):
-    """Predicts one class, several classes, or a number for a text or a text pair.
+    """Labels texts or text pairs. A subclass defines the type of labels and predictions.
 
     Attributes:
-        label_type: the type of labels and predictions.
+        problem_type: `problem_type` of the configuration.
+        metrics: names of the metrics for your own data.
         table: the task's entry in `GLUE`, or an entry without labels for your own data.
         is_glue: whether it is a GLUE task.
     """
 
     model = "AlbertForSequenceClassification"
+    problem_type: ClassVar[str]
+    metrics: ClassVar[Sequence[str]] = ()
 
     def __init__(self, options: TaskData, config: AlbertConfig | None = None):
         super().__init__(options, config)
         self.is_glue = options.task in GLUE
-        label_type = _label_type(options, config)
-        own = GlueTask(options.columns, (), label_type.metrics, (ScoredSet("predictions"),))
+        own = GlueTask(options.columns, (), self.metrics, (ScoredSet("predictions"),))
         self.table = GLUE.get(options.task, own)
-        self.label_type = label_type(options, self.table.labels)
         if not self.is_glue:
             named = options.columns._asdict().items()
             self.columns = {name: str(column) for name, column in named if column is not None}
@@ -71,7 +72,7 @@ class Classification(Task[Example, Any]):
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
         columns = self.table.columns_of(part, labelled, on_hub)
-        read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
+        read_label = self._hub_label if self.table.labels and on_hub else self.read_label
         skip = self.options.skip_bad_rows if labelled else None
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
@@ -81,16 +82,66 @@ class Classification(Task[Example, Any]):
         spelled = {str(number): written for number, (written, _) in enumerate(labels)}
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
 
+    def read_label(self, row: Row, column: str | int) -> Any:
+        """Returns a row's label.
+
+        Raises:
+            UserError: if the label is missing or invalid.
+        """
+        return row.text(column)
+
+    @abstractmethod
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        """Returns the labels of a new model.
+
+        Raises:
+            UserError: if nothing can be learned from the examples.
+        """
+
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         return {
-            "id2label": dict(enumerate(self.label_type.model_labels(train))),
-            "problem_type": self.label_type.problem_type,
+            "id2label": dict(enumerate(self.model_labels(train))),
+            "problem_type": self.problem_type,
             "thresholds": None,  # removes the thresholds of a previous task
         }
 
-    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        labelled = [example for example in examples if example.label is not None]
-        self.label_type.check(labelled, config)
+    @abstractmethod
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
+        """Returns the target of each example: a class id, a float, or a multi-hot array."""
+
+    def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
+        """Returns the model's class id of each label."""
+        return dict(config.label2id)
+
+    @abstractmethod
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> Any:
+        """Returns an example's prediction."""
+
+    @abstractmethod
+    def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
+        """Converts predictions to the same format as targets, `[N]` or `[N, C]`."""
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        targets: np.ndarray,
+        decisions: np.ndarray,
+        predictions: Sequence[Any],
+    ) -> dict[str, float]:
+        """Returns the named metrics."""
+        from albert_tf.evaluation.metrics import evaluate  # imports scikit-learn, which is slow
+
+        return evaluate(metrics, targets, decisions)
+
+    @abstractmethod
+    def write_part(
+        self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
+    ) -> None:
+        """Writes predictions to `stem` plus a suffix.
+
+        Args:
+            rows: 0-based index of each example in its file.
+        """
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
@@ -99,7 +150,7 @@ class Classification(Task[Example, Any]):
         return encode_texts(
             [example.text for example in examples],
             None if first.text_pair is None else [each.text_pair or "" for each in examples],
-            None if first.label is None else self.label_type.targets(examples, config),
+            None if first.label is None else self.targets(examples, config),
             tokenizer,
             max_length,
         )
@@ -107,26 +158,26 @@ class Classification(Task[Example, Any]):
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
     ) -> list[Any]:
-        return [self.label_type.decode(row["logits"], config) for row in outputs]
+        return [self.decode(row["logits"], config) for row in outputs]
 
     def scores(self, predicted: Predicted[Example, Any]) -> dict[str, float]:
-        """Returns the metrics of each part, and the result of `one_class`."""
+        """Returns the metrics of each part and, for classes, the result of `one_class`."""
         predictions, config = predicted.predictions, predicted.config
-        targets = np.array(self.label_type.targets(predicted.examples, config))
-        decisions = self.label_type.decide(predictions, config)
-        if isinstance(self.label_type, SingleLabel):
+        targets = np.array(self.targets(predicted.examples, config))
+        decisions = self.decide(predictions, config)
+        if self.table.labels:
             # F1 is computed for GLUE's second class, which may have any class id in the model.
-            in_order = np.argsort(list(self.label_type.numbers(config).values()))
+            in_order = np.argsort(list(self.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
         for part, rows in _parts(predicted.examples).items():
             names = own_metrics.get(part) or self.table.metrics
             chosen = [predictions[row] for row in rows]
-            values = self.label_type.score(names, targets[rows], decisions[rows], chosen)
+            values = self.score(names, targets[rows], decisions[rows], chosen)
             prefix = f"{part}_" if part else ""
             scores |= {f"{prefix}{name}": value for name, value in values.items()}
-        if isinstance(self.label_type, Regression):
+        if self.problem_type == "regression":
             return scores
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
@@ -138,17 +189,15 @@ class Classification(Task[Example, Any]):
             stem = folder / names.get(part, "predictions")
             numbers = row_numbers(predicted.examples[row].location for row in rows)
             predictions = [predicted.predictions[row] for row in rows]
-            self.label_type.write(stem, numbers, predictions, predicted.config)
+            self.write_part(stem, numbers, predictions, predicted.config)
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        if isinstance(self.label_type, Regression):
-            return Keys()
-        labels: list[Any] = [example.label for example in examples]
-        is_single = isinstance(self.label_type, SingleLabel)
-        return Keys(labels=[(label,) for label in labels] if is_single else labels, strata=labels)
+        labels = [example.label for example in examples]
+        names = [(label,) if isinstance(label, str) else label for label in labels]
+        return Keys(labels=names, strata=labels)
 
 
 def baseline_scores(
@@ -170,30 +219,11 @@ def baseline_scores(
         vectors = words.fit_transform(train_texts)
     except ValueError as error:  # no words
         raise UserError(f"--baseline requires texts with words: {error}.") from error
-    targets = task.label_type.targets(train, config)
+    targets = task.targets(train, config)
     model = LogisticRegression(C=10, max_iter=1000).fit(vectors, targets)
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
     return task.scores(Predicted(dev, list(probabilities), config))
-
-
-def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelType]:
-    if options.task in GLUE:
-        return SingleLabel if GLUE[options.task].labels else Regression
-    several, numbers = False, False
-    if config is not None:
-        several, numbers = config.problem_type == MULTI_LABEL, len(config.labels) == 1
-    elif isinstance(options, LabelledData):
-        several, numbers = options.multi_label, options.regression
-    if several:
-        return MultiLabel
-    is_known = config is not None or isinstance(options, LabelledData)
-    if is_known and options.label_separator != TaskData.label_separator:
-        raise UserError(
-            "--label-separator requires --multi-label, or a model trained with it. "
-            f"Received: {options.label_separator!r}."
-        )
-    return Regression if numbers else SingleLabel
 
 
 def encode_texts(

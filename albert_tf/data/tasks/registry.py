@@ -1,6 +1,6 @@
 """Tasks by their `--task` name, and the data of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from albert_tf.config import AlbertConfig
@@ -8,13 +8,13 @@ from albert_tf.data.options import CHOICES, SIMILARITY, SQUAD, TAG, LabelledData
 from albert_tf.data.tasks.answers import QuestionAnswering, recipe_name
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.choices import Choices
-from albert_tf.data.tasks.classification import Classification
+from albert_tf.data.tasks.labels import classification
 from albert_tf.data.tasks.questions import trainable
 from albert_tf.data.tasks.similarity import Similarity
 from albert_tf.data.tasks.split import train_and_dev
 from albert_tf.data.tasks.tagging import Tagging
 
-_TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
+_TASKS: Final[dict[str, Callable[..., Task[Any, Any]]]] = {
     SQUAD: QuestionAnswering,
     TAG: Tagging,
     SIMILARITY: Similarity,
@@ -24,7 +24,7 @@ _TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
     """Returns the task named by the options. `config` is a trained model's configuration."""
-    return _TASKS.get(options.task, Classification)(options, config)
+    return _TASKS.get(options.task, classification)(options, config)
 
 
 class TrainingData(NamedTuple):

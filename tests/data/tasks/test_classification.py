@@ -8,8 +8,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import Predicted, find_file
-from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
+from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.labels import classification
 from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 
@@ -17,14 +18,14 @@ PAIRS = "index\tsentence1\tsentence2"
 
 
 def task(name, data=".", **others):
-    return Classification(LabelledData(task=name, data=Path(data), **others))
+    return classification(LabelledData(task=name, data=Path(data), **others), None)
 
 
 def numbers(task, examples, **fields):
     """Returns the examples' class ids, for a model with these fields or a new one."""
     config = AlbertConfig(**(fields or task.config_fields(examples)))
     task.check(examples, config)
-    return task.label_type.targets(examples, config)
+    return task.targets(examples, config)
 
 
 @pytest.mark.parametrize(

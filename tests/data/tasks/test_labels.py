@@ -101,7 +101,7 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
-    found = task().label_type.targets(examples(("sad",), (), ("warm", "long")), config())
+    found = task().targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
     with pytest.raises(UserError, match="--multi-label .* Received: 1 examples"):
         task().config_fields(examples(()))
@@ -111,7 +111,7 @@ def test_a_trained_model_says_what_its_labels_are():
     options = TaskData(task="classify", data=Path())
     one = AlbertConfig(id2label={0: "score"}, problem_type="regression")
     for trained, expected in ((config(), MultiLabel), (one, Regression), (None, SingleLabel)):
-        assert type(task_of(options, trained).label_type) is expected
+        assert type(task_of(options, trained)) is expected
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):
