@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, names_of
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.questions import (
     FORMATS,
     Question,
@@ -18,7 +18,6 @@ from albert_tf.data.tasks.questions import (
     read_questions,
 )
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.answers import best_spans, context_positions, merge_windows, read_span
@@ -70,22 +69,7 @@ class QuestionAnswering(Task[Question, Answers]):
 
     model = "AlbertForQuestionAnswering"
     formats = FORMATS
-
-    def files(self, split: str) -> list[Path]:
-        """Returns the only file of a split in a folder, such as train*.json; see `FORMATS`."""
-        data = self.options.data
-        if not data.is_dir():
-            return super().files(split)
-        for name in names_of(split):
-            paths = [path for path in sorted(data.glob(f"{name}*")) if path.name.endswith(FORMATS)]
-            if len(paths) == 1:
-                return paths
-            if paths:
-                break
-        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(
-            f"The folder {data} must contain exactly one {split}*.json. Received: {there}."
-        )
+    more = "*"
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         skip = self.options.skip_bad_rows if labelled else None

@@ -1,9 +1,9 @@
 """The base class of all tasks."""
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -67,11 +67,13 @@ class Task(ABC, Generic[Example, Prediction]):
     Attributes:
         model: name of the model class in `albert_tf.models`.
         formats: suffixes of the task's files.
+        more: "*" if the names of files can continue after the split, as in train-v2.0.json.
         columns: columns of the user's own files by role; empty for files with a fixed format.
     """
 
     model: ClassVar[str]
     formats: ClassVar[Sequence[str]] = FORMATS
+    more: ClassVar[str] = ""
     columns: Mapping[str, str] = {}
 
     def __init__(self, options: TaskData, config: AlbertConfig | None = None):
@@ -149,20 +151,17 @@ class Task(ABC, Generic[Example, Prediction]):
             return [hub.split(data, split)]
         if data.is_file():
             return [data]
-        for name in names_of(split):
-            with contextlib.suppress(UserError):
-                return [find_file(data, name, self.formats)]
-        return [find_file(data, split, self.formats)]  # raises the error
+        return [find_file(data, _NAMES.get(split, (split,)), self.formats, self.more)]
 
 
-def names_of(split: str) -> Sequence[str]:
-    """Returns the possible names of a split's file, the most common one first."""
-    return _NAMES.get(split, (split,))
+def find_file(
+    data: Path, names: Sequence[str], formats: Sequence[str] = FORMATS, more: str = ""
+) -> Path:
+    """Returns the path of the file in a folder that has the first possible of these names.
 
-
-def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Returns the path of the file `name` in a folder, with or without a format suffix.
-
+    Args:
+        names: names with or without a format suffix.
+        more: a pattern for the part of the name before the suffix.
     Raises:
         UserError: if there is no such file, or more than one.
     """
@@ -170,11 +169,18 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
         raise UserError(
             f"The data must be a folder or a file. Received: {data}, which {fault(data)}."
         )
-    paths = [path for path in sorted(data.iterdir()) if path.name == name]
-    paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").exists()]
+    inside = sorted(data.iterdir())
+    for name in names:
+        patterns = [f"{name}{more}{end}" for end in formats]
+        paths = [path for path in inside if path.name == name]
+        paths = paths or [
+            path for path in inside if any(fnmatchcase(path.name, each) for each in patterns)
+        ]
+        if paths:
+            break
     if len(paths) != 1:
-        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
+        there = listed(path.name for path in inside) or "nothing"
         raise UserError(
-            f"The folder {data} must contain exactly one file {name}. Received: {there}."
+            f"The folder {data} must contain exactly one file {names[0]}{more}. Received: {there}."
         )
     return paths[0]

@@ -67,7 +67,7 @@ class Classification(Task[Example, Any]):
         if split != "train":
             names = [glue.dev if split == "dev" else glue.test for glue in self.table.parts]
         paths = [_glue_file(data, alternatives) for alternatives in names]
-        return [paths[0] or find_file(data, names[0][0]), *filter(None, paths[1:])]
+        return [paths[0] or find_file(data, names[0][:1]), *filter(None, paths[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET

@@ -205,7 +205,7 @@ def written(path, *articles):
 
 
 def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match=r"one train\*.json. Received: nothing"):
+    with pytest.raises(UserError, match=r"one file train\*. Received: nothing"):
         task(tmp_path).files("train")
     written(tmp_path / "train-v1.1.json", ["a"], ["b"])
     written(tmp_path / "dev-v1.1.json", ["c"])
