@@ -50,8 +50,7 @@ class OPTIONS(AnswerOptions):
     )
     top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
-        None,
-        help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold",
+        None, help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold"
     )
 
 

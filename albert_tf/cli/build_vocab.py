@@ -41,9 +41,7 @@ class OPTIONS(CorpusInput):
 
     output: Path = option(help="vocabulary file to write", metavar="FILE")
     vocab_size: int = option(
-        30_000,
-        help="maximum number of pieces; a small text supports fewer",
-        range=VOCABULARY,
+        30_000, help="maximum number of pieces; a small text supports fewer", range=VOCABULARY
     )
     cased: bool = option(False, help="distinguish upper and lower case")
     accents: Literal["auto", "keep", "drop"] = option(

@@ -55,8 +55,7 @@ class TextInputOptions(AnswerOptions):
         (), help="texts to process; - for standard input", positional=True, may_be_empty=True
     )
     text_column: str | None = option(
-        None,
-        help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text",
+        None, help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text"
     )
 
     @property

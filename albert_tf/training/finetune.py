@@ -31,12 +31,7 @@ from albert_tf.training.callbacks import KeepBest
 from albert_tf.training.checkpoints import steps_in
 from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import HeldOut
-from albert_tf.training.options import (
-    BALANCED,
-    FinetuningOptions,
-    check_frozen,
-    weights_by_label,
-)
+from albert_tf.training.options import BALANCED, FinetuningOptions, check_frozen, weights_by_label
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
 FEW: Final = 10  # with fewer dev examples, a warning is logged

@@ -218,11 +218,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
 
 def sample(
-    files: Sequence[InputFile],
-    options: CorpusOptions,
-    limit: int,
-    seed: int,
-    counts: Counter[str],
+    files: Sequence[InputFile], options: CorpusOptions, limit: int, seed: int, counts: Counter[str]
 ) -> list[Document]:
     """Draws passages from all documents with equal probability, or all passages if they fit.
 

@@ -14,13 +14,7 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, AnyStr, Final, cast
 
-from albert_tf.data.corpus.files import (
-    InputFile,
-    check_packing,
-    is_gzip,
-    is_remote,
-    open_bytes,
-)
+from albert_tf.data.corpus.files import InputFile, check_packing, is_gzip, is_remote, open_bytes
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 

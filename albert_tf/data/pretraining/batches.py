@@ -16,12 +16,7 @@ from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
-from albert_tf.data.pretraining.sources import (
-    Path,
-    RecordFiles,
-    find_records,
-    stored_records,
-)
+from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records, stored_records
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_number, checks_numbers
 from albert_tf.tasks import (

@@ -11,12 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
-from albert_tf.data.tasks.questions import (
-    FORMATS,
-    Question,
-    encode_questions,
-    read_questions,
-)
+from albert_tf.data.tasks.questions import FORMATS, Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax

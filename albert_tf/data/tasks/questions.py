@@ -277,10 +277,7 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
 
 
 def encode_questions(
-    questions: Sequence[Question],
-    tokenizer: Any,
-    max_length: int,
-    answerability: bool,
+    questions: Sequence[Question], tokenizer: Any, max_length: int, answerability: bool
 ) -> Rows:
     """Returns the windows of questions, each labeled with the position of the answer.
 

@@ -16,13 +16,7 @@ from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.evaluation.entities import (
-    OUTSIDE,
-    broken,
-    entity_scores,
-    parsed,
-    unprefixed,
-)
+from albert_tf.evaluation.entities import OUTSIDE, broken, entity_scores, parsed, unprefixed
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
