@@ -20,9 +20,8 @@ from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.labels import MultiLabel
-from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel

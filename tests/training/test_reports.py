@@ -4,8 +4,7 @@ import huggingface_hub
 import pytest
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.split import train_and_dev
+from albert_tf.data.tasks.registry import task_of, train_and_dev
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import reports
 

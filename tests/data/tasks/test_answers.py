@@ -10,7 +10,7 @@ from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering, recipe_name
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
-from albert_tf.data.tasks.split import train_and_dev
+from albert_tf.data.tasks.registry import train_and_dev
 from albert_tf.errors import UserError
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.choices import MAX_CHOICE_LENGTH, Choices, choice_rows
-from albert_tf.data.tasks.split import read_split, train_and_dev
+from albert_tf.data.tasks.registry import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}

@@ -11,7 +11,7 @@ from albert_tf.data.tasks.base import Predicted, find_file
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.labels import classification
-from albert_tf.data.tasks.split import read_split
+from albert_tf.data.tasks.registry import read_split
 from albert_tf.errors import UserError
 
 PAIRS = "index\tsentence1\tsentence2"

@@ -10,8 +10,7 @@ from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
-from albert_tf.data.tasks.registry import task_of, training_data
-from albert_tf.data.tasks.split import read_split
+from albert_tf.data.tasks.registry import read_split, task_of, training_data
 from albert_tf.errors import UserError
 from albert_tf.evaluation.metrics import evaluate_labels
 

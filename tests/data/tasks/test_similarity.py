@@ -6,9 +6,8 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Predicted
-from albert_tf.data.tasks.registry import task_of, training_data
+from albert_tf.data.tasks.registry import read_split, task_of, train_and_dev, training_data
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
-from albert_tf.data.tasks.split import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 GLUE_ROWS = "index\tsentence1\tsentence2\tscore\n0\tA man.\tA boy.\t2.5\n1\tA cat.\tOne cat.\t5.0\n"
