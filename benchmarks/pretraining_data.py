@@ -21,14 +21,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.data.corpus.documents import (
-    SENTENCEX,
-    CorpusOptions,
-    documents,
-    sentence_splitter,
-    splits,
-)
+from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
+from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
+from albert_tf.data.corpus.sentences import sentence_splitter
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.run import run_job

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
+from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
 from albert_tf.options import CHARACTER_COVERAGE, VOCABULARY, Range, option, part
 
@@ -155,7 +155,7 @@ def _description(found: Any) -> str:
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
     """Yields the sentences of a sample, and frees each passage after use."""
-    from albert_tf.data.corpus.documents import sentence_splitter
+    from albert_tf.data.corpus.sentences import sentence_splitter
 
     sentences = sentence_splitter(options.sentence_splitter, part(CorpusOptions, options))
     while drawn:

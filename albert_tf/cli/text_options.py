@@ -210,7 +210,7 @@ def lines(path: str) -> Iterator[str]:
 
     Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
     """
-    from albert_tf.data.corpus.reading import text_lines
+    from albert_tf.data.corpus.documents import text_lines
 
     for line in text_lines(path):
         yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
@@ -218,7 +218,7 @@ def lines(path: str) -> Iterator[str]:
 
 def check_input(path: str | None) -> None:
     """Checks that a file can be read, unless it is a pipe."""
-    from albert_tf.data.corpus.reading import text_lines
+    from albert_tf.data.corpus.documents import text_lines
 
     if path is not None and can_be_read_again(path):
         next(text_lines(path), None)

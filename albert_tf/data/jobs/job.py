@@ -22,15 +22,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.corpus.documents import (
-    CorpusOptions,
-    Document,
-    Split,
-    documents,
-    sentence_splitter,
-    splits,
-)
+from albert_tf.data.corpus.documents import Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, file_system, is_remote, text_bytes
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.sentences import sentence_splitter
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
