@@ -85,7 +85,8 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)
     numbers = np.arange(passages.documents[-1]) - np.repeat(starts, sizes)
     keys = rng.fold_in(np.repeat(passages.keys, sizes), numbers)
-    chunks = list(_chunks(passages, keys, options))
+    streams = _Stream.END, _Stream.OTHER, _Stream.DONOR, _Stream.START
+    chunks = list(_chunks(passages, rng.uniform(keys, streams, 0).tolist(), options))
     counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in chunks)
     rows = np.array([row for row in chunks if row[1] < row[2] and row[3] < row[4]], np.int64)
     rows = rows.reshape(-1, 6)
@@ -113,15 +114,16 @@ def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
 
 
 def _chunks(
-    passages: Passages, keys: np.ndarray, options: ExampleOptions
+    passages: Passages, draws: list[list[float]], options: ExampleOptions
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Collects sentences up to the target length, and divides them at a sentence boundary.
 
     Yields the index of a key, the bounds of the first and of the second segment, and the label.
+
+    Args:
+        draws: random numbers for each key.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
-    streams = _Stream.END, _Stream.OTHER, _Stream.DONOR, _Stream.START
-    draws = rng.uniform(keys, streams, 0).tolist()
     takes_others = options.pair_task == "nsp" and len(documents) > 2
     for document, target in enumerate(_target_lengths(passages.keys, options)):
         number = documents[document]
