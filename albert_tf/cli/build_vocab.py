@@ -1,6 +1,8 @@
 """`albert-tf build-vocab`"""
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,8 +102,6 @@ def run(options: OPTIONS) -> int:
 
 def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     """Samples passages from the corpus, and prints how much text was read and sampled."""
-    from collections import Counter
-
     from albert_tf.data.corpus.documents import sample
 
     counts: Counter[str] = Counter()
@@ -123,8 +123,6 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     """Decides whether to keep accents, and prints the effect of dropping them."""
-    from collections import Counter
-
     from albert_tf.text.scripts import merge_statistics, words
     from albert_tf.text.vocabulary import Normalization
 
@@ -164,8 +162,6 @@ def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
 
 def _print_result(options: OPTIONS, model: bytes) -> None:
     """Prints the size of the vocabulary, and a note if the text was too small for all pieces."""
-    import hashlib
-
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()

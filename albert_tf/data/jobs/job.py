@@ -269,7 +269,8 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
             )
 
 
-class ShardReport(NamedTuple):
+@dataclass(frozen=True, order=True)
+class ShardReport:
     """A finished shard: its file name, its number of records, its size, and its digest."""
 
     file: str
@@ -283,7 +284,8 @@ class ShardReport(NamedTuple):
         return int(self.file.split("-")[1])
 
 
-class PartReport(NamedTuple):
+@dataclass(frozen=True)
+class PartReport:
     """A finished part.
 
     Attributes:
@@ -343,8 +345,7 @@ def make_part(job: Job, part: Part) -> PartReport:
             shards.append(ShardReport(name, len(records), len(content), digest))
     counted = {name: count for name, count in sorted(counts.items()) if count}
     report = PartReport(part.number, tuple(shards), counted)
-    fields = {**report._asdict(), "shards": [shard._asdict() for shard in shards]}
-    output.write_json(f"{REPORTS}/{report_name(part)}", fields)
+    output.write_json(f"{REPORTS}/{report_name(part)}", asdict(report))
     return report
 
 

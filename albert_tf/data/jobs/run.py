@@ -7,6 +7,7 @@ import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints.finder import SENTENCEPIECE, WORDPIECE
@@ -35,7 +36,8 @@ KIND: Final = "albert_tf pretraining examples"
 Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
 
-class Manifest(NamedTuple):
+@dataclass(frozen=True)
+class Manifest:
     """The content of `manifest.json`. The same job results in the same bytes.
 
     Attributes:
@@ -202,8 +204,7 @@ def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest
     shards = sorted(shard for report in reports for shard in report.shards)
     settings = json.loads(json.dumps(job.settings()))
     manifest = Manifest(settings, dict(sorted(counts.items())), tuple(shards))
-    fields = {**manifest._asdict(), "shards": [shard._asdict() for shard in shards]}
-    output.write_json(MANIFEST, {"kind": KIND, **fields})
+    output.write_json(MANIFEST, {"kind": KIND, **asdict(manifest)})
     return manifest
 
 
