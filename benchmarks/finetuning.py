@@ -50,7 +50,6 @@ def theirs(options):
     from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
     from albert_tf.data.tasks.base import Predicted
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.training.evaluate import fit_thresholds
 
     start = time.perf_counter()
     task, train, dev, _, name = options.read()
@@ -94,7 +93,7 @@ def theirs(options):
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
         predicted = Predicted(dev, predictions, config)
-        tuned = config.replace(**fit_thresholds(task, predicted))
+        tuned = config.replace(**task.fit_thresholds(predicted))
         return next(iter(task.scores(Predicted(dev, predictions, tuned)).values()))
 
     scores = []

@@ -133,7 +133,9 @@ def run(options: OPTIONS, model_class: str) -> int:
     for text, found in with_inputs(label_texts, given):
         scores = {each["label"]: each["score"] for each in found}
         probabilities = {name: scores[name] for name in config.labels}
-        chosen = chosen_labels(probabilities, config) if has_several else [found[0]["label"]]
+        chosen = [found[0]["label"]]
+        if has_several:
+            chosen = chosen_labels(probabilities.values(), config)
         if options.json:
             named = {"labels": chosen} if has_several else {"label": chosen[0]}
             print_json({"text": text, **named, "probabilities": probabilities})

@@ -16,10 +16,8 @@ from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order, in_batches
-from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import encode_texts
-from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
@@ -156,7 +154,7 @@ class HeldOut:
             self.on_one.set_weights(self.model.get_weights())
         outputs = model_outputs(self.rows, self.on_one, PREDICTED)
         predicted = self._predicted(outputs)
-        config = predicted.config.replace(**fit_thresholds(self.task, predicted))
+        config = predicted.config.replace(**self.task.fit_thresholds(predicted))
         self.model.config = self.on_one.config = config
         scores = self.task.scores(replace(predicted, config=config))
         return {**scores, LOSS: self._loss(outputs)}
@@ -192,21 +190,6 @@ class HeldOut:
         predicted = self._predicted(model_outputs(self.rows, self.on_one, PREDICTED))
         write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
-
-
-def fit_thresholds(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> dict[str, Any]:
-    """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
-    examples, config = predicted.examples, predicted.config
-    if isinstance(task, MultiLabel):
-        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
-
-        labels = np.array(task.targets(examples, config))
-        probabilities = np.array([list(each.values()) for each in predicted.predictions])
-        return {"thresholds": tuple(best_thresholds(labels, probabilities))}
-    if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):
-        thresholds, means = threshold_curves(predicted)["f1"]
-        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
-    return {}
 
 
 def model_outputs(

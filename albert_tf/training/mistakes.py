@@ -110,13 +110,14 @@ def grade_class(
 
 
 def grade_labels(
-    text: str, target: np.ndarray, probabilities: dict[str, float], config: AlbertConfig
+    text: str, target: np.ndarray, probabilities: np.ndarray, config: AlbertConfig
 ) -> Graded:
     """Compares the predicted set of labels with the expected set."""
     expected = {name for name, holds in zip(config.labels, target, strict=True) if holds}
     chosen = chosen_labels(probabilities, config)
     confidence = min(
-        value if name in chosen else 1 - value for name, value in probabilities.items()
+        value if name in chosen else 1 - value
+        for name, value in zip(config.labels, probabilities.tolist(), strict=True)
     )
     right, predicted = (", ".join(labels) or "no label" for labels in (sorted(expected), chosen))
     return Graded(text, right, predicted, confidence, expected == {*chosen})

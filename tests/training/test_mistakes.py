@@ -54,7 +54,7 @@ def test_several_labels():
     topics = task("classify", multi_label=True)
     examples = [Example("a", None, ("sad", "long")), Example("b", None, ("sad",))]
     config = config_of(topics, examples).replace(thresholds=(0.3, 0.5))
-    found = [{"long": 0.4, "sad": 0.75}, {"long": 0.1, "sad": 0.25}]
+    found = [np.array([0.4, 0.75]), np.array([0.1, 0.25])]
     assert graded(topics, examples, found, config) == [
         Graded("a", "long, sad", "long, sad", 0.4, True),
         Graded("b", "sad", "no label", 0.75, False),

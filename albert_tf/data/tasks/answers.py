@@ -136,6 +136,12 @@ class QuestionAnswering(Task[Question, Answers]):
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
+    def fit_thresholds(self, predicted: Predicted[Question, Answers]) -> dict[str, Any]:
+        if not any(example.is_impossible for example in predicted.examples):
+            return {}
+        thresholds, means = threshold_curves(predicted)["f1"]
+        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+
     def write(self, predicted: Predicted[Question, Answers], folder: Path) -> None:
         """Writes the same three files as the official scripts, keyed by question id."""
         threshold = answer_threshold(predicted)

@@ -52,6 +52,11 @@ class Predicted(Generic[Example, Prediction]):
         """Each example with its prediction."""
         return zip(self.examples, self.predictions, strict=True)
 
+    def of(self, rows: Sequence[int]) -> "Predicted[Example, Prediction]":
+        """Returns some of the examples."""
+        predictions = [self.predictions[row] for row in rows]
+        return Predicted([self.examples[row] for row in rows], predictions, self.config)
+
 
 class Task(ABC, Generic[Example, Prediction]):
     """A fine-tuning task: its files, rows, predictions, and scores.
@@ -131,6 +136,10 @@ class Task(ABC, Generic[Example, Prediction]):
     @abstractmethod
     def scores(self, predicted: Predicted[Example, Prediction]) -> dict[str, float]:
         """Returns the task's metrics. The first one selects the best version of a model."""
+
+    def fit_thresholds(self, predicted: Predicted[Example, Prediction]) -> dict[str, Any]:
+        """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
+        return {}
 
     @abstractmethod
     def write(self, predicted: Predicted[Example, Prediction], folder: Path) -> None:

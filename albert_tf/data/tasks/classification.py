@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import TaskData
-from albert_tf.data.readers import Example, Row, read_examples, row_numbers
+from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.rows import Rows
@@ -126,7 +126,7 @@ class Classification(Task[Example, Any]):
         metrics: Sequence[str],
         targets: np.ndarray,
         decisions: np.ndarray,
-        predictions: Sequence[Any],
+        predictions: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Returns the named metrics."""
         from albert_tf.evaluation.metrics import evaluate  # imports scikit-learn, which is slow
@@ -134,14 +134,8 @@ class Classification(Task[Example, Any]):
         return evaluate(metrics, targets, decisions)
 
     @abstractmethod
-    def write_part(
-        self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
-    ) -> None:
-        """Writes predictions to `stem` plus a suffix.
-
-        Args:
-            rows: 0-based index of each example in its file.
-        """
+    def write_part(self, predicted: Predicted[Example, Any], stem: Path) -> None:
+        """Writes the predictions for one part to `stem` plus a suffix."""
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
@@ -186,10 +180,7 @@ class Classification(Task[Example, Any]):
         """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(predicted.examples).items():
-            stem = folder / names.get(part, "predictions")
-            numbers = row_numbers(predicted.examples[row].location for row in rows)
-            predictions = [predicted.predictions[row] for row in rows]
-            self.write_part(stem, numbers, predictions, predicted.config)
+            self.write_part(predicted.of(rows), folder / names.get(part, "predictions"))
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)

@@ -7,16 +7,16 @@ import json
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData, TaskData
-from albert_tf.data.readers import Example, Row
-from albert_tf.data.tasks.base import Keys
+from albert_tf.data.readers import Example, Row, row_numbers
+from albert_tf.data.tasks.base import Keys, Predicted
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
@@ -92,16 +92,11 @@ class SingleLabel(Classification):
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions).argmax(axis=-1)
 
-    def write_part(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> None:
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and of labels as the task's files spell them."""
-        labels = {number: label for label, number in self.numbers(config).items()}
-        write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
+        labels = {number: label for label, number in self.numbers(predicted.config).items()}
+        chosen = [labels[int(prediction.argmax())] for prediction in predicted.predictions]
+        write_tsv(stem, predicted.examples, chosen)
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
@@ -157,25 +152,19 @@ class Regression(Classification):
     def keys(self, examples: Sequence[Example]) -> Keys:
         return Keys()
 
-    def write_part(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> None:
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and numbers."""
-        numbers = [prediction[0] for prediction in predictions]
+        numbers = [prediction[0] for prediction in predicted.predictions]
         if self.options.task in GLUE:  # the website rejects scores outside [0, 5]
             numbers = list(np.clip(numbers, 0, 5))
-        write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
+        write_tsv(stem, predicted.examples, [f"{number:.4f}" for number in numbers])
 
 
 class MultiLabel(Classification):
     """Any number of labels per text.
 
-    The label of an example is a tuple of names. A prediction maps label names, in the model's
-    order, to probabilities. A label is predicted if its probability reaches its threshold.
+    The label of an example is a tuple of names. A prediction is float `[C]`, the probability of
+    each label. A label is predicted if its probability reaches its threshold.
     """
 
     problem_type = MULTI_LABEL
@@ -243,38 +232,41 @@ class MultiLabel(Classification):
             targets[row, [config.label2id[label] for label in example.label]] = 1
         return list(targets)
 
-    def decode(self, logits: np.ndarray, config: AlbertConfig) -> dict[str, float]:
-        return dict(zip(config.labels, sigmoid(logits).tolist(), strict=True))
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        return sigmoid(logits).astype("float64")
 
-    def decide(
-        self, predictions: Sequence[Mapping[str, float]], config: AlbertConfig
-    ) -> np.ndarray:
-        return _probabilities(predictions) >= np.array(config.label_thresholds)
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
+        return np.stack(predictions) >= np.array(config.label_thresholds)
 
     def score(
         self,
         metrics: Sequence[str],
         targets: np.ndarray,
         decisions: np.ndarray,
-        predictions: Sequence[Mapping[str, float]],
+        predictions: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Returns micro F1, macro F1, and the mean average precision."""
         from albert_tf.evaluation.metrics import evaluate_labels
 
-        return evaluate_labels(targets, _probabilities(predictions), decisions)
+        return evaluate_labels(targets, np.stack(predictions), decisions)
 
-    def write_part(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[Mapping[str, float]],
-        config: AlbertConfig,
-    ) -> None:
+    def fit_thresholds(self, predicted: Predicted[Example, np.ndarray]) -> dict[str, Any]:
+        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
+
+        labels = np.array(self.targets(predicted.examples, predicted.config))
+        return {"thresholds": tuple(best_thresholds(labels, np.stack(predicted.predictions)))}
+
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes one JSON object per line, because a label may contain any character."""
+        config = predicted.config
+        rows = row_numbers(example.location for example in predicted.examples)
         with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for index, probabilities in zip(rows, predictions, strict=True):
-                labels = chosen_labels(probabilities, config)
-                row = {"index": index, "labels": labels, "probabilities": probabilities}
+            for index, probabilities in zip(rows, predicted.predictions, strict=True):
+                row = {
+                    "index": index,
+                    "labels": chosen_labels(probabilities, config),
+                    "probabilities": dict(zip(config.labels, probabilities.tolist(), strict=True)),
+                }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
@@ -286,10 +278,10 @@ def _label_error(task: str, expected: str, names: Sequence[str]) -> UserError:
     )
 
 
-def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> list[str]:
+def chosen_labels(probabilities: Iterable[float], config: AlbertConfig) -> list[str]:
     """Returns the labels whose probability reaches their threshold, in the model's order."""
-    pairs = zip(probabilities.items(), config.label_thresholds, strict=True)
-    return [name for (name, value), threshold in pairs if value >= threshold]
+    each = zip(config.labels, probabilities, config.label_thresholds, strict=True)
+    return [name for name, value, threshold in each if value >= threshold]
 
 
 def _sorted_labels(labels: set[str]) -> list[str]:
@@ -315,16 +307,13 @@ def _where(example: Example) -> str:
     return example.location or f"for the text {example.text[:60]!r}"
 
 
-def write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
-    """Writes predictions and the 0-based index of each row to `stem.tsv`."""
+def write_tsv(stem: Path, examples: Sequence[Any], predictions: Sequence[str]) -> None:
+    """Writes predictions and the 0-based index of each example in its file to `stem.tsv`."""
+    rows = row_numbers(example.location for example in examples)
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("index", "prediction"))
         writer.writerows(zip(rows, predictions, strict=True))
-
-
-def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
-    return np.array([list(probabilities.values()) for probabilities in predictions])
 
 
 def _written_list(text: str) -> list[str]:

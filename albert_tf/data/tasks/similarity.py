@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.readers import Row, check_row, make_each, row_numbers, rows_of
+from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.choices import pad_choices
@@ -231,9 +231,8 @@ class Similarity(Task[SimilarityExample, Match]):
 
     def write(self, predicted: Predicted[SimilarityExample, Match], folder: Path) -> None:
         """Writes a TSV file of indices and cosines."""
-        numbers = row_numbers(example.location for example in predicted.examples)
         cosines = [f"{match.cosine:.6f}" for match in predicted.predictions]
-        write_tsv(folder / "predictions", numbers, cosines)
+        write_tsv(folder / "predictions", predicted.examples, cosines)
 
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts

@@ -239,3 +239,17 @@ def test_questions_about_one_context_stay_together(tmp_path):
     assert len(dev) == 4 and {each.context for each in dev}.isdisjoint(
         each.context for each in train
     )
+
+
+def test_thresholds_of_answers():
+    """Only questions without an answer have a threshold."""
+    context = "Two hundred books in 1999."
+    examples = [
+        Question("a", "?", context, ("books",), (12, 17)),
+        Question("b", "?", context, ("1999",), (21, 25)),
+        *(Question(name, "?", context, is_impossible=True) for name in "cd"),
+    ]
+    texts = (("books", 1.0), ("1999", 3.0), ("Two", 2.0), ("in", 4.0))
+    found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
+    assert task().fit_thresholds(Predicted(examples, found, HEAD)) == {"thresholds": (1.0,)}
+    assert task().fit_thresholds(Predicted(examples[:2], found[:2], HEAD)) == {}

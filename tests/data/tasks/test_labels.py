@@ -26,7 +26,7 @@ def examples(*labels):
 
 
 def probabilities(*rows):
-    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+    return [np.array(row) for row in rows]
 
 
 def config(**changes):
@@ -155,3 +155,12 @@ def test_written_predictions(tmp_path):
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
+
+
+def test_thresholds_of_labels():
+    given = examples(("long",), ("sad",), ("long", "sad"), ())
+    found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
+    thresholds = task().fit_thresholds(Predicted(given, found, config()))["thresholds"]
+    assert thresholds == pytest.approx((0.65, 0.35, 0.5))
+    none = task().fit_thresholds(Predicted(given[3:], found[:1], config()))
+    assert none == {"thresholds": (0.5,) * 3}
