@@ -11,7 +11,6 @@ from albert_tf.cli.text_options import (
     check_input,
     check_model,
     lines,
-    load,
     print_results,
     with_inputs,
 )
@@ -70,9 +69,8 @@ def run(options: OPTIONS) -> int:
         given = _rows(options.input)
     else:
         given = iter({"question": each, "context": options.context} for each in options.question)
-    ask = load(
+    ask = options.pipeline(
         "question-answering",
-        options,
         top_k=options.top_k,
         handle_impossible_answer=options.unanswerable,
     )
