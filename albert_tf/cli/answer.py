@@ -5,15 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from albert_tf.cli.text_options import (
-    AnswerOptions,
-    Block,
-    check_input,
-    check_model,
-    lines,
-    print_results,
-    with_inputs,
-)
+from albert_tf.cli.text_options import AnswerOptions, Block, check_model, print_results, with_inputs
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, option
 
@@ -59,14 +51,14 @@ def check(options: OPTIONS) -> None:
         raise UserError("--question must not be empty.")
     if options.context is not None and not options.context.strip():
         raise UserError("--context must not be empty.")
-    check_input(options.input)
+    options.check_input()
     check_model(options.model, "AlbertForQuestionAnswering")
 
 
 def run(options: OPTIONS) -> int:
     """Prints the answers to each question."""
     if options.input is not None:
-        given = _rows(options.input)
+        given = _rows(options)
     else:
         given = iter({"question": each, "context": options.context} for each in options.question)
     ask = options.pipeline(
@@ -90,8 +82,9 @@ def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[
     return {**known, "answers": answers}, [block]
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines(path), start=1):
+def _rows(options: OPTIONS) -> Iterator[dict[str, Any]]:
+    path = options.input
+    for number, line in enumerate(options.lines(), start=1):
         if not line.strip():
             continue
         try:

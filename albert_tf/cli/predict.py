@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from albert_tf.cli.text_options import (
     Block,
     TextInputOptions,
-    can_be_read_again,
     print_json,
     print_results,
     print_row,
@@ -90,7 +89,7 @@ def check(options: OPTIONS) -> str:
             f"--pairs requires a text-pair model. Received: {options.model}, a tagging model."
         )
     options.check_texts(wanted)
-    if options.has_pairs and can_be_read_again(options.source):
+    if options.has_pairs and options.can_be_read_again:
         deque(_pairs(islice(options.texts(), _CHECKED), options.source), maxlen=0)
     return wanted
 

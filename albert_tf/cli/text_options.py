@@ -57,9 +57,29 @@ class AnswerOptions(Checked):
         from albert_tf.pipelines.base import SORTED
 
         result = pipeline(task, self.model, batch_size=self.batch_size, **choices)
-        if can_be_read_again(self.source):
+        if self.can_be_read_again:
             result.ahead = SORTED
         return result
+
+    @property
+    def can_be_read_again(self) -> bool:
+        """Whether texts come from arguments or a file, not from a pipe."""
+        return self.source is None or (self.source != "-" and not Path(self.source).is_fifo())
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of the source, without line breaks.
+
+        Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
+        """
+        from albert_tf.data.corpus.documents import text_lines
+
+        for line in text_lines(str(self.source)):
+            yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
+
+    def check_input(self) -> None:
+        """Checks that the source can be read, unless it is a pipe."""
+        if self.source is not None and self.can_be_read_again:
+            next(self.lines(), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +123,14 @@ class TextInputOptions(AnswerOptions):
             flags = ", ".join(map(flag, given))
             raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
         else:
-            check_input(self.source)
+            self.check_input()
         check_model(self.model, model)
 
     def texts(self) -> Iterator[str]:
         """Returns the texts from the arguments or from a file. A file is read as needed."""
         if self.source is None:
             return iter(self.text)
-        return self._column() if self.has_table else lines(self.source)
+        return self._column() if self.has_table else self.lines()
 
     def _column(self) -> Iterator[str]:
         """Yields the texts of a table; those of a pair are joined with a tab, as for `--pairs`."""
@@ -202,30 +222,6 @@ def print_json(row: dict[str, Any]) -> None:
     line = printable(json.dumps(row, ensure_ascii=False))
     takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     print(line if takes_all else json.dumps(json.loads(line)))
-
-
-def lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file or of standard input, without line breaks.
-
-    Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
-    """
-    from albert_tf.data.corpus.documents import text_lines
-
-    for line in text_lines(path):
-        yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
-
-
-def check_input(path: str | None) -> None:
-    """Checks that a file can be read, unless it is a pipe."""
-    from albert_tf.data.corpus.documents import text_lines
-
-    if path is not None and can_be_read_again(path):
-        next(text_lines(path), None)
-
-
-def can_be_read_again(path: str | None) -> bool:
-    """Returns whether texts come from arguments or a file, not from a pipe."""
-    return path is None or (path != "-" and not Path(path).is_fifo())
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:

@@ -8,10 +8,9 @@ import io
 
 import pytest
 
-from albert_tf.cli.text_options import lines
 from albert_tf.data.conll import sentences
 from albert_tf.data.corpus import documents
-from albert_tf.data.corpus.documents import ByteWindow, bounded_lines, cut, passages
+from albert_tf.data.corpus.documents import ByteWindow, bounded_lines, cut, passages, text_lines
 from albert_tf.data.readers import read_examples
 from albert_tf.data.tables import Columns
 from albert_tf.errors import UserError
@@ -36,7 +35,7 @@ def test_a_line_at_the_limit_and_one_beyond():
 @pytest.mark.parametrize(
     ("name", "content", "read"),
     [
-        ("a.txt", "one\n{}\n", lambda path: list(lines(str(path)))),
+        ("a.txt", "one\n{}\n", lambda path: list(text_lines(str(path)))),
         ("a.tsv", "text\tlabel\n{}\ta\n", lambda path: read_examples(path, Columns("text"))),
         (
             "a.jsonl",
