@@ -13,7 +13,7 @@ from albert_tf.data.tasks.base import Predicted, Task
 from albert_tf.data.tasks.choices import ChoiceExample, Choices
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel, chosen_labels
-from albert_tf.data.tasks.similarity import Match, Similarity, largest_score
+from albert_tf.data.tasks.similarity import Similarity, largest_score
 from albert_tf.data.tasks.tagging import Tagged, Tagging
 from albert_tf.evaluation.entities import OUTSIDE, entities, parsed
 from albert_tf.evaluation.metrics import judge
@@ -74,7 +74,7 @@ def grade(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> list[Graded]:
     if isinstance(task, Similarity):
         scale = largest_score(examples)
         return [
-            grade_partner(each.texts, match)
+            Graded(each.texts[0], each.texts[1], match.best, match.cosine, match.rank == 1)
             if each.score is None
             else grade_number(text, each.score, match.cosine * scale)
             for each, text, match in found
@@ -127,11 +127,6 @@ def grade_number(text: str, target: float, value: float) -> Graded:
     """Compares a number with its label; the confidence is the distance between them."""
     distance = abs(value - target)
     return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
-
-
-def grade_partner(texts: Sequence[str], match: Match) -> Graded:
-    """Compares a first text's partner with the text that was found to be most similar."""
-    return Graded(texts[0], texts[1], match.best, match.cosine, match.rank == 1)
 
 
 def grade_span(text: str, golds: Sequence[str], answers: Answers, threshold: float) -> Graded:
