@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.text_files import open_text, require_file
+from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed
 
 _PLAIN: Final = (
@@ -67,7 +67,6 @@ def sentences(
     Raises:
         UserError: a column doesn't exist, or words and tags are in the same column.
     """
-    require_file(path)
     with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
     layout = _layout(path, lines, words, tags, labelled)

@@ -177,11 +177,9 @@ def rows_of(
     Raises:
         UserError: the file doesn't exist, has the wrong format or encoding, or lacks a column.
     """
-    is_hub, unit = hub.is_hub(path), "line"
-    if not is_hub:
-        require_file(path)
-        check_ending(path, FORMATS)
-    if is_hub or path.suffix == hub.PARQUET:
+    check_file(path, FORMATS)
+    unit = "line"
+    if hub.is_hub(path) or path.suffix == hub.PARQUET:
         rows, unit = hub.rows(path, encoding), "row"
     elif path.name.removesuffix(".gz").endswith((".json", ".jsonl")):
         rows = json_rows(path, encoding)
@@ -198,8 +196,11 @@ def locate(
         yield Row(Location(f"{path}, {unit} {number}", index), fields)
 
 
-def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a file of `content` whose suffix isn't one of the formats."""
+def check_file(path: Path, formats: Sequence[str], content: str = "examples") -> None:
+    """Rejects a path that is neither a regular file in one of the formats nor a hub split."""
+    if hub.is_hub(path):
+        return
+    require_file(path)
     if not path.name.endswith(tuple(formats)):
         plain = [end for end in formats if f"{end}.gz" in formats]
         save = (

@@ -11,10 +11,10 @@ import numpy as np
 
 from albert_tf.data import hub
 from albert_tf.data.json_rows import read_value
-from albert_tf.data.readers import Row, check_ending, make_each, rows_of
+from albert_tf.data.readers import Row, check_file, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.text_files import open_text, require_file
+from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
@@ -190,11 +190,8 @@ class _Nodes(NamedTuple):
 
 def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
     """Yields a file's questions, from rows or from SQuAD's articles."""
-    is_hub = hub.is_hub(path)
-    if not is_hub:
-        require_file(path)
-        check_ending(path, FORMATS, "questions")
-    if is_hub or path.suffix == hub.PARQUET or _has_lines(path, encoding):
+    check_file(path, FORMATS, "questions")
+    if hub.is_hub(path) or path.suffix == hub.PARQUET or _has_lines(path, encoding):
         yield from rows_of(path, (), encoding)
         return
     with open_text(path, encoding=encoding, whole=True) as lines:

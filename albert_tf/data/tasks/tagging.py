@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, check_ending, locate, make_each, rows_of
+from albert_tf.data.readers import Row, check_file, locate, make_each, rows_of
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
@@ -49,8 +49,7 @@ class Tagging(Task[Sentence, Tagged]):
     formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
-        if not hub.is_hub(path):
-            check_ending(path, self.formats, "words with tags")
+        check_file(path, self.formats, "words with tags")
         options = self.options
         words, tags = _WORDS, _TAGS
         if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
