@@ -67,8 +67,6 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, data, and columns.
-        config: configuration of a trained model. It determines the label type. Default: the
-            options determine it.
     Attributes:
         model: name of the model class in `albert_tf.models`.
         formats: suffixes of the task's files.
@@ -81,7 +79,7 @@ class Task(ABC, Generic[Example, Prediction]):
     more: ClassVar[str] = ""
     columns: Mapping[str, str] = {}
 
-    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
+    def __init__(self, options: TaskData):
         self.options = options
 
     @abstractmethod
@@ -94,13 +92,15 @@ class Task(ABC, Generic[Example, Prediction]):
             UserError: if the file or one of its rows can't be read; the message names the line.
         """
 
-    @abstractmethod
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns the fields that the task sets in the configuration of a new model.
+
+        The default is for a task without class names.
 
         Raises:
             UserError: if nothing can be learned from the examples.
         """
+        return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Checks examples, labeled or not, against a model's configuration.

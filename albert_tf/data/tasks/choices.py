@@ -211,10 +211,6 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         _check_ids(examples)
         return examples
 
-    def config_fields(self, train: Sequence[ChoiceExample]) -> dict[str, Any]:
-        """Returns the defaults, because a multiple-choice model has no class names."""
-        return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
-
     def encode(
         self,
         examples: Sequence[ChoiceExample],

@@ -48,8 +48,8 @@ class Classification(Task[Example, Any]):
     problem_type: ClassVar[str]
     metrics: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
-        super().__init__(options, config)
+    def __init__(self, options: TaskData):
+        super().__init__(options)
         self.is_glue = options.task in GLUE
         own = GlueTask(options.columns, (), self.metrics, (ScoredSet("predictions"),))
         self.table = GLUE.get(options.task, own)

@@ -40,14 +40,14 @@ def classification(options: TaskData, config: AlbertConfig | None) -> Classifica
     elif isinstance(options, LabelledData):
         several, numbers = options.multi_label, options.regression
     if several:
-        return MultiLabel(options, config)
+        return MultiLabel(options)
     is_known = config is not None or isinstance(options, LabelledData)
     if is_known and options.label_separator != TaskData.label_separator:
         raise UserError(
             "--label-separator requires --multi-label, or a model trained with it. "
             f"Received: {options.label_separator!r}."
         )
-    return (Regression if numbers else SingleLabel)(options, config)
+    return Regression(options) if numbers else SingleLabel(options)
 
 
 class SingleLabel(Classification):

@@ -1,7 +1,7 @@
 """Tasks by their `--task` name, and the examples of a run, from separate files or a single one."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from albert_tf.data.tasks.similarity import Similarity
 from albert_tf.data.tasks.tagging import Tagging
 from albert_tf.errors import UserError
 
-_TASKS: Final[dict[str, Callable[..., Task[Any, Any]]]] = {
+_TASKS: Final[dict[str, type[Task[Any, Any]]]] = {
     SQUAD: QuestionAnswering,
     TAG: Tagging,
     SIMILARITY: Similarity,
@@ -26,7 +26,9 @@ _TASKS: Final[dict[str, Callable[..., Task[Any, Any]]]] = {
 
 def task_of(options: TaskData, config: AlbertConfig | None = None) -> Task[Any, Any]:
     """Returns the task named by the options. `config` is a trained model's configuration."""
-    return _TASKS.get(options.task, classification)(options, config)
+    if options.task in _TASKS:
+        return _TASKS[options.task](options)
+    return classification(options, config)
 
 
 class TrainingData(NamedTuple):

@@ -132,7 +132,7 @@ class Similarity(Task[SimilarityExample, Match]):
         kind = _kind(self.columns)
         columns = ", ".join(self.columns.values())
         warn_once(f"{self.options.data}: {kind} ({columns}); {_KINDS[kind]}.")
-        fields: dict[str, Any] = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
+        fields = super().config_fields(train)
         if train[0].score is not None:
             if len({example.score for example in train}) == 1:
                 raise UserError(
