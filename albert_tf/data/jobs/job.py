@@ -35,10 +35,6 @@ from albert_tf.files import LOCK, locked
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
-SETTINGS: Final = f"{WORK}/settings.json"
-ERROR: Final = f"{WORK}/error.json"
-SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # the names of shards
 _AT_ONCE: Final = 16
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -52,6 +48,12 @@ class Output:
         location: path or URL.
     """
 
+    WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
+    SETTINGS: Final = f"{WORK}/settings.json"
+    ERROR: Final = f"{WORK}/error.json"
+    REPORTS: Final = f"{WORK}/reports"
+    SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # the names of shards
+
     def __init__(self, location: str):
         self.location = location
         self._files, self._root = file_system(location)
@@ -64,7 +66,7 @@ class Output:
             UserError: no space is left, or the store rejects the write.
         """
         path = Path(self._path(name))
-        temporary = Path(self._root, WORK, f"{path.name}.{uuid.uuid4().hex}")
+        temporary = Path(self._root, self.WORK, f"{path.name}.{uuid.uuid4().hex}")
         try:
             if not self.is_local:
                 self._files.pipe_file(self._path(name), content)
@@ -127,7 +129,7 @@ class Output:
     def remove_work(self) -> None:
         """Removes the files that only an unfinished run needs."""
         with contextlib.suppress(FileNotFoundError):
-            self._files.rm(self._path(WORK), recursive=True)
+            self._files.rm(self._path(self.WORK), recursive=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Creates the folder, and returns a lock on it; see `files.locked`.
@@ -147,7 +149,6 @@ FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
 DOCUMENT_BYTES: Final = 256  # memory for each document, in addition to its text
-REPORTS: Final = f"{WORK}/reports"
 
 
 class Part(NamedTuple):
@@ -301,7 +302,7 @@ class PartReport:
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
         """Reads reports by name, skipping missing and incomplete ones."""
-        paths = [f"{REPORTS}/{name}" for name in names]
+        paths = [f"{Output.REPORTS}/{name}" for name in names]
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
             contents = list(threads.map(output.read_json, paths))
         return [
@@ -316,7 +317,7 @@ class PartReport:
 
 
 def report_name(part: Part) -> str:
-    """Returns the file name of a part's report in `REPORTS`."""
+    """Returns the file name of a part's report in `Output.REPORTS`."""
     return f"{part.number:06d}.json"
 
 
@@ -345,7 +346,7 @@ def make_part(job: Job, part: Part) -> PartReport:
             shards.append(ShardReport(name, len(records), len(content), digest))
     counted = {name: count for name, count in sorted(counts.items()) if count}
     report = PartReport(part.number, tuple(shards), counted)
-    output.write_json(f"{REPORTS}/{report_name(part)}", asdict(report))
+    output.write_json(f"{Output.REPORTS}/{report_name(part)}", asdict(report))
     return report
 
 

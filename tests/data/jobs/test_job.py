@@ -10,7 +10,6 @@ from albert_tf.data.jobs import job as jobs
 from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
-    SETTINGS,
     Output,
     PartReport,
     default_shard_bytes,
@@ -41,7 +40,7 @@ def job(make, tmp_path):
     job = make(tmp_path / "examples")
     output = Output(job.output)
     with output.locked():
-        output.write_json(SETTINGS, job.settings())
+        output.write_json(output.SETTINGS, job.settings())
         for name, content in job.tokenizer:
             output.write(name, content)
     return job
@@ -141,7 +140,7 @@ def test_an_error_of_a_worker_reaches_the_driver_as_a_file(job, monkeypatch):
         patch.setattr(spark, "make_part", refuse)
         spark._make(job, part)
     spark._make(job, other)  # does nothing
-    assert not Output(job.output).sizes(jobs.REPORTS)
+    assert not Output(job.output).sizes(Output.REPORTS)
     with pytest.raises(UserError, match="^A line must be UTF-8. Received: a.txt, line 31.$"):
         spark._reports(job, [part])
 
