@@ -139,14 +139,17 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
     run.train(model, batches.endless, share.size(recipe.batch_size), curve, keep)
 
     assert keep.best is not None
-    report = reports.finetuning_report(
-        {"data": str(options.data), **run.settings},
-        *(summary, curve.history, keep.scores, keep.best),
-        parameters=model.count_params(),
-        step=run.step,
-        seconds=run.seconds,
-        examples=plan.examples_until(run.step),
-    )
+    report = {
+        "settings": {"data": str(options.data), **run.settings},
+        "parameters": model.count_params(),
+        "examples": summary["rows"],
+        "data": summary,
+        "step": run.step,
+        "seconds": run.seconds,
+        "examples_per_second": plan.examples_until(run.step) / run.seconds,
+        **reports.results(curve.history, keep.scores, keep.best),
+        "versions": reports.versions(),
+    }
     if run.best is not None:
         held_out.write_reports(run.best, options.output, report)
         publish(options.output, report)
