@@ -9,13 +9,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.answers import Answers
-from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.base import Graded, Predicted
 from albert_tf.data.tasks.choices import ChoiceExample
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
 from albert_tf.data.tasks.tagging import Sentence, Tagged
-from albert_tf.training.mistakes import Graded, entity_kinds, grade, mistakes, write_mistakes
+from albert_tf.training.mistakes import mistakes, write_mistakes
 
 
 def task(name, **options):
@@ -27,7 +27,7 @@ def config_of(task, examples):
 
 
 def graded(task, *predicted):
-    return grade(task, Predicted(*predicted))
+    return task.grade(Predicted(*predicted))
 
 
 def test_classes():
@@ -97,7 +97,7 @@ def test_tags():
     right, alike = graded(tag, examples * 2, found, config)
     assert right == ("Anna in Rome", "Anna (PER), Rome (LOC)", "Anna (PER), Rome (LOC)", 0.5, True)
     assert alike.predicted == "" and not alike.is_right
-    kinds = entity_kinds(tag.tag_names(examples, config), found[1:], config)
+    kinds = tag.confusions(Predicted(examples, found[1:], config))
     assert kinds == [("PER", "O"), ("O", "O"), ("LOC", "O")]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.questions import FORMATS, Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.evaluation import metrics
@@ -135,6 +135,17 @@ class QuestionAnswering(Task[Question, Answers]):
             scores[f"best_{name}"] = 100 * float(means[best])
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
+
+    def grade(self, predicted: Predicted[Question, Answers]) -> list[Graded]:
+        """Compares answers with all gold answers, but the result contains only the first."""
+        threshold = answer_threshold(predicted)
+        graded = []
+        for example, answers in predicted.pairs:
+            answer, confidence = answers.text(threshold), answers.confidence(threshold)
+            is_right = bool(metrics.judge(answer, example.golds).exact_match)
+            gold = example.golds[0] if example.golds else ""
+            graded.append(Graded(self.text(example), gold, answer, confidence, is_right))
+        return graded
 
     def fit_thresholds(self, predicted: Predicted[Question, Answers]) -> dict[str, Any]:
         if not any(example.is_impossible for example in predicted.examples):

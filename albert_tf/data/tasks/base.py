@@ -58,6 +58,23 @@ class Predicted(Generic[Example, Prediction]):
         return Predicted([self.examples[row] for row in rows], predictions, self.config)
 
 
+class Graded(NamedTuple):
+    """A prediction and its label, formatted for people.
+
+    Attributes:
+        text: all texts that the prediction depends on, each on its own line.
+        expected, predicted: class names, answers, entities, or numbers.
+        confidence: probability of the prediction; for a number, the distance from the label.
+        is_right: whether the task's metric counts the prediction as correct.
+    """
+
+    text: str
+    expected: str
+    predicted: str
+    confidence: float
+    is_right: bool
+
+
 class Task(ABC, Generic[Example, Prediction]):
     """A fine-tuning task: its files, rows, predictions, and scores.
 
@@ -142,12 +159,24 @@ class Task(ABC, Generic[Example, Prediction]):
         return {}
 
     @abstractmethod
+    def grade(self, predicted: Predicted[Example, Prediction]) -> list[Graded]:
+        """Compares predictions with the labels of their examples."""
+
+    def confusions(self, predicted: Predicted[Example, Prediction]) -> list[tuple[str, str]]:
+        """Returns the expected and the predicted class of each example or word, if any."""
+        return []
+
+    @abstractmethod
     def write(self, predicted: Predicted[Example, Prediction], folder: Path) -> None:
         """Writes predictions to a folder in the format of the official scorer or website."""
 
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
         """Returns the texts of an example in the order in which the model reads them."""
+
+    def text(self, example: Example) -> str:
+        """Returns the texts of an example, each on its own line."""
+        return "\n".join(self.texts(example))
 
     def keys(self, examples: Sequence[Example]) -> Keys:
         """Returns how to split a file into train and dev."""
@@ -161,6 +190,21 @@ class Task(ABC, Generic[Example, Prediction]):
         if data.is_file():
             return [data]
         return [find_file(data, _NAMES.get(split, (split,)), self.formats, self.more)]
+
+
+def grade_class(
+    text: str, names: Sequence[str], label: int | None, probabilities: np.ndarray
+) -> Graded:
+    """Compares the most probable class or choice with the correct one."""
+    best = int(probabilities.argmax())
+    expected = "" if label is None else names[label]
+    return Graded(text, expected, names[best], float(probabilities[best]), best == label)
+
+
+def grade_number(text: str, target: float, value: float) -> Graded:
+    """Compares a number with its label; the confidence is the distance between them."""
+    distance = abs(value - target)
+    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
 
 
 def find_file(

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
 from albert_tf.data.readers import Row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_class
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
@@ -248,6 +248,16 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         even = np.mean([each.max() < 1 / len(each) + EVEN for each in predicted.predictions])
         flag = {ONE_CLASS: 1.0} if even >= NEARLY_ALL else {}
         return {**scores, **parts, **flag}
+
+    def grade(self, predicted: Predicted[ChoiceExample, np.ndarray]) -> list[Graded]:
+        return [
+            grade_class(self.text(example), example.choices, example.label, probabilities)
+            for example, probabilities in predicted.pairs
+        ]
+
+    def text(self, example: ChoiceExample) -> str:
+        texts = [text for text in (example.context, example.question) if text]
+        return "\n".join([*texts, *(f"- {choice}" for choice in example.choices)])
 
     def write(self, predicted: Predicted[ChoiceExample, np.ndarray], folder: Path) -> None:
         """Writes one JSON object per line: id (or index in the file), choice, and probabilities."""

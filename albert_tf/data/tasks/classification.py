@@ -204,7 +204,7 @@ def baseline_scores(
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     train_texts, dev_texts = (
-        ["\n".join(task.texts(example)) for example in examples] for examples in (train, dev)
+        [task.text(example) for example in examples] for examples in (train, dev)
     )
     try:
         vectors = words.fit_transform(train_texts)

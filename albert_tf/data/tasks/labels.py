@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example, Row, row_numbers
-from albert_tf.data.tasks.base import Keys, Predicted
+from albert_tf.data.tasks.base import Graded, Keys, Predicted, grade_class, grade_number
 from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
@@ -92,6 +92,19 @@ class SingleLabel(Classification):
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions).argmax(axis=-1)
 
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        labels, targets = (
+            predicted.config.labels,
+            self.targets(predicted.examples, predicted.config),
+        )
+        return [
+            grade_class(self.text(example), labels, target, probabilities)
+            for (example, probabilities), target in zip(predicted.pairs, targets, strict=True)
+        ]
+
+    def confusions(self, predicted: Predicted[Example, np.ndarray]) -> list[tuple[str, str]]:
+        return [(each.expected, each.predicted) for each in self.grade(predicted)]
+
     def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and of labels as the task's files spell them."""
         labels = {number: label for label, number in self.numbers(predicted.config).items()}
@@ -151,6 +164,12 @@ class Regression(Classification):
 
     def keys(self, examples: Sequence[Example]) -> Keys:
         return Keys()
+
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        return [
+            grade_number(self.text(example), float(example.label), float(prediction[0]))
+            for example, prediction in predicted.pairs
+        ]
 
     def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and numbers."""
@@ -255,6 +274,22 @@ class MultiLabel(Classification):
 
         labels = np.array(self.targets(predicted.examples, predicted.config))
         return {"thresholds": tuple(best_thresholds(labels, np.stack(predicted.predictions)))}
+
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        """Compares each predicted set of labels with the expected set."""
+        graded, config = [], predicted.config
+        for example, probabilities in predicted.pairs:
+            chosen = chosen_labels(probabilities, config)
+            confidence = min(
+                value if name in chosen else 1 - value
+                for name, value in zip(config.labels, probabilities.tolist(), strict=True)
+            )
+            expected, found = (
+                ", ".join(labels) or "no label" for labels in (sorted(example.label), chosen)
+            )
+            is_right = {*example.label} == {*chosen}
+            graded.append(Graded(self.text(example), expected, found, confidence, is_right))
+        return graded
 
     def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes one JSON object per line, because a label may contain any character."""

@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_number
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.labels import write_tsv
@@ -228,6 +228,15 @@ class Similarity(Task[SimilarityExample, Match]):
             return evaluate(("spearman", "pearson"), labels, cosines)
         ranks = np.array([match.rank for match in predicted.predictions])
         return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
+
+    def grade(self, predicted: Predicted[SimilarityExample, Match]) -> list[Graded]:
+        scale = largest_score(predicted.examples)
+        return [
+            Graded(example.texts[0], example.texts[1], match.best, match.cosine, match.rank == 1)
+            if example.score is None
+            else grade_number(self.text(example), example.score, match.cosine * scale)
+            for example, match in predicted.pairs
+        ]
 
     def write(self, predicted: Predicted[SimilarityExample, Match], folder: Path) -> None:
         """Writes a TSV file of indices and cosines."""

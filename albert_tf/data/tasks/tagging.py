@@ -11,12 +11,19 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
 from albert_tf.data.readers import Row, check_file, locate, make_each, rows_of
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed, short_repr
-from albert_tf.evaluation.entities import OUTSIDE, broken, entity_scores, parsed, unprefixed
+from albert_tf.evaluation.entities import (
+    OUTSIDE,
+    broken,
+    entities,
+    entity_scores,
+    parsed,
+    unprefixed,
+)
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
@@ -144,6 +151,44 @@ class Tagging(Task[Sentence, Tagged]):
         found = [tagged.tags for tagged in predicted.predictions]
         scores = entity_scores(expected, found, predicted.config.labels)
         return scores | one_class(list(chain(*found)), list(chain(*expected)))
+
+    def grade(self, predicted: Predicted[Sentence, Tagged]) -> list[Graded]:
+        """Compares the tags of each sentence, and shows only the entities."""
+        known = parsed(predicted.config.labels)
+
+        def entities_of(example: Sentence, tags: Sequence[str]) -> str:
+            spans = entities(known[tag] for tag in tags)
+            texts = ((" ".join(example.words[start:end]), name) for name, start, end in spans)
+            return ", ".join(f"{text} ({name})" for text, name in texts)
+
+        expected = self.tag_names(predicted.examples, predicted.config)
+        return [
+            Graded(
+                self.text(example),
+                entities_of(example, tags),
+                entities_of(example, tagged.tags),
+                min(tagged.probabilities),
+                tags == tagged.tags,
+            )
+            for (example, tagged), tags in zip(predicted.pairs, expected, strict=True)
+        ]
+
+    def confusions(self, predicted: Predicted[Sentence, Tagged]) -> list[tuple[str, str]]:
+        """Returns the expected and the predicted entity type of each word.
+
+        The type is "O" for a word outside entities, and the tag itself if tags have no entity
+        prefix.
+        """
+        kinds = {
+            label: OUTSIDE if label == OUTSIDE else label if tag.kind == OUTSIDE else tag.kind
+            for label, tag in parsed(predicted.config.labels).items()
+        }
+        expected = self.tag_names(predicted.examples, predicted.config)
+        return [
+            (kinds[tag], kinds[other])
+            for tags, tagged in zip(expected, predicted.predictions, strict=True)
+            for tag, other in zip(tags, tagged.tags, strict=True)
+        ]
 
     def write(self, predicted: Predicted[Sentence, Tagged], folder: Path) -> None:
         """Writes words, labels (if any), and predicted tags in conlleval's format."""
