@@ -93,12 +93,10 @@ class SingleLabel(Classification):
         return np.stack(predictions).argmax(axis=-1)
 
     def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
-        labels, targets = (
-            predicted.config.labels,
-            self.targets(predicted.examples, predicted.config),
-        )
+        config = predicted.config
+        targets = self.targets(predicted.examples, config)
         return [
-            grade_class(self.text(example), labels, target, probabilities)
+            grade_class(self.text(example), config.labels, target, probabilities)
             for (example, probabilities), target in zip(predicted.pairs, targets, strict=True)
         ]
 

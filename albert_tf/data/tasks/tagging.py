@@ -156,17 +156,16 @@ class Tagging(Task[Sentence, Tagged]):
         """Compares the tags of each sentence, and shows only the entities."""
         known = parsed(predicted.config.labels)
 
-        def entities_of(example: Sentence, tags: Sequence[str]) -> str:
+        def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
             spans = entities(known[tag] for tag in tags)
-            texts = ((" ".join(example.words[start:end]), name) for name, start, end in spans)
-            return ", ".join(f"{text} ({name})" for text, name in texts)
+            return ", ".join(f"{' '.join(words[start:end])} ({name})" for name, start, end in spans)
 
         expected = self.tag_names(predicted.examples, predicted.config)
         return [
             Graded(
                 self.text(example),
-                entities_of(example, tags),
-                entities_of(example, tagged.tags),
+                entities_of(example.words, tags),
+                entities_of(example.words, tagged.tags),
                 min(tagged.probabilities),
                 tags == tagged.tags,
             )
