@@ -53,7 +53,7 @@ class Predicted(Generic[Example, Prediction]):
         return zip(self.examples, self.predictions, strict=True)
 
     def of(self, rows: Sequence[int]) -> "Predicted[Example, Prediction]":
-        """Returns some of the examples."""
+        """Returns the examples with these indices, and their predictions."""
         predictions = [self.predictions[row] for row in rows]
         return Predicted([self.examples[row] for row in rows], predictions, self.config)
 

@@ -34,7 +34,7 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
     return {ONE_CLASS: 1.0} if predicted >= NEARLY_ALL and predicted > expected else {}
 
 
-class Classification(Task[Example, Any]):
+class Classification(Task[Example, np.ndarray]):
     """Labels texts or text pairs. A subclass defines the type of labels and predictions.
 
     Attributes:
@@ -114,11 +114,11 @@ class Classification(Task[Example, Any]):
         return dict(config.label2id)
 
     @abstractmethod
-    def decode(self, logits: np.ndarray, config: AlbertConfig) -> Any:
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
         """Returns an example's prediction."""
 
     @abstractmethod
-    def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         """Converts predictions to the same format as targets, `[N]` or `[N, C]`."""
 
     def score(
@@ -134,7 +134,7 @@ class Classification(Task[Example, Any]):
         return evaluate(metrics, targets, decisions)
 
     @abstractmethod
-    def write_part(self, predicted: Predicted[Example, Any], stem: Path) -> None:
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes the predictions for one part to `stem` plus a suffix."""
 
     def encode(
@@ -151,10 +151,10 @@ class Classification(Task[Example, Any]):
 
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
-    ) -> list[Any]:
+    ) -> list[np.ndarray]:
         return [self.decode(row["logits"], config) for row in outputs]
 
-    def scores(self, predicted: Predicted[Example, Any]) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Example, np.ndarray]) -> dict[str, float]:
         """Returns the metrics of each part and, for classes, the result of `one_class`."""
         predictions, config = predicted.predictions, predicted.config
         targets = np.array(self.targets(predicted.examples, config))
@@ -176,7 +176,7 @@ class Classification(Task[Example, Any]):
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
 
-    def write(self, predicted: Predicted[Example, Any], folder: Path) -> None:
+    def write(self, predicted: Predicted[Example, np.ndarray], folder: Path) -> None:
         """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(predicted.examples).items():
