@@ -42,13 +42,11 @@ from albert_tf import (
     WarmupPolynomialDecay,
 )
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.examples import masked_features
-from albert_tf.data.pretraining.masking import word_table
+from albert_tf.data.pretraining.masking import as_rows, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.files import written_atomically
 from albert_tf.layers.embedding import trusted
-from albert_tf.tasks import IGNORED
 
 SEED = 7
 WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens per row, used in turn
@@ -205,14 +203,16 @@ class Batches:
         first, second = np.stack([begin, middle], 1), np.stack([middle, end], 1)
         pairs = swapped(Pairs(keys, first, second, np.zeros(size, np.int32)))
         options = ExampleOptions(max_seq_length=width, masked_lm_prob=0.2)
-        features = masked_features(pairs, self.text.ids[0], self.table, options)
-        is_label = features["masked_lm_weights"] > 0
+        rows = as_rows(pairs, self.text.ids[0], self.table, width)
+        masked = mask(rows, keys, self.table, options)
+        at = np.arange(width)
+        inside = at < rows.lengths[:, None]
         pretraining = {
-            "input_ids": features["input_ids"],
-            "attention_mask": features["input_mask"].astype(np.int32),
-            "token_type_ids": features["segment_ids"].astype(np.int32),
-            "masked_lm_positions": features["masked_lm_positions"],
-            "labels": np.where(is_label, features["masked_lm_ids"], IGNORED).astype(np.int32),
+            "input_ids": masked.ids,
+            "attention_mask": inside.astype(np.int32),
+            "token_type_ids": (inside & (at >= rows.first[:, None])).astype(np.int32),
+            "masked_lm_positions": masked.positions,
+            "labels": masked.labels,
             "sentence_order_label": pairs.labels,
         }
         return {"lesson": lesson, "pretraining": pretraining}

@@ -50,7 +50,6 @@ def theirs(options):
     from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
     from albert_tf.data.tasks.base import Predicted
     from albert_tf.text.tokenizer import AlbertTokenizer
-    from albert_tf.training.evaluate import fit_thresholds
 
     start = time.perf_counter()
     task, train, dev, _, name = options.read()
@@ -93,9 +92,9 @@ def theirs(options):
                 outputs[row] = {name: values[place].numpy() for name, values in found.items()}
         model.train()
         predictions = task.predictions(dev, held_out, outputs, config)
-        predicted = Predicted(task, dev, predictions, config)
-        tuned = config.replace(**fit_thresholds(predicted))
-        return next(iter(task.scores(dev, predictions, tuned).values()))
+        predicted = Predicted(dev, predictions, config)
+        tuned = config.replace(**task.fit_thresholds(predicted))
+        return next(iter(task.scores(Predicted(dev, predictions, tuned)).values()))
 
     scores = []
 

@@ -21,15 +21,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.data.corpus.documents import (
-    SENTENCEX,
-    CorpusOptions,
-    documents,
-    sentence_splitter,
-    sentences,
-    splits,
-)
+from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
+from albert_tf.data.corpus.options import SENTENCEX, CorpusOptions
+from albert_tf.data.corpus.sentences import sentence_splitter
 from albert_tf.data.jobs.job import SHARD_BYTES, make_job
 from albert_tf.data.jobs.local import map_in_processes
 from albert_tf.data.jobs.run import run_job
@@ -49,12 +44,13 @@ MEGABYTE = 10**6
 
 def write_sentences(inputs, path, size):
     """Writes `size` bytes of documents, one sentence per line."""
-    options, split = CorpusOptions(), sentence_splitter(SENTENCEX, "en")
+    options = CorpusOptions()
+    sentences = sentence_splitter(SENTENCEX, options)
     parts = itertools.cycle(splits(find_inputs(inputs), SHARD_BYTES))
     found = (one for part in parts for one in documents(part, options, collections.Counter()))
     with open(path, "w", encoding="utf-8") as file:
         while file.tell() < size:
-            file.write("\n".join(sentences(next(found), options, split)) + "\n\n")
+            file.write("\n".join(sentences(next(found))) + "\n\n")
 
 
 def original(text, vocab, flags):
@@ -106,7 +102,7 @@ def stages(text, vocab, flags):
 
     tokenizer = AlbertTokenizer.from_pretrained(vocab)
     maker = examples.ExampleMaker(tokenizer, word_table(tokenizer), options, None)
-    split = partial(sentences, options=corpus, split=sentence_splitter(SENTENCEX, corpus.language))
+    split = sentence_splitter(SENTENCEX, corpus)
     found = timed("documents", read)
     cut = timed("sentences", lambda: [split(document) for document in found])
     flat = [sentence for one in cut for sentence in one]

@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.split import read_split
+from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.training.options import FinetuningOptions
 from benchmarks import search
 

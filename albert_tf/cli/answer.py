@@ -5,16 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from albert_tf.cli.text_options import (
-    AnswerOptions,
-    Block,
-    check_input,
-    check_model,
-    lines,
-    load,
-    print_results,
-    with_inputs,
-)
+from albert_tf.cli.text_options import AnswerOptions, Block, check_model, print_results, with_inputs
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, option
 
@@ -50,8 +41,7 @@ class OPTIONS(AnswerOptions):
     )
     top_k: int = option(1, help="number of answers per question", range=COUNT)
     unanswerable: bool | None = option(
-        None,
-        help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold",
+        None, help="allow 'no answer' as a result; default: only if fine-tuning chose a threshold"
     )
 
 
@@ -61,19 +51,18 @@ def check(options: OPTIONS) -> None:
         raise UserError("--question must not be empty.")
     if options.context is not None and not options.context.strip():
         raise UserError("--context must not be empty.")
-    check_input(options.input)
+    options.check_input()
     check_model(options.model, "AlbertForQuestionAnswering")
 
 
 def run(options: OPTIONS) -> int:
     """Prints the answers to each question."""
     if options.input is not None:
-        given = _rows(options.input)
+        given = _rows(options)
     else:
         given = iter({"question": each, "context": options.context} for each in options.question)
-    ask = load(
+    ask = options.pipeline(
         "question-answering",
-        options,
         top_k=options.top_k,
         handle_impossible_answer=options.unanswerable,
     )
@@ -93,8 +82,9 @@ def _result(question: dict[str, Any], found: Any) -> tuple[dict[str, Any], list[
     return {**known, "answers": answers}, [block]
 
 
-def _rows(path: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines(path), start=1):
+def _rows(options: OPTIONS) -> Iterator[dict[str, Any]]:
+    path = options.input
+    for number, line in enumerate(options.lines(), start=1):
         if not line.strip():
             continue
         try:

@@ -1,12 +1,14 @@
 """`albert-tf build-vocab`"""
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
+from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
 from albert_tf.options import CHARACTER_COVERAGE, VOCABULARY, Range, option, part
 
@@ -41,9 +43,7 @@ class OPTIONS(CorpusInput):
 
     output: Path = option(help="vocabulary file to write", metavar="FILE")
     vocab_size: int = option(
-        30_000,
-        help="maximum number of pieces; a small text supports fewer",
-        range=VOCABULARY,
+        30_000, help="maximum number of pieces; a small text supports fewer", range=VOCABULARY
     )
     cased: bool = option(False, help="distinguish upper and lower case")
     accents: Literal["auto", "keep", "drop"] = option(
@@ -102,8 +102,6 @@ def run(options: OPTIONS) -> int:
 
 def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
     """Samples passages from the corpus, and prints how much text was read and sampled."""
-    from collections import Counter
-
     from albert_tf.data.corpus.documents import sample
 
     counts: Counter[str] = Counter()
@@ -125,8 +123,6 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     """Decides whether to keep accents, and prints the effect of dropping them."""
-    from collections import Counter
-
     from albert_tf.text.scripts import merge_statistics, words
     from albert_tf.text.vocabulary import Normalization
 
@@ -157,18 +153,15 @@ def _description(found: Any) -> str:
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
     """Yields the sentences of a sample, and frees each passage after use."""
-    from albert_tf.data.corpus.documents import sentence_splitter, sentences
+    from albert_tf.data.corpus.sentences import sentence_splitter
 
-    corpus = part(CorpusOptions, options)
-    split = sentence_splitter(options.sentence_splitter, corpus.language)
+    sentences = sentence_splitter(options.sentence_splitter, part(CorpusOptions, options))
     while drawn:
-        yield from sentences(drawn.pop(), corpus, split)
+        yield from sentences(drawn.pop())
 
 
 def _print_result(options: OPTIONS, model: bytes) -> None:
     """Prints the size of the vocabulary, and a note if the text was too small for all pieces."""
-    import hashlib
-
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints import Pooling
-from albert_tf.cli.text_options import (
-    TextInputOptions,
-    check_texts,
-    load,
-    print_json,
-    printable,
-    texts,
-    with_inputs,
-)
+from albert_tf.cli.text_options import TextInputOptions, print_json, printable, with_inputs
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, written_atomically
 from albert_tf.options import option
@@ -62,12 +54,12 @@ def check(options: OPTIONS) -> None:
                 f"--output must end in {' or '.join(FORMATS)}. Received: {options.output}."
             )
         check_free(options.output, options.force)
-    check_texts(options)
+    options.check_texts()
 
 
 def run(options: OPTIONS) -> int:
     """Prints or writes the vectors."""
-    found = _vectors(options, texts(options))
+    found = _vectors(options, options.texts())
     if options.output is None:
         for row in _rows(found):
             print_json(row)
@@ -83,8 +75,8 @@ def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]
     from albert_tf.checkpoints.sentence_transformers import FOLDER
     from albert_tf.text.windows import default_stride
 
-    embed = load(
-        "feature-extraction", options, pooling=options.pooling or FOLDER, return_tensors=True
+    embed = options.pipeline(
+        "feature-extraction", pooling=options.pooling or FOLDER, return_tensors=True
     )
     is_of_folder = embed.embedding(embed.options) is not None
     chosen = {"pooling": embed.options.pooling if is_of_folder else "mean"}

@@ -40,8 +40,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
     Returns:
         The examples, or None if the configuration is known only once the model is loaded.
     """
-    from albert_tf.data.tasks.registry import task_of
-    from albert_tf.data.tasks.split import read_split
+    from albert_tf.data.tasks.registry import read_split, task_of
 
     is_test = options.submission is not None
     for folder in filter(None, (options.predictions, options.report, options.submission)):

@@ -5,12 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from albert_tf_export.options import (
-    OnnxOptions,
-    SavedModelOptions,
-    TFLiteOptions,
-    WebOptions,
-)
+from albert_tf_export.options import OnnxOptions, SavedModelOptions, TFLiteOptions, WebOptions
 
 from albert_tf import bfloat16
 from albert_tf.cli.text_options import check_model

@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from albert_tf.cli.text_options import (
-    Block,
-    TextInputOptions,
-    check_texts,
-    load,
-    print_results,
-    texts,
-    with_inputs,
-)
+from albert_tf.cli.text_options import Block, TextInputOptions, print_results, with_inputs
 from albert_tf.options import COUNT, option
 
 SUMMARY = "predict masked tokens"
@@ -33,13 +25,13 @@ class OPTIONS(TextInputOptions):
 
 def check(options: OPTIONS) -> None:
     """Checks the texts and the model."""
-    check_texts(options, "AlbertForMaskedLM")
+    options.check_texts("AlbertForMaskedLM")
 
 
 def run(options: OPTIONS) -> int:
     """Prints the most likely tokens of each mask."""
-    given = texts(options)
-    fill = load("fill-mask", options, top_k=options.top_k)
+    given = options.texts()
+    fill = options.pipeline("fill-mask", top_k=options.top_k)
     results = (_result(text, found) for text, found in with_inputs(fill, given))
     return print_results(results, options.json)
 

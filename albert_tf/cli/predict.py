@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from albert_tf.cli.text_options import (
     Block,
     TextInputOptions,
-    can_be_read_again,
-    check_texts,
-    load,
     print_json,
     print_results,
     print_row,
-    texts,
     with_inputs,
 )
 from albert_tf.data.options import ENCODING, TAG, TaskData
@@ -92,9 +88,9 @@ def check(options: OPTIONS) -> str:
         raise UserError(
             f"--pairs requires a text-pair model. Received: {options.model}, a tagging model."
         )
-    check_texts(options, wanted)
-    if options.has_pairs and can_be_read_again(options.source):
-        deque(_pairs(islice(texts(options), _CHECKED), options.source), maxlen=0)
+    options.check_texts(wanted)
+    if options.has_pairs and options.can_be_read_again:
+        deque(_pairs(islice(options.texts(), _CHECKED), options.source), maxlen=0)
     return wanted
 
 
@@ -102,7 +98,7 @@ def run(options: OPTIONS, model_class: str) -> int:
     """Prints a line for each text."""
     from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
 
-    given = texts(options)
+    given = options.texts()
     if model_class == _TAGGER:
         return print_results(_tags(options, given), options.json)
     if model_class == _ENCODER:
@@ -113,7 +109,7 @@ def run(options: OPTIONS, model_class: str) -> int:
                 print_row((f"{cosine:.4f}",))
         return 0
     if options.labels is not None:
-        choose = load("zero-shot-classification", options, candidate_labels=options.labels)
+        choose = options.pipeline("zero-shot-classification", candidate_labels=options.labels)
         for text, found in with_inputs(choose, given):
             scores = dict(zip(found["labels"], found["scores"], strict=True))
             if options.json:
@@ -121,7 +117,7 @@ def run(options: OPTIONS, model_class: str) -> int:
             else:
                 print_row((found["labels"][0], f"{found['scores'][0]:.4f}"))
         return 0
-    label = load("text-classification", options, top_k=None)  # warns about truncated texts
+    label = options.pipeline("text-classification", top_k=None)  # warns about truncated texts
     config, has_several = label.model.config, label.model.config.problem_type == MULTI_LABEL
     # The scores of a regression model are returned unchanged.
     function = "none" if config.problem_type == "regression" else None
@@ -133,7 +129,9 @@ def run(options: OPTIONS, model_class: str) -> int:
     for text, found in with_inputs(label_texts, given):
         scores = {each["label"]: each["score"] for each in found}
         probabilities = {name: scores[name] for name in config.labels}
-        chosen = chosen_labels(probabilities, config) if has_several else [found[0]["label"]]
+        chosen = [found[0]["label"]]
+        if has_several:
+            chosen = chosen_labels(probabilities.values(), config)
         if options.json:
             named = {"labels": chosen} if has_several else {"label": chosen[0]}
             print_json({"text": text, **named, "probabilities": probabilities})
@@ -162,7 +160,7 @@ def _model_class(model: str) -> str:
 
 def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
     """Yields the cosine similarity of the two texts of each pair."""
-    embed = load("feature-extraction", options, normalize=True, return_tensors=True)
+    embed = options.pipeline("feature-extraction", normalize=True, return_tensors=True)
     pairs, count = _pairs(stream, options.source), embed.ahead * options.batch_size
     while block := list(islice(pairs, count)):
         firsts, seconds = (
@@ -179,7 +177,7 @@ def _tags(
     from albert_tf.pipelines.base import FEATURES, Window
 
     task = Tagging(TaskData(task=TAG, data=Path()))
-    tag = load("token-classification", options)
+    tag = options.pipeline("token-classification")
     config, count = tag.model.config, tag.ahead * options.batch_size
 
     def tag_texts(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:

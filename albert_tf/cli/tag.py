@@ -3,15 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from albert_tf.cli.text_options import (
-    Block,
-    TextInputOptions,
-    check_texts,
-    load,
-    print_results,
-    texts,
-    with_inputs,
-)
+from albert_tf.cli.text_options import Block, TextInputOptions, print_results, with_inputs
 from albert_tf.options import option
 
 SUMMARY = "find entities in texts"
@@ -38,13 +30,13 @@ class OPTIONS(TextInputOptions):
 
 def check(options: OPTIONS) -> None:
     """Checks the texts and the model."""
-    check_texts(options, "AlbertForTokenClassification")
+    options.check_texts("AlbertForTokenClassification")
 
 
 def run(options: OPTIONS) -> int:
     """Prints the entities of each text."""
-    given = texts(options)
-    tag = load("token-classification", options, aggregation_strategy=options.aggregation)
+    given = options.texts()
+    tag = options.pipeline("token-classification", aggregation_strategy=options.aggregation)
     results = (_result(text, found) for text, found in with_inputs(tag, given))
     return print_results(results, options.json)
 

@@ -46,6 +46,41 @@ class AnswerOptions(Checked):
         """Whether the model is a checkpoint, not an exported file."""
         return not is_exported(self.model)
 
+    @property
+    def source(self) -> str | None:
+        """The input file, "-" for standard input, or None for texts from arguments."""
+        return self.input
+
+    def pipeline(self, task: str, **choices: Any) -> Any:
+        """Returns a task's pipeline. Input is sorted across batches, unless it is a pipe."""
+        from albert_tf.pipelines import pipeline
+        from albert_tf.pipelines.base import SORTED
+
+        result = pipeline(task, self.model, batch_size=self.batch_size, **choices)
+        if self.can_be_read_again:
+            result.ahead = SORTED
+        return result
+
+    @property
+    def can_be_read_again(self) -> bool:
+        """Whether texts come from arguments or a file, not from a pipe."""
+        return self.source is None or (self.source != "-" and not Path(self.source).is_fifo())
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines of the source, without line breaks.
+
+        Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
+        """
+        from albert_tf.data.corpus.documents import text_lines
+
+        for line in text_lines(str(self.source)):
+            yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
+
+    def check_input(self) -> None:
+        """Checks that the source can be read, unless it is a pipe."""
+        if self.source is not None and self.can_be_read_again:
+            next(self.lines(), None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextInputOptions(AnswerOptions):
@@ -55,8 +90,7 @@ class TextInputOptions(AnswerOptions):
         (), help="texts to process; - for standard input", positional=True, may_be_empty=True
     )
     text_column: str | None = option(
-        None,
-        help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text",
+        None, help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text"
     )
 
     @property
@@ -76,58 +110,42 @@ class TextInputOptions(AnswerOptions):
         endings = (*FORMATS, ".ndjson", *SHEETS)
         return self.source is not None and self.source.lower().endswith(endings)
 
+    def check_texts(self, model: str = "AlbertModel") -> None:
+        """Checks the texts, and the model as `check_model` does, without loading TensorFlow."""
+        sources = bool(self.text) + (self.input is not None)
+        if sources > 1 or (not sources and self.source is None):
+            raise UserError("Pass texts either as arguments or with --input.")
+        if "-" in self.text and len(self.text) > 1:
+            raise UserError("Standard input (-) can't be combined with texts as arguments.")
+        if self.has_table:
+            next(self.texts(), None)
+        elif given := [name for name in _OF_TABLES if getattr(self, name, None) is not None]:
+            flags = ", ".join(map(flag, given))
+            raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
+        else:
+            self.check_input()
+        check_model(self.model, model)
 
-def check_texts(options: TextInputOptions, model: str = "AlbertModel") -> None:
-    """Checks the texts, and the model as `check_model` does, without loading TensorFlow."""
-    sources = bool(options.text) + (options.input is not None)
-    if sources > 1 or (not sources and options.source is None):
-        raise UserError("Pass texts either as arguments or with --input.")
-    if "-" in options.text and len(options.text) > 1:
-        raise UserError("Standard input (-) can't be combined with texts as arguments.")
-    if options.has_table:
-        next(texts(options), None)
-    elif given := [name for name in _OF_TABLES if getattr(options, name, None) is not None]:
-        flags = ", ".join(map(flag, given))
-        raise UserError(f"{flags} requires a table of texts ({', '.join(FORMATS)}).")
-    else:
-        check_input(options.source)
-    check_model(options.model, model)
+    def texts(self) -> Iterator[str]:
+        """Returns the texts from the arguments or from a file. A file is read as needed."""
+        if self.source is None:
+            return iter(self.text)
+        return self._column() if self.has_table else self.lines()
 
-
-def texts(options: TextInputOptions) -> Iterator[str]:
-    """Returns the texts from the arguments or from a file. A file is read as needed."""
-    if options.source is None:
-        return iter(options.text)
-    return _column(options) if options.has_table else lines(options.source)
-
-
-def _column(options: TextInputOptions) -> Iterator[str]:
-    """Yields the texts of a table; the texts of a pair are joined with a tab, as for `--pairs`."""
-    column, pair = options.text_column or "text", getattr(options, "text_pair_column", None)
-    encoding = getattr(options, "encoding", None)
-    path = Path(str(options.source))
-    for row in rows_of(path, Columns(column, None, pair), encoding):
-        try:
-            check_row(row)
-            text = row.text(column, may_be_empty=True)
-            if pair is not None:
-                text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
-        except UserError:
-            check_compression(path)
-            raise
-        yield text
-
-
-def load(task: str, options: AnswerOptions, **choices: Any) -> Any:
-    """Returns a task's pipeline. Input is sorted across batches, unless it comes from a pipe."""
-    from albert_tf.pipelines import pipeline
-    from albert_tf.pipelines.base import SORTED
-
-    result = pipeline(task, options.model, batch_size=options.batch_size, **choices)
-    source = options.source if isinstance(options, TextInputOptions) else options.input
-    if can_be_read_again(source):
-        result.ahead = SORTED
-    return result
+    def _column(self) -> Iterator[str]:
+        """Yields the texts of a table; those of a pair are joined with a tab, as for `--pairs`."""
+        column, pair = self.text_column or "text", getattr(self, "text_pair_column", None)
+        path = Path(str(self.source))
+        for row in rows_of(path, Columns(column, None, pair), getattr(self, "encoding", None)):
+            try:
+                check_row(row)
+                text = row.text(column, may_be_empty=True)
+                if pair is not None:
+                    text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
+            except UserError:
+                check_compression(path)
+                raise
+            yield text
 
 
 def with_inputs(
@@ -204,30 +222,6 @@ def print_json(row: dict[str, Any]) -> None:
     line = printable(json.dumps(row, ensure_ascii=False))
     takes_all = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     print(line if takes_all else json.dumps(json.loads(line)))
-
-
-def lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file or of standard input, without line breaks.
-
-    Bytes that aren't UTF-8 become surrogates. Raises the same errors as `text_lines`.
-    """
-    from albert_tf.data.corpus.reading import text_lines
-
-    for line in text_lines(path):
-        yield line.rstrip(b"\r\n").decode(errors="surrogateescape")
-
-
-def check_input(path: str | None) -> None:
-    """Checks that a file can be read, unless it is a pipe."""
-    from albert_tf.data.corpus.reading import text_lines
-
-    if path is not None and can_be_read_again(path):
-        next(text_lines(path), None)
-
-
-def can_be_read_again(path: str | None) -> bool:
-    """Returns whether texts come from arguments or a file, not from a pipe."""
-    return path is None or (path != "-" and not Path(path).is_fifo())
 
 
 def check_model(name: str, wanted: str = "AlbertModel") -> Any:

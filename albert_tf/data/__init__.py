@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from albert_tf.data.datasets import classification_dataset as classification_dataset
     from albert_tf.data.datasets import multiple_choice_dataset as multiple_choice_dataset
     from albert_tf.data.datasets import question_answering_dataset as question_answering_dataset
-    from albert_tf.data.datasets import (
-        token_classification_dataset as token_classification_dataset,
-    )
+    from albert_tf.data.datasets import token_classification_dataset as token_classification_dataset
 
 __all__ = [
     "classification_dataset",

@@ -23,8 +23,8 @@ def split(data: Path, name: str) -> Path:
     return data / {"dev": "validation"}.get(name, name)
 
 
-def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the location and values of each row in a Parquet file or in a split on the hub.
+def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the 1-based number and values of each row in a Parquet file or a split on the hub.
 
     Raises:
         UserError: an encoding was passed (only text files have one); `pyarrow` or `datasets` isn't
@@ -39,8 +39,8 @@ def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[str, dict[st
     return _parquet_rows(path)
 
 
-def _split_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the location and the values of each row of a split.
+def _split_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number and the values of each row of a split.
 
     No code from the dataset's repository is run. Class ids in a `ClassLabel` column become class
     names, and -1 (no label) becomes None.
@@ -79,8 +79,8 @@ def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
     ) from errors[0]
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the location and values of each row, with class names as in `_split_rows`.
+def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields the number and values of each row, with class names as in `_split_rows`.
 
     Text may be stored as bytes. A value that Python can't represent, such as a year beyond 9999 or
     text that isn't UTF-8, becomes an exception object. The row is rejected only if this value is
@@ -151,20 +151,18 @@ def _class_names(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 
 def _name_classes(
     path: Path, rows: Iterable[dict[str, Any]], names: Mapping[str, Sequence[str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields each row with its location, and replaces class ids with class names."""
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields each row with its number, and replaces class ids with class names."""
     for number, row in enumerate(rows, start=1):
-        location = f"{path}, row {number}"
         for column, known in names.items():
             if column not in row:  # renamed or dropped after `datasets` wrote its description
                 continue
             value = row[column]
             several = isinstance(value, list)
-            labels = [
-                _class_name(item, known, location) for item in (value if several else [value])
-            ]
+            values = value if several else [value]
+            labels = [_class_name(item, known, f"{path}, row {number}") for item in values]
             row[column] = labels if several else labels[0]
-        yield location, row
+        yield number, row
 
 
 def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:

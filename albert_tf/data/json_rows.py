@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,14 +22,12 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
     """
     with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-        begin, first = next(lines, (1, ""))
-        second = next(lines, None)
-        rest = chain(() if second is None else (second,), lines)
-        if _is_one_value(first, path, is_only_line=second is None):
-            content = read_value(_join_lines(path, first, rest), f"{path}")
+        first = list(islice(lines, 2))
+        if first and _is_one_value(first[0][1], path, is_only_line=len(first) == 1):
+            content = read_value(_join_lines(path, chain(first, lines)), f"{path}")
             yield from enumerate(_objects(content, path), start=1)
             return
-        for number, line in chain([(begin, first)] if first else [], rest):
+        for number, line in chain(first, lines):
             yield number, _line_object(line, f"{path}, line {number},")
 
 
@@ -52,9 +50,9 @@ def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
     return not begin.endswith("}") or (is_only_line and _DATA_FIRST.match(begin) is not None)
 
 
-def _join_lines(path: Path, first: str, lines: Iterable[tuple[int, str]]) -> str:
+def _join_lines(path: Path, lines: Iterable[tuple[int, str]]) -> str:
     """Joins the lines of a single JSON value, and rejects a value that is too large."""
-    texts, size = [first], len(first)
+    texts, size = [], 0
     for _, line in lines:
         texts.append(line)
         size += len(line)

@@ -1,7 +1,7 @@
 """Makes examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the hub.
 
-`read_rows` opens a file in any of these formats, makes an example from each row, and either stops
-at a bad row or skips it.
+`rows_of` opens a file in any of these formats. `make_each` makes an example from each row, and
+either stops at a bad row or skips it.
 """
 
 import json
@@ -144,7 +144,7 @@ def read_examples(
     read_label: Callable[[Row, str | int], Any] = Row.text,
     encoding: str | None = None,
 ) -> list[Example]:
-    """Reads texts or pairs of texts with their labels; see `read_rows`.
+    """Reads texts or pairs of texts with their labels; see `rows_of` and `make_each`.
 
     Without a label column, texts may be empty, because every row needs a prediction.
     """
@@ -156,18 +156,13 @@ def read_examples(
         label = None if columns.label is None else read_label(row, columns.label)
         return Example(text, pair, label, part, row.location)
 
-    return read_rows(path, columns, example, skip_bad_rows, encoding=encoding)
+    return make_each(path, rows_of(path, columns, encoding), example, skip_bad_rows)
 
 
-def read_rows(
-    path: Path,
-    columns: Sequence[str | int | None],
-    make: Callable[[Row], Made],
-    skip_bad_rows: bool | None = False,
-    rows: Iterator[tuple[int, Mapping[Any, Any]]] | None = None,
-    encoding: str | None = None,
-) -> list[Made]:
-    """Makes an example from each row of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file.
+def rows_of(
+    path: Path, columns: Sequence[str | int | None], encoding: str | None = None
+) -> Iterator[Row]:
+    """Yields the rows of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file lazily.
 
     All formats except `.parquet` can be compressed (`.gz`). In a `.tsv` file, quotation marks are
     part of the text, unless the whole file is quoted the way Excel and pandas write it. If the
@@ -178,56 +173,34 @@ def read_rows(
         path: the file, or a split on the hub as returned by `hub.split`.
         columns: the columns that the file must have. If the first is an index, the file has no
             header.
-        make: function that makes an example from a row, and raises `UserError` for a bad row.
-        skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
-            row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
-            means False, but errors don't recommend skipping, because every row needs a prediction.
-        rows: rows with their line numbers, for a file in any other format.
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
-        UserError: the file doesn't exist, has the wrong format or encoding, lacks a column, or has
-            no rows; or a row is invalid (the message gives the line number).
+        UserError: the file doesn't exist, has the wrong format or encoding, or lacks a column.
     """
-    if rows is None:
-        located = rows_of(path, columns, encoding)
+    check_file(path, FORMATS)
+    unit = "line"
+    if hub.is_hub(path) or path.suffix == hub.PARQUET:
+        rows, unit = hub.rows(path, encoding), "row"
+    elif path.name.removesuffix(".gz").endswith((".json", ".jsonl")):
+        rows = json_rows(path, encoding)
     else:
-        require_file(path)
-        located = _locate_lines(path, rows)
-
-    def check_and_make(row: Row) -> Made:
-        check_row(row)
-        return make(row)
-
-    return make_each(path, located, check_and_make, skip_bad_rows)
+        rows = table_rows(path, columns, encoding)
+    return locate(path, rows, unit)
 
 
-def rows_of(
-    path: Path, columns: Sequence[str | int | None], encoding: str | None = None
+def locate(
+    path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]], unit: str = "line"
 ) -> Iterator[Row]:
-    """Yields the rows of a file lazily; see `read_rows`."""
+    """Yields numbered rows with their location; `unit` is what the numbers count."""
+    for index, (number, fields) in enumerate(rows):
+        yield Row(Location(f"{path}, {unit} {number}", index), fields)
+
+
+def check_file(path: Path, formats: Sequence[str], content: str = "examples") -> None:
+    """Rejects a path that is neither a regular file in one of the formats nor a hub split."""
     if hub.is_hub(path):
-        return _locate_rows(hub.rows(path, encoding))
+        return
     require_file(path)
-    check_ending(path, FORMATS)
-    if path.suffix == hub.PARQUET:
-        return _locate_rows(hub.rows(path, encoding))
-    is_json = path.name.removesuffix(".gz").endswith((".json", ".jsonl"))
-    return _locate_lines(
-        path, json_rows(path, encoding) if is_json else table_rows(path, columns, encoding)
-    )
-
-
-def _locate_lines(path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]]) -> Iterator[Row]:
-    return _locate_rows((f"{path}, line {line}", fields) for line, fields in rows)
-
-
-def _locate_rows(rows: Iterable[tuple[str, Mapping[Any, Any]]]) -> Iterator[Row]:
-    for number, (location, fields) in enumerate(rows):
-        yield Row(Location(location, number), fields)
-
-
-def check_ending(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a file of `content` whose suffix isn't one of the formats."""
     if not path.name.endswith(tuple(formats)):
         plain = [end for end in formats if f"{end}.gz" in formats]
         save = (
@@ -246,10 +219,21 @@ def make_each(
     skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
-    """Makes an example from each item of a file or folder; see `read_rows`."""
+    """Makes an example from each item of a file or folder.
+
+    Args:
+        make: function that makes an example from an item, and raises `UserError` for a bad one.
+        skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
+            row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
+            means False, but errors don't recommend skipping, because every row needs a prediction.
+    Raises:
+        UserError: there are no items, or an item is bad (the message gives its location).
+    """
     done, bad = [], []
     for item in items:
         try:
+            if isinstance(item, Row):
+                check_row(item)
             done.append(make(item))
         except UserError as error:
             bad.append(error)

@@ -16,13 +16,7 @@ from albert_tf.models.fitting import Fit
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL
-from albert_tf.training.checkpoints import (
-    Saver,
-    Scores,
-    StepCallback,
-    state_names,
-    written_through,
-)
+from albert_tf.training.checkpoints import Saver, Scores, StepCallback, state_names, written_through
 
 _WAY_OUT: Final = "Pass another folder to Resume, or delete this one."
 logger = logging.getLogger(__name__)

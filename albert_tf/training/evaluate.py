@@ -5,6 +5,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,13 +16,10 @@ from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order, in_batches
-from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
-from albert_tf.data.tasks.classification import Classification, encode_texts
-from albert_tf.data.tasks.labels import MultiLabel
-from albert_tf.data.tasks.registry import task_of
+from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.tasks.split import read_split
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
@@ -54,12 +52,12 @@ def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
 ) -> dict[str, float]:
     """Does the same as `evaluate`, but uses `examples` unless it is None."""
-    predicted = _predict(options, "dev", examples)
+    task, predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
-        _write(predicted, options.predictions)
+        _write(task, predicted, options.predictions)
     if options.report is not None:
-        write_mistakes(predicted, options.report)
-    return {**predicted.scores(), "examples": len(predicted.examples)}
+        write_mistakes(task, predicted, options.report)
+    return {**task.scores(predicted), "examples": len(predicted.examples)}
 
 
 def predict_test_files(
@@ -74,11 +72,13 @@ def predict_test_files(
     Raises:
         UserError: if the model or the data doesn't exist, or the model is for a different task.
     """
-    return _write(_predict(options, "test", examples), folder)
+    return _write(*_predict(options, "test", examples), folder)
 
 
-def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | None) -> Predicted:
-    """Returns the model's predictions for a split; "test" has no labels."""
+def _predict(
+    options: EvaluationOptions, split: str, examples: Sequence[Any] | None
+) -> tuple[Task[Any, Any], Predicted[Any, Any]]:
+    """Returns the task, and the model's predictions for a split; "test" has no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
@@ -100,17 +100,16 @@ def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | N
         progress.start("predicting", len(rows), unit="row")
         outputs = model_outputs(rows, model, options.batch_size, progress.update_to)
     found = task.predictions(examples, rows, outputs, model.config)
-    return Predicted(task, examples, found, model.config)
+    return task, Predicted(examples, found, model.config)
 
 
-def _write(predicted: Predicted, folder: Path) -> list[Path]:
+def _write(task: Task[Any, Any], predicted: Predicted[Any, Any], folder: Path) -> list[Path]:
     """Writes predictions to a folder, replaces existing ones, and returns their paths.
 
     Other files in the folder are kept, because a submission may contain several tasks.
     """
-    task, examples, predictions, config = predicted
     with locked(folder), tempfile.TemporaryDirectory(prefix=".", dir=folder) as temporary:
-        task.write(Path(temporary), examples, predictions, config)
+        task.write(predicted, Path(temporary))
         written = [folder / path.name for path in sorted(Path(temporary).iterdir())]
         for path in written:
             (Path(temporary) / path.name).replace(path)
@@ -140,10 +139,10 @@ class HeldOut:
         self.batch_size = batch_size
         self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
 
-    def _predicted(self, outputs: Outputs) -> Predicted:
+    def _predicted(self, outputs: Outputs) -> Predicted[Any, Any]:
         config = self.on_one.config
         found = self.task.predictions(self.examples, self.rows, outputs, config)
-        return Predicted(self.task, self.examples, found, config)
+        return Predicted(self.examples, found, config)
 
     def scores(self) -> dict[str, float]:
         """Sets the model's thresholds to the best ones on dev.
@@ -155,9 +154,10 @@ class HeldOut:
             self.on_one.set_weights(self.model.get_weights())
         outputs = model_outputs(self.rows, self.on_one, PREDICTED)
         predicted = self._predicted(outputs)
-        config = predicted.config.replace(**fit_thresholds(predicted))
+        config = predicted.config.replace(**self.task.fit_thresholds(predicted))
         self.model.config = self.on_one.config = config
-        return {**predicted._replace(config=config).scores(), LOSS: self._loss(outputs)}
+        scores = self.task.scores(replace(predicted, config=config))
+        return {**scores, LOSS: self._loss(outputs)}
 
     def _loss(self, outputs: Outputs) -> float:
         """Returns the mean loss, without class weights, as `fit` computes `val_loss`."""
@@ -187,23 +187,9 @@ class HeldOut:
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
-        write_mistakes(self._predicted(model_outputs(self.rows, self.on_one, PREDICTED)), folder)
+        predicted = self._predicted(model_outputs(self.rows, self.on_one, PREDICTED))
+        write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
-
-
-def fit_thresholds(predicted: Predicted) -> dict[str, Any]:
-    """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
-    task, examples, predictions, config = predicted
-    if isinstance(task, Classification) and isinstance(task.label_type, MultiLabel):
-        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
-
-        labels = np.array(task.label_type.targets(examples, config))
-        probabilities = np.array([list(each.values()) for each in predictions])
-        return {"thresholds": tuple(best_thresholds(labels, probabilities))}
-    if isinstance(task, QuestionAnswering) and any(each.is_impossible for each in examples):
-        thresholds, means = threshold_curves(examples, predictions)["f1"]
-        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
-    return {}
 
 
 def model_outputs(

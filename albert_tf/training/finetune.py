@@ -31,12 +31,7 @@ from albert_tf.training.callbacks import KeepBest
 from albert_tf.training.checkpoints import steps_in
 from albert_tf.training.curve import Curve
 from albert_tf.training.evaluate import HeldOut
-from albert_tf.training.options import (
-    BALANCED,
-    FinetuningOptions,
-    check_frozen,
-    weights_by_label,
-)
+from albert_tf.training.options import BALANCED, FinetuningOptions, check_frozen, weights_by_label
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
 FEW: Final = 10  # with fewer dev examples, a warning is logged
@@ -144,14 +139,17 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
     run.train(model, batches.endless, share.size(recipe.batch_size), curve, keep)
 
     assert keep.best is not None
-    report = reports.finetuning_report(
-        {"data": str(options.data), **run.settings},
-        *(summary, curve.history, keep.scores, keep.best),
-        parameters=model.count_params(),
-        step=run.step,
-        seconds=run.seconds,
-        examples=plan.examples_until(run.step),
-    )
+    report = {
+        "settings": {"data": str(options.data), **run.settings},
+        "parameters": model.count_params(),
+        "examples": summary["rows"],
+        "data": summary,
+        "step": run.step,
+        "seconds": run.seconds,
+        "examples_per_second": plan.examples_until(run.step) / run.seconds,
+        **reports.results(curve.history, keep.scores, keep.best),
+        "versions": reports.versions(),
+    }
     if run.best is not None:
         held_out.write_reports(run.best, options.output, report)
         publish(options.output, report)

@@ -249,10 +249,7 @@ class PretrainingOptions(DeviceOptions):
         is_path=True,
     )
     output: Path = option(
-        help="model directory to write",
-        metavar="DIR",
-        original=("output_dir",),
-        decisive=False,
+        help="model directory to write", metavar="DIR", original=("output_dir",), decisive=False
     )
     size: str | None = option(
         None,

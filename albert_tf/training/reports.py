@@ -107,41 +107,21 @@ def is_unbalanced(labels: Mapping[str, int]) -> bool:
     return len(labels) > 1 and max(labels.values()) > _UNBALANCED * sum(labels.values())
 
 
-def finetuning_report(
-    settings: Mapping[str, Any],
-    summary: Mapping[str, Any],
+def results(
     history: Sequence[Mapping[str, float]],
     scores: Sequence[Mapping[str, float]],
     best: Mapping[str, float],
-    *,
-    parameters: int,
-    step: int,
-    seconds: float,
-    examples: int,
 ) -> dict[str, Any]:
-    """Returns the content of report.json.
+    """Returns the metrics of a fine-tuning run: their names, by epoch, and the best ones.
 
     Args:
-        settings: the settings that determine the result.
-        summary: the summary of the examples.
         history: mean training metrics of each epoch, with `step` and `learning_rate`.
         scores: dev scores after each epoch, with `step` and `loss`.
         best: the scores of the version with the best first metric, with their `step` and `number`
             (the epoch).
-        parameters: number of parameters of the model.
-        step: number of steps trained.
-        seconds: duration of the run, including evaluations and checkpoints.
-        examples: number of examples trained on, summed over epochs.
     """
     best_scores = {name: best[name] for name in best if name not in ("number", "step")}
     return {
-        "settings": dict(settings),
-        "parameters": parameters,
-        "examples": summary["rows"],
-        "data": dict(summary),
-        "step": step,
-        "seconds": seconds,
-        "examples_per_second": examples / seconds,
         "metrics": [name for name in best_scores if name not in (ONE_CLASS, LOSS)],
         "history": [
             {**point, **{f"val_{name}": found[name] for name in found if name != "step"}}
@@ -153,7 +133,6 @@ def finetuning_report(
             "score": next(iter(best_scores.values())),
             **best_scores,
         },
-        "versions": versions(),
     }
 
 

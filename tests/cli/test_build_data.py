@@ -79,7 +79,8 @@ def test_contradicting_options_are_refused(places, capsys, arguments, message):
 
 def test_the_summary_counts_new_and_reused_parts(run, tmp_path, capsys):
     assert run() == 0
-    _, totals, shards = read_manifest(Output(str(tmp_path / "out")))
+    manifest = read_manifest(Output(str(tmp_path / "out")))
+    totals, shards = manifest.totals, manifest.shards
     assert capsys.readouterr().out.startswith(
         f"30 documents, {totals['tokens']:,} tokens, {totals['examples']} examples, "
         f"{len(shards)} files of 0.0 MB"

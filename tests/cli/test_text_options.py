@@ -6,7 +6,6 @@ import pytest
 
 from albert_tf import models
 from albert_tf.cli import predict
-from albert_tf.cli.text_options import load
 from albert_tf.config import AlbertConfig
 from albert_tf.pipelines.base import SORTED
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -117,4 +116,4 @@ def test_labels_of_strangers_cannot_reach_a_terminal(run, tiny_vocabulary, tmp_p
 )
 def test_a_file_is_sorted_and_a_pipe_answered_at_once(classifier, given, ahead):
     options = predict.OPTIONS(model=str(classifier), **given)
-    assert load("text-classification", options).ahead == ahead
+    assert options.pipeline("text-classification").ahead == ahead

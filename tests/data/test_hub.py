@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.split import read_split, train_and_dev
+from albert_tf.data.tasks.registry import read_split, task_of, train_and_dev
 from albert_tf.errors import UserError
 
 NAMES = {

@@ -1,23 +1,16 @@
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
 from albert_tf.data.pipeline import Batches
-from albert_tf.data.readers import Example
-from albert_tf.data.tasks.answers import Answers
-from albert_tf.data.tasks.base import Predicted
-from albert_tf.data.tasks.questions import Question
-from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.training import finetune
-from albert_tf.training.evaluate import HeldOut, fit_thresholds, soft_labels
+from albert_tf.training.evaluate import HeldOut, soft_labels
 from tests.conftest import SENTENCES
 from tests.training import test_answers
 from tests.training.test_finetune import options
@@ -60,38 +53,6 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
     )
     with pytest.raises(UserError, match="outputs are NaN"):
         soft_labels(tmp_path, texts)
-
-
-def test_thresholds_of_labels():
-    """They lie between two probabilities; a label that never occurs has 0.5."""
-    topics = task_of(LabelledData(task="classify", data=Path(), multi_label=True))
-    names = (("long",), ("sad",), ("long", "sad"), ())
-    examples = [Example("a", None, each) for each in (*names, ("warm",))]
-    config = AlbertConfig(**topics.config_fields(examples))
-    rows = ((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
-    found = [dict(zip(config.labels, row, strict=True)) for row in rows]
-    thresholds = fit_thresholds(Predicted(topics, examples[:4], found, config))["thresholds"]
-    assert thresholds == pytest.approx((0.65, 0.35, 0.5))
-    assert (
-        fit_thresholds(Predicted(topics, examples[3:4], found[:1], config))["thresholds"]
-        == (0.5,) * 3
-    )
-
-
-def test_thresholds_of_answers():
-    """Only questions without an answer have a threshold."""
-    context = "Two hundred books in 1999."
-    examples = [
-        Question("a", "?", context, ("books",), (12, 17)),
-        Question("b", "?", context, ("1999",), (21, 25)),
-        *(Question(name, "?", context, is_impossible=True) for name in "cd"),
-    ]
-    texts = (("books", 1.0), ("1999", 3.0), ("Two", 2.0), ("in", 4.0))
-    found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
-    squad = task_of(LabelledData(task="squad", data=Path()))
-    config = AlbertConfig(answerability=True)
-    assert fit_thresholds(Predicted(squad, examples, found, config)) == {"thresholds": (1.0,)}
-    assert fit_thresholds(Predicted(squad, examples[:2], found[:2], config)) == {}
 
 
 def conll(path):

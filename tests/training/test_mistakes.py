@@ -9,13 +9,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.answers import Answers
-from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.base import Graded, Predicted
 from albert_tf.data.tasks.choices import ChoiceExample
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
 from albert_tf.data.tasks.tagging import Sentence, Tagged
-from albert_tf.training.mistakes import Graded, entity_kinds, grade, mistakes, write_mistakes
+from albert_tf.training.mistakes import mistakes, write_mistakes
 
 
 def task(name, **options):
@@ -26,8 +26,8 @@ def config_of(task, examples):
     return AlbertConfig(**task.config_fields(examples))
 
 
-def graded(*predicted):
-    return grade(Predicted(*predicted))
+def graded(task, *predicted):
+    return task.grade(Predicted(*predicted))
 
 
 def test_classes():
@@ -54,7 +54,7 @@ def test_several_labels():
     topics = task("classify", multi_label=True)
     examples = [Example("a", None, ("sad", "long")), Example("b", None, ("sad",))]
     config = config_of(topics, examples).replace(thresholds=(0.3, 0.5))
-    found = [{"long": 0.4, "sad": 0.75}, {"long": 0.1, "sad": 0.25}]
+    found = [np.array([0.4, 0.75]), np.array([0.1, 0.25])]
     assert graded(topics, examples, found, config) == [
         Graded("a", "long, sad", "long, sad", 0.4, True),
         Graded("b", "sad", "no label", 0.75, False),
@@ -97,7 +97,7 @@ def test_tags():
     right, alike = graded(tag, examples * 2, found, config)
     assert right == ("Anna in Rome", "Anna (PER), Rome (LOC)", "Anna (PER), Rome (LOC)", 0.5, True)
     assert alike.predicted == "" and not alike.is_right
-    kinds = entity_kinds(tag.tag_names(examples, config), found[1:], config)
+    kinds = tag.confusions(Predicted(examples, found[1:], config))
     assert kinds == [("PER", "O"), ("O", "O"), ("LOC", "O")]
 
 
@@ -167,7 +167,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     found = [np.array([0.25, 0.75]), np.array([0.25, 0.75])]
     written = []
     for _ in range(2):
-        write_mistakes(Predicted(classify, examples, found, config), tmp_path)
+        write_mistakes(classify, Predicted(examples, found, config), tmp_path)
         written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
     assert written[0] == written[1]
     assert written[0].keys() == {"confusion.png", "mistakes.md"}
@@ -175,7 +175,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     stars = task("classify", regression=True)
     config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
     numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
-    write_mistakes(Predicted(stars, numbers, [np.array([2.5]), np.array([1.0])], config), tmp_path)
+    write_mistakes(stars, Predicted(numbers, [np.array([2.5]), np.array([1.0])], config), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
     text = (tmp_path / "mistakes.md").read_text()
     assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")

@@ -1,146 +1,58 @@
-"""Reads the documents of a corpus, splits them into sentences, and draws a sample of passages.
+"""Reads the documents of a corpus in bounded memory, and draws a sample of passages.
 
-The documents don't depend on how the files are divided into ranges.
-
-The default sentence splitter is the Wikimedia Foundation's sentencex. It supports the languages of
-Wikipedia, is maintained, and has no dependencies. It was the fastest splitter in our test on two
-English novels (in MB/s on one core of a 2-core server: sentencex 50, ICU 20, blingfire 7, nupunkt
-5, syntok 0.5).
+The documents don't depend on how the files are divided into ranges. Errors name the file and the
+line.
 """
 
 import codecs
 import contextlib
 import dataclasses
-import functools
+import gzip
 import hashlib
 import heapq
-import importlib
 import io
+import json
+import os
 import re
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final, Literal, NamedTuple
+from typing import IO, AnyStr, Final, NamedTuple, cast
 
 from albert_tf.data.corpus.files import (
     InputFile,
     check_packing,
-    find_inputs,
     is_gzip,
     is_json_lines,
+    is_remote,
     open_bytes,
 )
-from albert_tf.data.corpus.reading import (
-    LONGEST_LINE,
-    ByteWindow,
-    bad_line,
-    check_beginning,
-    check_prose,
-    json_lines,
-    json_text,
-    passages,
-    readable,
-)
-from albert_tf.errors import UserError, short_repr
-from albert_tf.options import COUNT, Checked, check_number, option
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.errors import UserError
+from albert_tf.files import fault
 
+LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
+BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
+# The UTF-32-LE byte order mark begins with the UTF-16-LE one.
+UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+HEAD: Final = 4096  # bytes; a zero byte among them means a binary file, as in grep and git
+# The white space of str.isspace in UTF-8, except "\n".
+_ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
+_WIDE = (
+    rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
+)
+_BLANK = _ASCII + rb"(?:" + _WIDE + _ASCII + rb")*"
+# The first byte rules out most lines. Much Asian text also starts with \xe1 to \xe3.
+_BLANK_LINE = re.compile(
+    rb"\n(?=[\t-\r\x1c- \xc2\xe1-\xe3])" + _ASCII + rb"(?:\n|" + _WIDE + _BLANK + rb"\n)"
+)
+_SPACE = re.compile(_BLANK.replace(rb"\t", rb"\t\n"))
+_LONGEST_SPACE = 3  # bytes
 JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
 PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller than a sample
 SMALLEST = 64  # a passage counts as at least this many bytes; its Python object takes 300
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
-SENTENCEX: Final = "sentencex"  # the default sentence splitter
-_LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
-_GROUP: Final = "corpus (blank lines separate documents; in JSON lines, each line is a document)"
-
-
-@dataclasses.dataclass(frozen=True)
-class CorpusOptions(Checked):
-    """The options for reading a corpus."""
-
-    lines: Literal["paragraphs", "sentences"] = option(
-        "paragraphs",
-        help="what a line of text contains; paragraphs are split into sentences",
-        group=_GROUP,
-    )
-    text_field: str = option(
-        "text", help="JSON field that contains the text", group=_GROUP, metavar="NAME"
-    )
-    bad_lines: Literal["stop", "skip"] = option(
-        "stop",
-        help="what to do with a line that is not UTF-8, not a JSON object with the text field, or "
-        "longer than 16 MiB: stop with an error, or skip and count it",
-        group=_GROUP,
-    )
-    language: str = option(
-        "en",
-        help="ISO 639 code of the text's language, for the sentence splitter",
-        group=_GROUP,
-        metavar="CODE",
-    )
-    max_document_bytes: int = 1 << 20  # longer documents are split
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("max_document_bytes", self.max_document_bytes, COUNT)
-        if not _LANGUAGE.fullmatch(self.language):
-            raise UserError(
-                "language must be a code such as en, zh-classical, or be_tarask. "
-                f"Received: {short_repr(self.language)}."
-            )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CorpusInput(CorpusOptions):
-    """The options for reading a corpus, including its files and its sentence splitter."""
-
-    input: tuple[str, ...] = option(
-        help="UTF-8 text files, folders, or globs, local or on gs://, s3://, or hdfs://. Files "
-        "named .jsonl, .ndjson, or .json contain one JSON object per line; all others are plain "
-        "text. All can be compressed (.gz)",
-        metavar="GLOB",
-        is_path=True,
-    )
-    sentence_splitter: str = option(
-        SENTENCEX,
-        help="sentencex, or your own function that splits a paragraph into a list of sentences",
-        group=_GROUP,
-        metavar="MODULE:FUNCTION",
-        only={"lines": ("paragraphs",)},
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.language != CorpusInput.language and not self.reads_language:
-            raise UserError(
-                "--language requires --lines paragraphs and --sentence-splitter sentencex. "
-                f"Received: --language {self.language} --lines {self.lines} --sentence-splitter "
-                f"{self.sentence_splitter}. Drop --language."
-            )
-
-    @property
-    def reads_language(self) -> bool:
-        """Whether the language affects the result."""
-        return self.lines == "paragraphs" and self.sentence_splitter == SENTENCEX
-
-    def files(self) -> list[InputFile]:
-        """Finds the files.
-
-        Raises:
-            UserError: there are no such files; one is compressed with something other than gzip;
-                or a text field was set but no file contains JSON lines.
-        """
-        files = find_inputs(self.input)
-        for file in files:
-            check_packing(file.path)
-        if self.text_field != CorpusInput.text_field and not any(
-            is_json_lines(file.path) for file in files
-        ):
-            raise UserError(
-                "--text-field requires JSON lines in a .jsonl, .ndjson, or .json file. Received: "
-                f"--text-field {self.text_field} with {files[0].path}. Drop --text-field, or "
-                "rename the file."
-            )
-        return files
 
 
 class Split(NamedTuple):
@@ -218,11 +130,7 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
 
 def sample(
-    files: Sequence[InputFile],
-    options: CorpusOptions,
-    limit: int,
-    seed: int,
-    counts: Counter[str],
+    files: Sequence[InputFile], options: CorpusOptions, limit: int, seed: int, counts: Counter[str]
 ) -> list[Document]:
     """Draws passages from all documents with equal probability, or all passages if they fit.
 
@@ -262,6 +170,31 @@ def _rank(seed: int, document: Document) -> int:
 
 def _size(document: Document) -> int:
     return max(len(document.text), SMALLEST)
+
+
+class ByteWindow:
+    """The part of a file that is in memory.
+
+    Attributes:
+        data: its bytes.
+        offset: offset of `data` in the file.
+        ended: whether the file ends after `data`.
+    """
+
+    def __init__(self, file: IO[bytes], offset: int):
+        self._file = file
+        self.data = b""
+        self.offset = offset
+        self.ended = False
+        self.refill(0)
+
+    def refill(self, keep: int) -> None:
+        """Drops the bytes before position `keep`, and appends more bytes from the file."""
+        rest = self.data[keep:]
+        block = self._file.read(max(BLOCK, len(rest)))  # so the total copying stays linear
+        self.data = rest + block
+        self.offset += keep
+        self.ended = not block
 
 
 def _plain_texts(
@@ -317,73 +250,279 @@ def _json_texts(
             yield offset + start, part.decode().rstrip().encode()
 
 
-SplitSentences = Callable[[str], list[str]]
-
-
-def sentence_splitter(splitter: str | SplitSentences, language: str) -> SplitSentences:
-    """Returns the function that splits a paragraph into sentences.
+def json_lines(
+    window: ByteWindow, start: int, end: int | None, limit: int
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yields the offset and the bytes of every line that begins in `[start, end)`.
 
     Args:
-        splitter: "sentencex", "module:function" to import a function, or the function itself. Only
-            a name can be stored or sent to another process.
-        language: language code for sentencex. For an unknown language, sentencex falls back to a
-            related one, and finally to English.
+        window: window that starts at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file. If `end` is None, all remaining lines are read.
+        limit: maximum bytes in a line; a longer line is yielded as None.
+    """
+    position = 0 if start == 0 else _skip_line(window, 0)
+    while position < len(window.data) or not window.ended:
+        offset = window.offset + position
+        if end is not None and offset >= end:
+            return
+        stop = window.data.find(b"\n", position)
+        if stop < 0 and not window.ended and len(window.data) - position <= limit:
+            window.refill(position)
+            position = 0
+            continue
+        whole = stop if stop >= 0 else len(window.data)
+        if whole - position > limit:
+            yield offset, None
+            position = _skip_line(window, position)
+        else:
+            yield offset, window.data[position:whole]
+            position = whole + 1
+
+
+def json_text(line: bytes, field: str) -> bytes:
+    """Returns the text in a JSON object as UTF-8, without blank lines.
+
     Raises:
-        UserError: the function can't be imported.
+        ValueError: the line isn't UTF-8 or JSON, the object has no such field, or the value isn't
+            a string that UTF-8 can encode.
     """
-    if callable(splitter):
-        return splitter
-    if splitter == SENTENCEX:
-        import sentencex
-
-        return functools.partial(sentencex.segment, language)
-    return _check_results(splitter, _import_splitter(splitter))
-
-
-def sentences(document: Document, options: CorpusOptions, split: SplitSentences) -> list[str]:
-    """Returns the non-empty sentences of a document, stripped of white space."""
-    lines = document.text.decode().split("\n")
-    if options.lines == "sentences":
-        unstripped = lines
-    else:
-        unstripped = [sentence for line in lines for sentence in split(line)]
-    return [stripped for sentence in unstripped if (stripped := sentence.strip())]
-
-
-def _import_splitter(name: str) -> SplitSentences:
-    module, _, function = name.partition(":")
     try:
-        split = functools.reduce(getattr, function.split("."), importlib.import_module(module))
-        if not callable(split):
-            raise TypeError(f"it is a {type(split).__name__}, not a function")
-    except Exception as error:  # importing the module may raise anything
-        raise UserError(
-            f"sentence_splitter must be {SENTENCEX!r} or an importable 'module:function'. "
-            f"Received: {name!r}: {error}."
-        ) from error
-    return split
+        row = json.loads(line.decode())
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
+    if not isinstance(row, dict):
+        kind = type(row).__name__
+        raise ValueError(f"expected a JSON object with the field {field!r}, but found {kind}")
+    if field not in row:
+        fields = ", ".join(map(repr, row))[:200]
+        raise ValueError(f"the JSON object has no field {field!r} (its fields: {fields or 'none'})")
+    if not isinstance(row[field], str):
+        raise ValueError(f"{field!r} must be a string, not {type(row[field]).__name__}")
+    lines = [text.rstrip("\r") for text in row[field].split("\n") if text.strip()]
+    return "\n".join(lines).strip().encode()
 
 
-def _check_results(name: str, split: SplitSentences) -> SplitSentences:
-    """Wraps a splitter: a failure or an invalid result then raises a `UserError`.
+def _skip_line(window: ByteWindow, position: int) -> int:
+    """Returns the position after the next line break, or the end of the file."""
+    while (stop := window.data.find(b"\n", position)) < 0:
+        if window.ended:
+            return len(window.data)
+        position = 0
+        window.refill(len(window.data))
+    return stop + 1
 
-    Calls the splitter once, to reveal most mistakes before the corpus is read.
+
+def passages(
+    window: ByteWindow, start: int, end: int | None, limit: int
+) -> Iterator[tuple[int, bytes, int]]:
+    """Yields the documents whose preceding blank line begins in `[start, end)`, in parts.
+
+    Every document of a file is therefore read exactly once, however the file is divided. The first
+    document belongs to the reader that starts at 0.
+
+    Args:
+        window: window that starts at the byte before `start`, or at the first byte of the file.
+        start, end: offsets in the file. If `end` is None, all remaining documents are read.
+        limit: maximum bytes in a part.
+    Yields:
+        offset: offset of the part in the file. A part doesn't begin with white space.
+        text: bytes of the part, without blank lines. They may end in white space.
+        part: 0-based index of the part within the document.
     """
+    newlines = [-2, -1] if start == 0 else []  # the latest two line breaks after the previous part
+    position, part = 0, None
+    while True:
+        position = _skip_space(window, position, newlines)
+        if position == len(window.data):
+            return
+        if len(newlines) == 2:
+            if end is not None and newlines[0] + 1 >= end:
+                return
+            part = 0
+        elif part is None and end is not None and window.offset + position >= end:
+            return  # still inside an earlier reader's document, which may be gigabytes long
+        position, stop = _passage(window, position, limit)
+        if part is not None:
+            yield window.offset + position, window.data[position:stop], part
+            part += 1
+        position, newlines = stop, []
 
-    def checked_split(paragraph: str) -> list[str]:
-        try:
-            result = split(paragraph)
-            if isinstance(result, str):
-                raise TypeError("it returned a string")
-            sentences = list(result)
-            if not all(isinstance(sentence, str) for sentence in sentences):
-                raise TypeError("it returned items that are not strings")
-        except Exception as error:
+
+def cut(data: bytes, start: int, limit: int) -> int:
+    """Returns where to cut, at most `limit` bytes after `start`; `limit` is at least 4.
+
+    Prefers the last line break, then the last white space, then a boundary between two characters.
+    """
+    stop = start + limit
+    line_end = data.rfind(b"\n", start + 1, stop + 1)
+    if line_end > 0:
+        return line_end
+    space = max(data.rfind(white, start + 1, stop + 1) for white in (b" ", b"\t", b"\r"))
+    if space > 0:
+        return space
+    starts = (index for index in range(stop, stop - 4, -1) if data[index] & 0xC0 != 0x80)
+    return next(starts, stop)
+
+
+def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
+    """Returns the position of the next character that isn't white space.
+
+    Updates `newlines`, the offsets of the last two line breaks.
+    """
+    while True:
+        stop = _SPACE.match(window.data, position).end()  # type: ignore[union-attr]
+        last = window.data.rfind(b"\n", position, stop)
+        if last >= 0:
+            before = window.data.rfind(b"\n", position, last)
+            if before >= 0:
+                newlines[:] = [window.offset + before]
+            newlines[:-1] = []
+            newlines.append(window.offset + last)
+        if window.ended or len(window.data) - stop >= _LONGEST_SPACE:
+            return stop
+        window.refill(stop)
+        position = 0
+
+
+def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
+    """Returns the bounds of the passage that begins at `position`, and reads more data if needed.
+
+    A blank line that begins within the limit and ends beyond it isn't found, but `cut` then splits
+    the text where that line begins.
+    """
+    searched = position
+    while True:
+        match = _BLANK_LINE.search(window.data, searched, position + limit + 1)
+        if match:
+            return position, match.start()
+        if len(window.data) - position > limit:
+            return position, cut(window.data, position, limit)
+        if window.ended:
+            return position, len(window.data)
+        searched = max(0, window.data.rfind(b"\n", searched) - position)
+        window.refill(position)
+        position = 0
+
+
+def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
+    """Yields the lines of a stream, including their line breaks, in bounded memory.
+
+    Raises:
+        UserError: a line is longer than `LONGEST_LINE`. The message contains `name`.
+    """
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
             raise UserError(
-                "The sentence splitter must be a function that takes a string and returns a list "
-                f"of strings. Received: {name!r}, which failed: {type(error).__name__}: {error}."
-            ) from error
-        return sentences
+                f"{name}, line {number:,} is longer than {LONGEST_LINE:,} bytes. Break it into "
+                "several lines, or exclude the file."
+            )
+        yield line
 
-    checked_split("A boat left. It was calm.")
-    return checked_split
+
+def text_lines(path: str) -> Iterator[bytes]:
+    """Yields the lines of a text file, or of standard input (`-`), including line breaks.
+
+    Opens the file immediately, reads it lazily, and drops a byte order mark.
+
+    Raises:
+        UserError: the file doesn't exist; it is a folder, UTF-16, binary, or a damaged `.gz`; or a
+            line is longer than `LONGEST_LINE`.
+    """
+    if path == "-":
+        return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
+    check_packing(path)
+    if is_remote(path):
+        stream = cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, open_bytes(path))))
+    elif os.path.exists(path) and not os.path.isdir(path):
+        stream = open_bytes(path)
+    else:
+        raise UserError(f"An input must be a file. Received: {path}, which {fault(path)}.")
+    return _checked_lines(stream, InputFile(path, path, 0))
+
+
+def _checked_lines(stream: IO[bytes], file: InputFile) -> Iterator[bytes]:
+    with contextlib.closing(stream), readable(file.path):
+        offset = 0
+        for line in bounded_lines(stream, file.path):
+            if offset < HEAD:
+                check_beginning(line, file, offset)
+            yield line if offset else line.removeprefix(codecs.BOM_UTF8)
+            offset += len(line)
+
+
+def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
+    """Rejects the whole file if it isn't UTF-8, because skipping its bad lines wouldn't help.
+
+    Args:
+        head: bytes from the beginning of the file, such as its first line.
+        start: offset of `head` in the file.
+    Raises:
+        UserError: the file is UTF-16, UTF-32, or binary.
+    """
+    if head.startswith(UTF_16):
+        raise UserError(
+            f"Text must be UTF-8. Received: {file.path}, which begins with a UTF-16 or UTF-32 "
+            "byte order mark. Convert it: iconv -f utf-16 -t utf-8."
+        )
+    if b"\0" in head[:HEAD]:
+        raise UserError(
+            f"Text must be UTF-8. Received: {file.path}, with a zero byte at offset "
+            f"{start + head.index(0):,}. Convert it if it is UTF-16 (iconv -f utf-16le -t utf-8), "
+            "or exclude it if it is binary."
+        )
+
+
+@contextlib.contextmanager
+def readable(path: object) -> Iterator[None]:
+    """Turns decompression errors into a `UserError` that names the file.
+
+    Raises:
+        UserError: the file isn't gzip, is damaged, or is truncated.
+    """
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(
+            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
+        ) from error
+
+
+def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:
+    """Returns an error that names the file and the line number of `offset`."""
+    reason = str(fault)
+    way_out = "Correct it"
+    if isinstance(fault, UnicodeDecodeError):
+        reason = f"the byte {fault.object[fault.start]:#04x} is not valid UTF-8"
+        way_out = "Convert the file (for example iconv -f latin1 -t utf-8)"
+    elif isinstance(fault, UnicodeEncodeError):
+        reason = "the text contains half of a surrogate pair"
+    number, left = 1, offset
+    with contextlib.closing(open_bytes(file.path)) as stream:
+        while left and (block := stream.read(min(BLOCK, left))):
+            number += block.count(b"\n")
+            left -= len(block)
+    return UserError(
+        f"{file.path}, line {number:,}: {reason}. {way_out}, or skip such lines with "
+        "bad_lines='skip' (--bad-lines skip)."
+    )
+
+
+def check_prose(window: ByteWindow, file: InputFile) -> None:
+    """Rejects plain text if its first non-blank line is a JSON object."""
+    while (line := window.data.lstrip()).startswith(b"{") and b"\n" not in line:
+        if window.ended or len(line) > LONGEST_LINE:
+            break
+        window.refill(0)
+    try:
+        if not isinstance(json.loads(line.split(b"\n", 1)[0]), dict):
+            return
+    except (ValueError, RecursionError):
+        return
+    path, packing = (file.path[:-3], ".gz") if is_gzip(file.path) else (file.path, "")
+    renamed = f"{os.path.splitext(os.path.basename(path))[0]}.jsonl{packing}"
+    raise UserError(
+        "JSON lines must be in .jsonl, .ndjson, or .json files. Received: "
+        f"{file.path}, which begins with a JSON object. Rename it to {renamed}."
+    )

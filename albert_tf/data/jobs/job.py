@@ -22,16 +22,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.corpus.documents import (
-    CorpusOptions,
-    Document,
-    Split,
-    documents,
-    sentence_splitter,
-    sentences,
-    splits,
-)
+from albert_tf.data.corpus.documents import Document, Split, documents, splits
 from albert_tf.data.corpus.files import InputFile, file_system, is_remote, text_bytes
+from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.corpus.sentences import sentence_splitter
 from albert_tf.data.pretraining.examples import ExampleMaker
 from albert_tf.data.pretraining.masking import WordTable, word_table
 from albert_tf.data.pretraining.options import BuildDataOptions, ExampleOptions
@@ -41,10 +35,6 @@ from albert_tf.files import LOCK, locked
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
-WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
-SETTINGS: Final = f"{WORK}/settings.json"
-ERROR: Final = f"{WORK}/error.json"
-SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # the names of shards
 _AT_ONCE: Final = 16
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -58,6 +48,12 @@ class Output:
         location: path or URL.
     """
 
+    WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
+    SETTINGS: Final = f"{WORK}/settings.json"
+    ERROR: Final = f"{WORK}/error.json"
+    REPORTS: Final = f"{WORK}/reports"
+    SHARD: Final = re.compile(r"examples-\d{6,}-\d{5,}\.tfrecord")  # the names of shards
+
     def __init__(self, location: str):
         self.location = location
         self._files, self._root = file_system(location)
@@ -70,7 +66,7 @@ class Output:
             UserError: no space is left, or the store rejects the write.
         """
         path = Path(self._path(name))
-        temporary = Path(self._root, WORK, f"{path.name}.{uuid.uuid4().hex}")
+        temporary = Path(self._root, self.WORK, f"{path.name}.{uuid.uuid4().hex}")
         try:
             if not self.is_local:
                 self._files.pipe_file(self._path(name), content)
@@ -133,7 +129,7 @@ class Output:
     def remove_work(self) -> None:
         """Removes the files that only an unfinished run needs."""
         with contextlib.suppress(FileNotFoundError):
-            self._files.rm(self._path(WORK), recursive=True)
+            self._files.rm(self._path(self.WORK), recursive=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Creates the folder, and returns a lock on it; see `files.locked`.
@@ -153,7 +149,6 @@ FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
 DOCUMENT_BYTES: Final = 256  # memory for each document, in addition to its text
-REPORTS: Final = f"{WORK}/reports"
 
 
 class Part(NamedTuple):
@@ -232,7 +227,7 @@ def make_job(options: BuildDataOptions) -> Job:
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
-    sentence_splitter(options.sentence_splitter, options.language)  # raises if there is none
+    sentence_splitter(options.sentence_splitter, options.corpus)  # raises if there is none
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     with tempfile.TemporaryDirectory() as folder:
         paths = map(Path, tokenizer.save_pretrained(folder))
@@ -275,7 +270,8 @@ def _check_output(output: str, inputs: Sequence[str]) -> None:
             )
 
 
-class ShardReport(NamedTuple):
+@dataclass(frozen=True, order=True)
+class ShardReport:
     """A finished shard: its file name, its number of records, its size, and its digest."""
 
     file: str
@@ -289,7 +285,8 @@ class ShardReport(NamedTuple):
         return int(self.file.split("-")[1])
 
 
-class PartReport(NamedTuple):
+@dataclass(frozen=True)
+class PartReport:
     """A finished part.
 
     Attributes:
@@ -305,7 +302,7 @@ class PartReport(NamedTuple):
     @classmethod
     def read(cls, output: Output, names: Iterable[str]) -> "list[PartReport]":
         """Reads reports by name, skipping missing and incomplete ones."""
-        paths = [f"{REPORTS}/{name}" for name in names]
+        paths = [f"{Output.REPORTS}/{name}" for name in names]
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # because object stores respond slowly
             contents = list(threads.map(output.read_json, paths))
         return [
@@ -320,7 +317,7 @@ class PartReport(NamedTuple):
 
 
 def report_name(part: Part) -> str:
-    """Returns the file name of a part's report in `REPORTS`."""
+    """Returns the file name of a part's report in `Output.REPORTS`."""
     return f"{part.number:06d}.json"
 
 
@@ -349,8 +346,7 @@ def make_part(job: Job, part: Part) -> PartReport:
             shards.append(ShardReport(name, len(records), len(content), digest))
     counted = {name: count for name, count in sorted(counts.items()) if count}
     report = PartReport(part.number, tuple(shards), counted)
-    fields = {**report._asdict(), "shards": [shard._asdict() for shard in shards]}
-    output.write_json(f"{REPORTS}/{report_name(part)}", fields)
+    output.write_json(f"{Output.REPORTS}/{report_name(part)}", asdict(report))
     return report
 
 
@@ -391,6 +387,4 @@ def _maker(
             Path(folder, name).write_bytes(content)
         tokenizer = AlbertTokenizer.from_pretrained(folder)
     table = WordTable.from_json(json.loads(dict(files)[WORDS]))
-    split = sentence_splitter(splitter, corpus.language)
-    split_document = functools.partial(sentences, options=corpus, split=split)
-    return ExampleMaker(tokenizer, table, examples, split_document)
+    return ExampleMaker(tokenizer, table, examples, sentence_splitter(splitter, corpus))

@@ -7,22 +7,11 @@ import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints.finder import SENTENCEPIECE, WORDPIECE
-from albert_tf.data.jobs.job import (
-    ERROR,
-    REPORTS,
-    SETTINGS,
-    SHARD,
-    WORK,
-    Job,
-    Output,
-    Part,
-    PartReport,
-    ShardReport,
-    make_job,
-)
+from albert_tf.data.jobs.job import Job, Output, Part, PartReport, ShardReport, make_job
 from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError, listed
@@ -35,7 +24,8 @@ KIND: Final = "albert_tf pretraining examples"
 Engine = Callable[[Job, Sequence[Part], Progress], Iterable[PartReport]]
 
 
-class Manifest(NamedTuple):
+@dataclass(frozen=True)
+class Manifest:
     """The content of `manifest.json`. The same job results in the same bytes.
 
     Attributes:
@@ -125,11 +115,11 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     Even if the run is killed at any point, the content matches the stored settings.
     """
     names, now = output.sizes(), job.settings()
-    manifest, begun = read_manifest(output), output.read_json(SETTINGS)
-    shards = {name for name in names if SHARD.fullmatch(name)}
+    manifest, begun = read_manifest(output), output.read_json(output.SETTINGS)
+    shards = {name for name in names if output.SHARD.fullmatch(name)}
     known = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
     others = sorted(names.keys() - known)
-    if names and not manifest and WORK not in names and (others or not force):
+    if names and not manifest and output.WORK not in names and (others or not force):
         way_out = "Choose another folder" if others else "Start again with force=True"
         raise UserError(
             "The output folder must be new, empty, or an earlier output of build-data. Received: "
@@ -137,15 +127,15 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
             f"{way_out}."
         )
     if force:
-        output.remove(*(f"{REPORTS}/{name}" for name in output.sizes(REPORTS)))
+        output.remove(*(f"{output.REPORTS}/{name}" for name in output.sizes(output.REPORTS)))
     elif manifest or begun:
         then = manifest.settings if manifest else begun or {}
         if not manifest and then.get("corpus", {}).get("bad_lines") == "stop":
             # The finished parts contain no bad lines, so "skip" doesn't change them.
             then["corpus"]["bad_lines"] = now["corpus"]["bad_lines"]
         require_same(output.location, then, now)
-    output.write_json(SETTINGS, now)
-    output.remove(ERROR)
+    output.write_json(output.SETTINGS, now)
+    output.remove(output.ERROR)
     if force:
         kept = {name for name, _ in job.tokenizer}
         output.remove(
@@ -165,9 +155,9 @@ def _earlier_reports(output: Output, manifest: Manifest | None) -> list[PartRepo
         for shard in manifest.shards:
             shards[shard.part].append(shard)
         return [PartReport(part, tuple(reports), {}) for part, reports in shards.items()]
-    reports = PartReport.read(output, sorted(output.sizes(REPORTS)))
+    reports = PartReport.read(output, sorted(output.sizes(output.REPORTS)))
     claimed = {shard.file for report in reports for shard in report.shards}
-    names = [name for name in output.sizes() if SHARD.fullmatch(name)]
+    names = [name for name in output.sizes() if output.SHARD.fullmatch(name)]
     output.remove(*(name for name in names if name not in claimed))
     return reports
 
@@ -202,8 +192,7 @@ def _finish(job: Job, output: Output, reports: Iterable[PartReport]) -> Manifest
     shards = sorted(shard for report in reports for shard in report.shards)
     settings = json.loads(json.dumps(job.settings()))
     manifest = Manifest(settings, dict(sorted(counts.items())), tuple(shards))
-    fields = {**manifest._asdict(), "shards": [shard._asdict() for shard in shards]}
-    output.write_json(MANIFEST, {"kind": KIND, **fields})
+    output.write_json(MANIFEST, {"kind": KIND, **asdict(manifest)})
     return manifest
 
 

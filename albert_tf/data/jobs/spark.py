@@ -11,16 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from albert_tf.data.jobs.job import (
-    ERROR,
-    SETTINGS,
-    Job,
-    Output,
-    Part,
-    PartReport,
-    make_part,
-    report_name,
-)
+from albert_tf.data.jobs.job import Job, Output, Part, PartReport, make_part, report_name
 from albert_tf.errors import UserError
 from albert_tf.progress import Progress
 
@@ -59,18 +50,18 @@ def _make(job: Job, part: Part) -> None:
     therefore written to a file, and `_reports` raises it.
     """
     output = Output(job.output)
-    if not output.read_json(SETTINGS) or output.read_json(ERROR):
+    if not output.read_json(output.SETTINGS) or output.read_json(output.ERROR):
         return  # _reports raises both
     try:
         make_part(job, part)
     except (UserError, OSError) as error:
-        output.write_json(ERROR, {"error": str(error)})
+        output.write_json(output.ERROR, {"error": str(error)})
 
 
 def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
     """Reads the reports or the error that the executors wrote."""
     output = Output(job.output)
-    if error := output.read_json(ERROR):
+    if error := output.read_json(output.ERROR):
         raise UserError(error["error"])
     reports = PartReport.read(output, map(report_name, parts))
     if len(reports) < len(parts):

@@ -16,12 +16,7 @@ from albert_tf.data.pretraining import rng, tf_ops
 from albert_tf.data.pretraining.masking import as_rows, mask
 from albert_tf.data.pretraining.options import IN_ORDER, SPECIAL_COUNT, SWAPPED
 from albert_tf.data.pretraining.pairs import Pairs, swapped
-from albert_tf.data.pretraining.sources import (
-    Path,
-    RecordFiles,
-    find_records,
-    stored_records,
-)
+from albert_tf.data.pretraining.sources import Path, RecordFiles, find_records, stored_records
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_number, checks_numbers
 from albert_tf.tasks import (
@@ -389,11 +384,7 @@ def dynamic_batch(
         TOKEN_TYPE_IDS: (at >= rows.first[:, None]) & (at < lengths),
         MASKED_LM_POSITIONS: masked.positions,
     }
-    is_label = tf.range(files.predictions) < masked.counts[:, None]
-    targets = {
-        MASKED_LM_LABELS: tf.where(is_label, masked.labels, IGNORED),
-        SENTENCE_ORDER_LABEL: pairs.labels,
-    }
+    targets = {MASKED_LM_LABELS: masked.labels, SENTENCE_ORDER_LABEL: pairs.labels}
     return _batch(inputs), _batch(targets)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -9,36 +10,32 @@ import numpy as np
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.masking import WordTable, as_rows, mask
+from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import SPECIAL_COUNT, ExampleOptions
-from albert_tf.data.pretraining.pairs import Pairs, Passages, make_pairs
+from albert_tf.data.pretraining.pairs import Passages, make_pairs
 from albert_tf.data.pretraining.records import encode
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 _ORDER: Final = 32  # a stream of random numbers
 
 
+@dataclass(frozen=True)
 class ExampleMaker:
     """Makes records from documents. Each record depends only on the document and the options.
 
     With `pair_task="nsp"`, however, second segments come from other documents in the same group.
 
-    Args:
+    Attributes:
         tokenizer: tokenizer for the sentences.
         table: word table of the tokenizer's vocabulary.
         options: how documents become examples.
         sentences: function that splits a document into sentences.
     """
 
-    def __init__(
-        self,
-        tokenizer: BaseTokenizer,
-        table: WordTable,
-        options: ExampleOptions,
-        sentences: Callable[[Document], list[str]],
-    ):
-        self.tokenizer, self.table = tokenizer, table
-        self.options, self.sentences = options, sentences
+    tokenizer: BaseTokenizer
+    table: WordTable
+    options: ExampleOptions
+    sentences: Callable[[Document], list[str]]
 
     def read(self, documents: Sequence[Document], counts: Counter[str]) -> Passages:
         """Tokenizes documents.
@@ -48,7 +45,7 @@ class ExampleMaker:
         """
         seed = self.options.random_seed
         keys = [rng.key(seed, document.source, document.offset) for document in documents]
-        sentences = [self.sentences(document) for document in documents]
+        sentences = list(map(self.sentences, documents))
         counts["sentences"] += sum(map(len, sentences))
         return as_passages(
             keys,
@@ -72,40 +69,12 @@ class ExampleMaker:
         counts["examples"] += len(pairs.keys)
         columns = (rng.fold_in(pairs.keys, _ORDER), *pairs[1:])
         for rank, first, second, label in zip(*(each.tolist() for each in columns), strict=True):
-            yield (
-                rank,
-                encode(
-                    {
-                        "segment_a": passages.ids[slice(*first)].tolist(),
-                        "segment_b": passages.ids[slice(*second)].tolist(),
-                        "next_sentence_labels": [label],
-                    }
-                ),
-            )
-
-
-def masked_features(
-    pairs: Pairs, ids: np.ndarray, table: WordTable, options: ExampleOptions
-) -> dict[str, np.ndarray]:
-    """Masks pairs, and returns features named as in the original: `[R, T]`, `[R, P]`, or `[R, 1]`.
-
-    Args:
-        ids: int32 `[N]`, the tokens that `pairs` index into.
-    """
-    rows = as_rows(pairs, ids, table, options.max_seq_length)
-    masked = mask(rows, pairs.keys, table, options)
-    at = np.arange(rows.ids.shape[1])
-    inside = at < rows.lengths[:, None]
-    weights = np.arange(masked.positions.shape[1]) < masked.counts[:, None]
-    return {
-        "input_ids": masked.ids,
-        "input_mask": inside,
-        "segment_ids": inside & (at >= rows.first[:, None]),
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.labels,
-        "masked_lm_weights": weights.astype(float),
-        "next_sentence_labels": pairs.labels[:, None],
-    }
+            features = {
+                "segment_a": passages.ids[slice(*first)].tolist(),
+                "segment_b": passages.ids[slice(*second)].tolist(),
+                "next_sentence_labels": [label],
+            }
+            yield rank, encode(features)
 
 
 def as_passages(

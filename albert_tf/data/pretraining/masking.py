@@ -18,6 +18,7 @@ import numpy as np
 from albert_tf.data.pretraining import numpy_ops, rng
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import Pairs
+from albert_tf.tasks import IGNORED
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.scripts import is_unspaced
@@ -152,15 +153,13 @@ class Masked(NamedTuple):
 
     Attributes:
         ids: int32 `[R, T]`.
-        positions: int32 `[R, P]`, in ascending order; 0 from index `counts` on.
-        labels: int32 `[R, P]`, the original tokens; 0 from index `counts` on.
-        counts: int32 `[R]`, number of predictions.
+        positions: int32 `[R, P]`, in ascending order, followed by zeros.
+        labels: int32 `[R, P]`, the original tokens, followed by `IGNORED`.
     """
 
     ids: Any
     positions: Any
     labels: Any
-    counts: Any
 
 
 def as_rows(pairs: Pairs, ids: Any, table: WordTable, length: Any, xp: Any = numpy_ops) -> Unmasked:
@@ -198,7 +197,7 @@ def mask(
     is_label = xp.arange(options.predictions) < counts
     new = xp.where(is_label, _replacements(positions, labels, keys, table, xp), table.classify_id)
     ids = xp.scatter(rows.ids + 0, positions, new)
-    return Masked(ids, positions, xp.where(is_label, labels, 0), counts[:, 0])
+    return Masked(ids, positions, xp.where(is_label, labels, IGNORED))
 
 
 class _Words(NamedTuple):

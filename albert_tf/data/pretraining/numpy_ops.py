@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 any, max, sum, shape, round = np.any, np.max, np.sum, np.shape, np.rint
-maximum, minimum, take, where = np.maximum, np.minimum, np.take, np.where
+cast, maximum, minimum, shift_right = np.asarray, np.maximum, np.minimum, np.right_shift
+take, where = np.take, np.where
 
 
 def arange(stop: int) -> np.ndarray:
@@ -22,11 +23,6 @@ def arange(stop: int) -> np.ndarray:
 def argsort(values: np.ndarray) -> np.ndarray:
     """Returns the indices that sort each row of `values` `[R, K]` stably: int32 `[R, K]`."""
     return np.argsort(values, axis=1, kind="stable").astype(np.int32)
-
-
-def cast(values: Any, dtype: Any) -> np.ndarray:
-    """Returns `values` as an array of `dtype`."""
-    return np.asarray(values).astype(dtype, copy=False)
 
 
 def cumsum(values: np.ndarray) -> np.ndarray:
@@ -56,11 +52,6 @@ def positions(chosen: np.ndarray, width: int | None = None) -> np.ndarray:
     result = np.zeros((len(counts), counts.max(initial=0) if width is None else width), np.int32)
     result[row, number] = position
     return result
-
-
-def shift_right(values: np.ndarray, bits: int) -> np.ndarray:
-    """Returns `values >> bits` for uint64 values."""
-    return values >> np.uint64(bits)
 
 
 def while_loop(condition: Callable[..., Any], body: Callable[..., Any], variables: Any) -> Any:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from albert_tf.data.corpus.documents import CorpusInput, CorpusOptions
+from albert_tf.data.corpus.options import CorpusInput, CorpusOptions
 from albert_tf.errors import UserError
 from albert_tf.options import COUNT, SHARE, Checked, Range, option, part
 

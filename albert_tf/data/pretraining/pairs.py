@@ -85,7 +85,8 @@ def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)
     numbers = np.arange(passages.documents[-1]) - np.repeat(starts, sizes)
     keys = rng.fold_in(np.repeat(passages.keys, sizes), numbers)
-    chunks = list(_chunks(passages, keys, options))
+    streams = _Stream.END, _Stream.OTHER, _Stream.DONOR, _Stream.START
+    chunks = list(_chunks(passages, rng.uniform(keys, streams, 0).tolist(), options))
     counts["single_words"] += sum(row[1] == row[2] or row[3] == row[4] for row in chunks)
     rows = np.array([row for row in chunks if row[1] < row[2] and row[3] < row[4]], np.int64)
     rows = rows.reshape(-1, 6)
@@ -107,36 +108,39 @@ def swapped(pairs: Pairs, xp: Any = numpy_ops) -> Pairs:
 def _target_lengths(keys: np.ndarray, options: ExampleOptions) -> list[int]:
     """Returns the target number of tokens in a pair (both segments), for each document."""
     room = options.max_seq_length - SPECIAL_COUNT
-    short = rng.uniform(keys, _Stream.SHORT, 0)[:, 0] < options.short_seq_prob
-    drawn = 2 + (rng.uniform(keys, _Stream.LENGTH, 0)[:, 0] * (room - 1)).astype(int)
-    return np.where(short, drawn, room).tolist()
+    short, length = rng.uniform(keys, (_Stream.SHORT, _Stream.LENGTH), 0).T
+    drawn = 2 + (length * (room - 1)).astype(int)
+    return np.where(short < options.short_seq_prob, drawn, room).tolist()
 
 
 def _chunks(
-    passages: Passages, keys: np.ndarray, options: ExampleOptions
+    passages: Passages, draws: list[list[float]], options: ExampleOptions
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Collects sentences up to the target length, and divides them at a sentence boundary.
 
     Yields the index of a key, the bounds of the first and of the second segment, and the label.
+
+    Args:
+        draws: random numbers for each key.
     """
     bounds, documents = passages.bounds.tolist(), passages.documents.tolist()
-    ends = rng.uniform(keys, _Stream.END, 0)[:, 0].tolist()
     takes_others = options.pair_task == "nsp" and len(documents) > 2
-    donors = _Donors(passages, keys) if takes_others else None
     for document, target in enumerate(_target_lengths(passages.keys, options)):
         number = documents[document]
         start, last = documents[document : document + 2]
         while start < last:
             end = bisect_left(bounds, bounds[start] + target, start + 1, last)
-            middle = start + 1 + int(ends[number] * (end - start - 1))
+            cut, other, *place = draws[number]
+            middle = start + 1 + int(cut * (end - start - 1))
             second, label = (bounds[middle], bounds[end]), IN_ORDER
-            if donors and (middle == end or donors.wanted[number] < 0.5):
+            if takes_others and (middle == end or other < 0.5):
                 wanted = target - (bounds[middle] - bounds[start])
-                second, label = donors.take(document, number, wanted), SWAPPED
+                second = _from_other_document(bounds, documents, document, place, wanted)
+                label = SWAPPED
                 end = middle  # the next chunk begins with the unused sentences
             first_end = bounds[middle]
             if middle == end and label == IN_ORDER:
-                first_end = _between_words(passages, bounds[start], bounds[end], ends[number])
+                first_end = _between_words(passages, bounds[start], bounds[end], cut)
                 second = first_end, bounds[end]
             yield number, bounds[start], first_end, *second, label
             number, start = number + 1, end
@@ -148,23 +152,19 @@ def _between_words(passages: Passages, start: int, end: int, draw: float) -> int
     return start + 1 + int(begins[int(draw * len(begins))]) if len(begins) else end
 
 
-class _Donors:
-    """Draws second segments from other documents."""
+def _from_other_document(
+    bounds: list[int], documents: list[int], document: int, draws: list[float], length: int
+) -> tuple[int, int]:
+    """Returns the bounds of enough sentences from another document to reach the length.
 
-    def __init__(self, passages: Passages, keys: np.ndarray):
-        self.bounds, self.documents = passages.bounds.tolist(), passages.documents.tolist()
-        self.wanted = rng.uniform(keys, _Stream.OTHER, 0)[:, 0].tolist()
-        self._donors = rng.uniform(keys, _Stream.DONOR, 0)[:, 0].tolist()
-        self._starts = rng.uniform(keys, _Stream.START, 0)[:, 0].tolist()
-
-    def take(self, document: int, number: int, length: int) -> tuple[int, int]:
-        """Returns the bounds of enough sentences from another document to reach the length."""
-        donor = int(self._donors[number] * (len(self.documents) - 2))
-        donor += donor >= document
-        first, last = self.documents[donor : donor + 2]
-        start = first + int(self._starts[number] * (last - first))
-        end = bisect_left(self.bounds, self.bounds[start] + length, start + 1, last)
-        return self.bounds[start], self.bounds[end]
+    Args:
+        draws: which of the other documents, and where the sentences start in it.
+    """
+    donor = int(draws[0] * (len(documents) - 2))
+    donor += donor >= document
+    first, last = documents[donor : donor + 2]
+    start = first + int(draws[1] * (last - first))
+    return bounds[start], bounds[bisect_left(bounds, bounds[start] + length, start + 1, last)]
 
 
 def _cut_to_fit(pairs: Pairs, room: int) -> Pairs:

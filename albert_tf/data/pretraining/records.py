@@ -7,7 +7,6 @@ feature.proto for the messages, protobuf.dev's "Encoding" for their bytes.
 """
 
 import json
-import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -105,18 +104,12 @@ def frame(record: bytes) -> bytes:
     return length + _checksum(length) + record + _checksum(record)
 
 
-def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yields the records of a file.
+def records_in(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
+    """Yields the records of an open file of `size` bytes.
 
     Raises:
-        UserError: a record is damaged or truncated. The message names the file and the record.
+        UserError: a record is damaged or truncated. The message contains `name` and the record.
     """
-    with open(path, "rb") as file:
-        yield from records_in(file, os.fstat(file.fileno()).st_size, os.fspath(path))
-
-
-def records_in(file: IO[bytes], size: int, name: str) -> Iterator[bytes]:
-    """Yields the records of an open file of `size` bytes; see `read_records`."""
     number, left = 0, size
     while header := file.read(_HEADER.size):
         left -= len(header)

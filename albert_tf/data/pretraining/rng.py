@@ -46,14 +46,14 @@ def fold_in(keys: Any, *numbers: Any, xp: Any = numpy_ops) -> Any:
     return state
 
 
-def uniform(keys: Any, stream: int, indices: Any, xp: Any = numpy_ops) -> Any:
+def uniform(keys: Any, stream: Any, indices: Any, xp: Any = numpy_ops) -> Any:
     """Returns uniform random numbers in [0, 1): float64 `[R, K]`.
 
     The streams of a key are independent of each other.
 
     Args:
         keys: uint64 `[R]`.
-        stream: number of the stream.
+        stream: number of the stream, or `[K]`.
         indices: `[K]` or `[R, K]`, indices into the stream.
     """
     numbers = fold_in(keys[:, None], stream, indices, xp=xp)

@@ -17,13 +17,7 @@ from google.protobuf.message import DecodeError
 from albert_tf.data.corpus.files import file_system, find_inputs, is_remote
 from albert_tf.data.pretraining.masking import WordTable
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.pretraining.records import (
-    MANIFEST,
-    WORDS,
-    decode,
-    read_manifest,
-    records_in,
-)
+from albert_tf.data.pretraining.records import MANIFEST, WORDS, decode, read_manifest, records_in
 from albert_tf.errors import UserError, listed
 from albert_tf.files import read_bytes
 

@@ -10,7 +10,6 @@ from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.masking import Unmasked, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.tasks import IGNORED
 from albert_tf.text.base_tokenizer import BaseTokenizer
 
 SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
@@ -49,6 +48,5 @@ class MaskedTexts(Rows):
         unmasked = Unmasked(features["input_ids"], lengths, lengths)
         masked = mask(unmasked, rng.fold_in(self._key, rows), self._table, self._options)
         features |= {"input_ids": masked.ids, "masked_lm_positions": masked.positions}
-        is_label = np.arange(masked.labels.shape[1]) < masked.counts[:, None]
         weights = None if self.weights is None else np.array([self.weights[row] for row in rows])
-        return features, {"labels": np.where(is_label, masked.labels, IGNORED)}, weights
+        return features, {"labels": masked.labels}, weights

@@ -5,7 +5,7 @@ import tensorflow as tf
 any, max, sum = tf.reduce_any, tf.reduce_max, tf.reduce_sum
 round, shape, take = tf.round, tf.shape, tf.gather
 arange, cast, maximum, minimum, where = tf.range, tf.cast, tf.maximum, tf.minimum, tf.where
-while_loop = tf.while_loop
+shift_right, while_loop = tf.bitwise.right_shift, tf.while_loop
 
 
 def argsort(values: tf.Tensor) -> tf.Tensor:
@@ -28,7 +28,3 @@ def scatter(values: tf.Tensor, indices: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
 def positions(chosen: tf.Tensor, width: int | None = None) -> tf.Tensor:
     at = tf.broadcast_to(tf.range(tf.shape(chosen)[1]), tf.shape(chosen))
     return tf.ragged.boolean_mask(at, chosen).to_tensor(shape=[chosen.shape[0], width])
-
-
-def shift_right(values: tf.Tensor, bits: int) -> tf.Tensor:
-    return tf.bitwise.right_shift(values, tf.constant(bits, tf.uint64))

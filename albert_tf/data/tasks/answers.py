@@ -10,15 +10,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.base import Keys, Outputs, Task, names_of
-from albert_tf.data.tasks.questions import (
-    FORMATS,
-    Question,
-    encode_questions,
-    read_questions,
-)
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
+from albert_tf.data.tasks.questions import FORMATS, Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError, listed
 from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.answers import best_spans, context_positions, merge_windows, read_span
@@ -70,22 +64,7 @@ class QuestionAnswering(Task[Question, Answers]):
 
     model = "AlbertForQuestionAnswering"
     formats = FORMATS
-
-    def files(self, split: str) -> list[Path]:
-        """Returns the only file of a split in a folder, such as train*.json; see `FORMATS`."""
-        data = self.options.data
-        if not data.is_dir():
-            return super().files(split)
-        for name in names_of(split):
-            paths = [path for path in sorted(data.glob(f"{name}*")) if path.name.endswith(FORMATS)]
-            if len(paths) == 1:
-                return paths
-            if paths:
-                break
-        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
-        raise UserError(
-            f"The folder {data} must contain exactly one {split}*.json. Received: {there}."
-        )
+    more = "*"
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:
         skip = self.options.skip_bad_rows if labelled else None
@@ -135,17 +114,15 @@ class QuestionAnswering(Task[Question, Answers]):
         ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
         return Answers(ranked, min(nulls) - ahead)
 
-    def scores(
-        self, examples: Sequence[Question], predictions: Sequence[Answers], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Question, Answers]) -> dict[str, float]:
         """Returns the official scores in percent.
 
         If some questions have no answer, the result includes separate scores for questions with and
         without an answer, and the best scores that a threshold can reach.
         """
-        metrics = _score(examples, predictions, answer_threshold(examples, config))
+        metrics = _score(predicted, answer_threshold(predicted))
         scores = {name: _percent(values) for name, values in metrics.items()}
-        possible = np.array([not example.is_impossible for example in examples])
+        possible = np.array([not example.is_impossible for example in predicted.examples])
         if possible.all():
             return scores
         for prefix, chosen in (("has_answer", possible), ("no_answer", ~possible)):
@@ -153,24 +130,33 @@ class QuestionAnswering(Task[Question, Answers]):
                 scores |= {
                     f"{prefix}_{name}": _percent(values[chosen]) for name, values in metrics.items()
                 }
-        for name, (thresholds, means) in threshold_curves(examples, predictions).items():
+        for name, (thresholds, means) in threshold_curves(predicted).items():
             best = int(np.argmax(means))
             scores[f"best_{name}"] = 100 * float(means[best])
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Question],
-        predictions: Sequence[Answers],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[Question, Answers]) -> list[Graded]:
+        """Compares answers with all gold answers, but the result contains only the first."""
+        threshold = answer_threshold(predicted)
+        graded = []
+        for example, answers in predicted.pairs:
+            answer, confidence = answers.text(threshold), answers.confidence(threshold)
+            is_right = bool(metrics.judge(answer, example.golds).exact_match)
+            gold = example.golds[0] if example.golds else ""
+            graded.append(Graded(self.text(example), gold, answer, confidence, is_right))
+        return graded
+
+    def fit_thresholds(self, predicted: Predicted[Question, Answers]) -> dict[str, Any]:
+        if not any(example.is_impossible for example in predicted.examples):
+            return {}
+        thresholds, means = threshold_curves(predicted)["f1"]
+        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+
+    def write(self, predicted: Predicted[Question, Answers], folder: Path) -> None:
         """Writes the same three files as the official scripts, keyed by question id."""
-        threshold = answer_threshold(examples, config)
-        answers = {
-            example.id: answer for example, answer in zip(examples, predictions, strict=True)
-        }
+        threshold = answer_threshold(predicted)
+        answers = {example.id: answer for example, answer in predicted.pairs}
         files = {
             "predictions": {name: answer.text(threshold) for name, answer in answers.items()},
             "nbest_predictions": {name: answer.ranked() for name, answer in answers.items()},
@@ -192,32 +178,33 @@ def recipe_name(train: Sequence[Question]) -> str:
     return "squad2" if any(example.is_impossible for example in train) else "squad"
 
 
-def answer_threshold(examples: Sequence[Question], config: AlbertConfig) -> float:
+def answer_threshold(predicted: Predicted[Question, Answers]) -> float:
     """Returns the model's threshold. Default: 0, or infinity if every question has an answer."""
+    config = predicted.config
     if config.thresholds:
         return config.thresholds[0]
-    may_be_none = config.answerability or any(example.is_impossible for example in examples)
+    some_impossible = any(example.is_impossible for example in predicted.examples)
+    may_be_none = config.answerability or some_impossible
     return 0.0 if may_be_none else math.inf
 
 
-def _score(
-    examples: Sequence[Question], predictions: Sequence[Answers], threshold: float
-) -> dict[str, np.ndarray]:
+def _score(predicted: Predicted[Question, Answers], threshold: float) -> dict[str, np.ndarray]:
     """Returns each metric's values in `[0, 1]`, one per question."""
-    pairs = zip(examples, predictions, strict=True)
-    scored = [metrics.judge(answer.text(threshold), example.golds) for example, answer in pairs]
+    scored = [
+        metrics.judge(answer.text(threshold), example.golds) for example, answer in predicted.pairs
+    ]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
 def threshold_curves(
-    examples: Sequence[Question], predictions: Sequence[Answers]
+    predicted: Predicted[Question, Answers],
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Returns thresholds and mean scores for each metric; see `metrics.by_threshold`."""
-    null_score = [answer.null_score for answer in predictions]
-    has_answer = [not example.is_impossible for example in examples]
+    null_score = [answer.null_score for answer in predicted.predictions]
+    has_answer = [not example.is_impossible for example in predicted.examples]
     return {
         name: metrics.by_threshold(values.tolist(), null_score, has_answer)
-        for name, values in _score(examples, predictions, math.inf).items()
+        for name, values in _score(predicted, math.inf).items()
     }
 
 

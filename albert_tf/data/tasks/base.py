@@ -1,8 +1,9 @@
 """The base class of all tasks."""
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -38,6 +39,42 @@ class Keys(NamedTuple):
     groups: Sequence[Any] | None = None
 
 
+@dataclass(frozen=True)
+class Predicted(Generic[Example, Prediction]):
+    """Examples, a model's prediction for each of them, and the model's configuration."""
+
+    examples: Sequence[Example]
+    predictions: Sequence[Prediction]
+    config: AlbertConfig
+
+    @property
+    def pairs(self) -> Iterable[tuple[Example, Prediction]]:
+        """Each example with its prediction."""
+        return zip(self.examples, self.predictions, strict=True)
+
+    def of(self, rows: Sequence[int]) -> "Predicted[Example, Prediction]":
+        """Returns the examples with these indices, and their predictions."""
+        predictions = [self.predictions[row] for row in rows]
+        return Predicted([self.examples[row] for row in rows], predictions, self.config)
+
+
+class Graded(NamedTuple):
+    """A prediction and its label, formatted for people.
+
+    Attributes:
+        text: all texts that the prediction depends on, each on its own line.
+        expected, predicted: class names, answers, entities, or numbers.
+        confidence: probability of the prediction; for a number, the distance from the label.
+        is_right: whether the task's metric counts the prediction as correct.
+    """
+
+    text: str
+    expected: str
+    predicted: str
+    confidence: float
+    is_right: bool
+
+
 class Task(ABC, Generic[Example, Prediction]):
     """A fine-tuning task: its files, rows, predictions, and scores.
 
@@ -47,19 +84,19 @@ class Task(ABC, Generic[Example, Prediction]):
 
     Args:
         options: the task's name, data, and columns.
-        config: configuration of a trained model. It determines the label type. Default: the
-            options determine it.
     Attributes:
         model: name of the model class in `albert_tf.models`.
         formats: suffixes of the task's files.
+        more: "*" if the names of files can continue after the split, as in train-v2.0.json.
         columns: columns of the user's own files by role; empty for files with a fixed format.
     """
 
     model: ClassVar[str]
     formats: ClassVar[Sequence[str]] = FORMATS
+    more: ClassVar[str] = ""
     columns: Mapping[str, str] = {}
 
-    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
+    def __init__(self, options: TaskData):
         self.options = options
 
     @abstractmethod
@@ -72,13 +109,15 @@ class Task(ABC, Generic[Example, Prediction]):
             UserError: if the file or one of its rows can't be read; the message names the line.
         """
 
-    @abstractmethod
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         """Returns the fields that the task sets in the configuration of a new model.
+
+        The default is for a task without class names.
 
         Raises:
             UserError: if nothing can be learned from the examples.
         """
+        return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         """Checks examples, labeled or not, against a model's configuration.
@@ -112,24 +151,32 @@ class Task(ABC, Generic[Example, Prediction]):
         """
 
     @abstractmethod
-    def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Example, Prediction]) -> dict[str, float]:
         """Returns the task's metrics. The first one selects the best version of a model."""
 
+    def fit_thresholds(self, predicted: Predicted[Example, Prediction]) -> dict[str, Any]:
+        """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
+        return {}
+
     @abstractmethod
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Example],
-        predictions: Sequence[Prediction],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[Example, Prediction]) -> list[Graded]:
+        """Compares predictions with the labels of their examples."""
+
+    def confusions(self, predicted: Predicted[Example, Prediction]) -> list[tuple[str, str]]:
+        """Returns the expected and the predicted class of each example or word, if any."""
+        return []
+
+    @abstractmethod
+    def write(self, predicted: Predicted[Example, Prediction], folder: Path) -> None:
         """Writes predictions to a folder in the format of the official scorer or website."""
 
     @abstractmethod
     def texts(self, example: Example) -> Iterable[str]:
         """Returns the texts of an example in the order in which the model reads them."""
+
+    def text(self, example: Example) -> str:
+        """Returns the texts of an example, each on its own line."""
+        return "\n".join(self.texts(example))
 
     def keys(self, examples: Sequence[Example]) -> Keys:
         """Returns how to split a file into train and dev."""
@@ -142,33 +189,32 @@ class Task(ABC, Generic[Example, Prediction]):
             return [hub.split(data, split)]
         if data.is_file():
             return [data]
-        for name in names_of(split):
-            with contextlib.suppress(UserError):
-                return [find_file(data, name, self.formats)]
-        return [find_file(data, split, self.formats)]  # raises the error
+        return [find_file(data, _NAMES.get(split, (split,)), self.formats, self.more)]
 
 
-class Predicted(NamedTuple):
-    """A model's predictions for the examples of a task, with the model's configuration."""
-
-    task: Task[Any, Any]
-    examples: Sequence[Any]
-    predictions: Sequence[Any]
-    config: AlbertConfig
-
-    def scores(self) -> dict[str, float]:
-        """Returns the task's metrics; see `Task.scores`."""
-        return self.task.scores(self.examples, self.predictions, self.config)
+def grade_class(
+    text: str, names: Sequence[str], label: int | None, probabilities: np.ndarray
+) -> Graded:
+    """Compares the most probable class or choice with the correct one."""
+    best = int(probabilities.argmax())
+    expected = "" if label is None else names[label]
+    return Graded(text, expected, names[best], float(probabilities[best]), best == label)
 
 
-def names_of(split: str) -> Sequence[str]:
-    """Returns the possible names of a split's file, the most common one first."""
-    return _NAMES.get(split, (split,))
+def grade_number(text: str, target: float, value: float) -> Graded:
+    """Compares a number with its label; the confidence is the distance between them."""
+    distance = abs(value - target)
+    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
 
 
-def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
-    """Returns the path of the file `name` in a folder, with or without a format suffix.
+def find_file(
+    data: Path, names: Sequence[str], formats: Sequence[str] = FORMATS, more: str = ""
+) -> Path:
+    """Returns the path of the file in a folder that has the first possible of these names.
 
+    Args:
+        names: names with or without a format suffix.
+        more: a pattern for the part of the name before the suffix.
     Raises:
         UserError: if there is no such file, or more than one.
     """
@@ -176,11 +222,18 @@ def find_file(data: Path, name: str, formats: Sequence[str] = FORMATS) -> Path:
         raise UserError(
             f"The data must be a folder or a file. Received: {data}, which {fault(data)}."
         )
-    paths = [path for path in sorted(data.iterdir()) if path.name == name]
-    paths = paths or [data / f"{name}{end}" for end in formats if (data / f"{name}{end}").exists()]
+    inside = sorted(data.iterdir())
+    for name in names:
+        patterns = [f"{name}{more}{end}" for end in formats]
+        paths = [path for path in inside if path.name == name]
+        paths = paths or [
+            path for path in inside if any(fnmatchcase(path.name, each) for each in patterns)
+        ]
+        if paths:
+            break
     if len(paths) != 1:
-        there = listed(path.name for path in sorted(data.iterdir())) or "nothing"
+        there = listed(path.name for path in inside) or "nothing"
         raise UserError(
-            f"The folder {data} must contain exactly one file {name}. Received: {there}."
+            f"The folder {data} must contain exactly one file {names[0]}{more}. Received: {there}."
         )
     return paths[0]

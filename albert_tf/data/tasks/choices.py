@@ -12,9 +12,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.json_rows import json_rows
-from albert_tf.data.readers import Row, check_row, make_each, rows_of
+from albert_tf.data.readers import Row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import Keys, Outputs, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_class
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
@@ -201,7 +201,6 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         columns += [*layout.choices, *([layout.label] if labelled else [])]
 
         def example(row: Row) -> ChoiceExample:
-            check_row(row)
             row.require(columns)
             return _example(row, layout, labelled)
 
@@ -211,10 +210,6 @@ class Choices(Task[ChoiceExample, np.ndarray]):
             return _number_race(examples)
         _check_ids(examples)
         return examples
-
-    def config_fields(self, train: Sequence[ChoiceExample]) -> dict[str, Any]:
-        """Returns the defaults, because a multiple-choice model has no class names."""
-        return {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
 
     def encode(
         self,
@@ -240,37 +235,34 @@ class Choices(Task[ChoiceExample, np.ndarray]):
             for example, output in zip(examples, outputs, strict=True)
         ]
 
-    def scores(
-        self,
-        examples: Sequence[ChoiceExample],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[ChoiceExample, np.ndarray]) -> dict[str, float]:
         """Returns `accuracy`, and `accuracy_PART` for each part of the data.
 
         Adds `ONE_CLASS` if the model has no preference in at least `NEARLY_ALL` of the examples.
         """
         right = defaultdict(list)
-        for example, probabilities in zip(examples, predictions, strict=True):
+        for example, probabilities in predicted.pairs:
             right[example.part].append(int(probabilities.argmax()) == example.label)
         scores = {"accuracy": float(np.mean(np.concatenate(list(right.values()))))}
         parts = {f"accuracy_{part}": float(np.mean(right[part])) for part in sorted(right) if part}
-        even = np.mean(
-            [probabilities.max() < 1 / len(probabilities) + EVEN for probabilities in predictions]
-        )
+        even = np.mean([each.max() < 1 / len(each) + EVEN for each in predicted.predictions])
         flag = {ONE_CLASS: 1.0} if even >= NEARLY_ALL else {}
         return {**scores, **parts, **flag}
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[ChoiceExample],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[ChoiceExample, np.ndarray]) -> list[Graded]:
+        return [
+            grade_class(self.text(example), example.choices, example.label, probabilities)
+            for example, probabilities in predicted.pairs
+        ]
+
+    def text(self, example: ChoiceExample) -> str:
+        texts = [text for text in (example.context, example.question) if text]
+        return "\n".join([*texts, *(f"- {choice}" for choice in example.choices)])
+
+    def write(self, predicted: Predicted[ChoiceExample, np.ndarray], folder: Path) -> None:
         """Writes one JSON object per line: id (or index in the file), choice, and probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for example, prediction in zip(examples, predictions, strict=True):
+            for example, prediction in predicted.pairs:
                 key = {"id": example.id} if example.id else {"place": example.location}
                 probabilities = [round(float(value), 6) for value in prediction]
                 line = {**key, "chosen": int(prediction.argmax()), "probabilities": probabilities}

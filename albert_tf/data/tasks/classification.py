@@ -1,19 +1,19 @@
 """Classification or regression of texts and text pairs: GLUE, and your own files."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
-from albert_tf.data.options import LabelledData, TaskData
-from albert_tf.data.readers import Example, Row, read_examples, row_numbers
-from albert_tf.data.tasks.base import Keys, Outputs, Task, find_file
+from albert_tf.data.options import TaskData
+from albert_tf.data.readers import Example, Row, read_examples
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
-from albert_tf.data.tasks.labels import MULTI_LABEL, LabelType, MultiLabel, Regression, SingleLabel
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 
@@ -34,24 +34,25 @@ def one_class(predictions: Sequence[Hashable], labels: Sequence[Hashable]) -> di
     return {ONE_CLASS: 1.0} if predicted >= NEARLY_ALL and predicted > expected else {}
 
 
-class Classification(Task[Example, Any]):
-    """Predicts one class, several classes, or a number for a text or a text pair.
+class Classification(Task[Example, np.ndarray]):
+    """Labels texts or text pairs. A subclass defines the type of labels and predictions.
 
     Attributes:
-        label_type: the type of labels and predictions.
+        problem_type: `problem_type` of the configuration.
+        metrics: names of the metrics for your own data.
         table: the task's entry in `GLUE`, or an entry without labels for your own data.
         is_glue: whether it is a GLUE task.
     """
 
     model = "AlbertForSequenceClassification"
+    problem_type: ClassVar[str]
+    metrics: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, options: TaskData, config: AlbertConfig | None = None):
-        super().__init__(options, config)
+    def __init__(self, options: TaskData):
+        super().__init__(options)
         self.is_glue = options.task in GLUE
-        label_type = _label_type(options, config)
-        own = GlueTask(options.columns, (), label_type.metrics, (ScoredSet("predictions"),))
+        own = GlueTask(options.columns, (), self.metrics, (ScoredSet("predictions"),))
         self.table = GLUE.get(options.task, own)
-        self.label_type = label_type(options, self.table.labels)
         if not self.is_glue:
             named = options.columns._asdict().items()
             self.columns = {name: str(column) for name, column in named if column is not None}
@@ -66,12 +67,12 @@ class Classification(Task[Example, Any]):
         if split != "train":
             names = [glue.dev if split == "dev" else glue.test for glue in self.table.parts]
         paths = [_glue_file(data, alternatives) for alternatives in names]
-        return [paths[0] or find_file(data, names[0][0]), *filter(None, paths[1:])]
+        return [paths[0] or find_file(data, names[0][:1]), *filter(None, paths[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET
         columns = self.table.columns_of(part, labelled, on_hub)
-        read_label = self._hub_label if self.table.labels and on_hub else self.label_type.read
+        read_label = self._hub_label if self.table.labels and on_hub else self.read_label
         skip = self.options.skip_bad_rows if labelled else None
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
@@ -81,16 +82,60 @@ class Classification(Task[Example, Any]):
         spelled = {str(number): written for number, (written, _) in enumerate(labels)}
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
 
+    def read_label(self, row: Row, column: str | int) -> Any:
+        """Returns a row's label.
+
+        Raises:
+            UserError: if the label is missing or invalid.
+        """
+        return row.text(column)
+
+    @abstractmethod
+    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
+        """Returns the labels of a new model.
+
+        Raises:
+            UserError: if nothing can be learned from the examples.
+        """
+
     def config_fields(self, train: Sequence[Example]) -> dict[str, Any]:
         return {
-            "id2label": dict(enumerate(self.label_type.model_labels(train))),
-            "problem_type": self.label_type.problem_type,
+            "id2label": dict(enumerate(self.model_labels(train))),
+            "problem_type": self.problem_type,
             "thresholds": None,  # removes the thresholds of a previous task
         }
 
-    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        labelled = [example for example in examples if example.label is not None]
-        self.label_type.check(labelled, config)
+    @abstractmethod
+    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
+        """Returns the target of each example: a class id, a float, or a multi-hot array."""
+
+    def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
+        """Returns the model's class id of each label."""
+        return dict(config.label2id)
+
+    @abstractmethod
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        """Returns an example's prediction."""
+
+    @abstractmethod
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
+        """Converts predictions to the same format as targets, `[N]` or `[N, C]`."""
+
+    def score(
+        self,
+        metrics: Sequence[str],
+        targets: np.ndarray,
+        decisions: np.ndarray,
+        predictions: Sequence[np.ndarray],
+    ) -> dict[str, float]:
+        """Returns the named metrics."""
+        from albert_tf.evaluation.metrics import evaluate  # imports scikit-learn, which is slow
+
+        return evaluate(metrics, targets, decisions)
+
+    @abstractmethod
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
+        """Writes the predictions for one part to `stem` plus a suffix."""
 
     def encode(
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
@@ -99,62 +144,51 @@ class Classification(Task[Example, Any]):
         return encode_texts(
             [example.text for example in examples],
             None if first.text_pair is None else [each.text_pair or "" for each in examples],
-            None if first.label is None else self.label_type.targets(examples, config),
+            None if first.label is None else self.targets(examples, config),
             tokenizer,
             max_length,
         )
 
     def predictions(
         self, examples: Sequence[Example], rows: Rows, outputs: Outputs, config: AlbertConfig
-    ) -> list[Any]:
-        return [self.label_type.decode(row["logits"], config) for row in outputs]
+    ) -> list[np.ndarray]:
+        return [self.decode(row["logits"], config) for row in outputs]
 
-    def scores(
-        self, examples: Sequence[Example], predictions: Sequence[Any], config: AlbertConfig
-    ) -> dict[str, float]:
-        """Returns the metrics of each part, and the result of `one_class`."""
-        targets = np.array(self.label_type.targets(examples, config))
-        decisions = self.label_type.decide(predictions, config)
-        if isinstance(self.label_type, SingleLabel):
+    def scores(self, predicted: Predicted[Example, np.ndarray]) -> dict[str, float]:
+        """Returns the metrics of each part and, for classes, the result of `one_class`."""
+        predictions, config = predicted.predictions, predicted.config
+        targets = np.array(self.targets(predicted.examples, config))
+        decisions = self.decide(predictions, config)
+        if self.table.labels:
             # F1 is computed for GLUE's second class, which may have any class id in the model.
-            in_order = np.argsort(list(self.label_type.numbers(config).values()))
+            in_order = np.argsort(list(self.numbers(config).values()))
             targets, decisions = in_order[targets], in_order[decisions]
         own_metrics = {part.name: part.metrics for part in self.table.parts}
         scores: dict[str, float] = {}
-        for part, rows in _parts(examples).items():
+        for part, rows in _parts(predicted.examples).items():
             names = own_metrics.get(part) or self.table.metrics
             chosen = [predictions[row] for row in rows]
-            values = self.label_type.score(names, targets[rows], decisions[rows], chosen)
+            values = self.score(names, targets[rows], decisions[rows], chosen)
             prefix = f"{part}_" if part else ""
             scores |= {f"{prefix}{name}": value for name, value in values.items()}
-        if isinstance(self.label_type, Regression):
+        if self.problem_type == "regression":
             return scores
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Example],
-        predictions: Sequence[Any],
-        config: AlbertConfig,
-    ) -> None:
+    def write(self, predicted: Predicted[Example, np.ndarray], folder: Path) -> None:
         """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}
-        for part, rows in _parts(examples).items():
-            stem = folder / names.get(part, "predictions")
-            numbers = row_numbers(examples[row].location for row in rows)
-            self.label_type.write(stem, numbers, [predictions[row] for row in rows], config)
+        for part, rows in _parts(predicted.examples).items():
+            self.write_part(predicted.of(rows), folder / names.get(part, "predictions"))
 
     def texts(self, example: Example) -> Iterable[str]:
         return (text for text in (example.text, example.text_pair) if text)
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        if isinstance(self.label_type, Regression):
-            return Keys()
-        labels: list[Any] = [example.label for example in examples]
-        is_single = isinstance(self.label_type, SingleLabel)
-        return Keys(labels=[(label,) for label in labels] if is_single else labels, strata=labels)
+        labels = [example.label for example in examples]
+        names = [(label,) if isinstance(label, str) else label for label in labels]
+        return Keys(labels=names, strata=labels)
 
 
 def baseline_scores(
@@ -170,36 +204,17 @@ def baseline_scores(
 
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     train_texts, dev_texts = (
-        ["\n".join(task.texts(example)) for example in examples] for examples in (train, dev)
+        [task.text(example) for example in examples] for examples in (train, dev)
     )
     try:
         vectors = words.fit_transform(train_texts)
     except ValueError as error:  # no words
         raise UserError(f"--baseline requires texts with words: {error}.") from error
-    targets = task.label_type.targets(train, config)
+    targets = task.targets(train, config)
     model = LogisticRegression(C=10, max_iter=1000).fit(vectors, targets)
     probabilities = np.zeros((len(dev), len(config.labels)))
     probabilities[:, model.classes_] = model.predict_proba(words.transform(dev_texts))
-    return task.scores(dev, list(probabilities), config)
-
-
-def _label_type(options: TaskData, config: AlbertConfig | None) -> type[LabelType]:
-    if options.task in GLUE:
-        return SingleLabel if GLUE[options.task].labels else Regression
-    several, numbers = False, False
-    if config is not None:
-        several, numbers = config.problem_type == MULTI_LABEL, len(config.labels) == 1
-    elif isinstance(options, LabelledData):
-        several, numbers = options.multi_label, options.regression
-    if several:
-        return MultiLabel
-    is_known = config is not None or isinstance(options, LabelledData)
-    if is_known and options.label_separator != TaskData.label_separator:
-        raise UserError(
-            "--label-separator requires --multi-label, or a model trained with it. "
-            f"Received: {options.label_separator!r}."
-        )
-    return Regression if numbers else SingleLabel
+    return task.scores(Predicted(dev, list(probabilities), config))
 
 
 def encode_texts(

@@ -1,4 +1,4 @@
-"""Label types: one class, any number of classes, or a number."""
+"""Classification by label type: one class, any number of classes, or a number."""
 
 import ast
 import contextlib
@@ -7,16 +7,17 @@ import json
 import math
 import re
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import TaskData
-from albert_tf.data.readers import Example, Row
+from albert_tf.data.options import LabelledData, TaskData
+from albert_tf.data.readers import Example, Row, row_numbers
+from albert_tf.data.tasks.base import Graded, Keys, Predicted, grade_class, grade_number
+from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import sigmoid, softmax
@@ -29,29 +30,34 @@ _OTHER_SEPARATORS: Final = (";", "|", "/")
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
-class LabelType(ABC):
-    """How labels of one type are read, learned, predicted, scored, and written.
+def classification(options: TaskData, config: AlbertConfig | None) -> Classification:
+    """Returns the task for the type of labels of a GLUE task, a trained model, or your own data."""
+    several, numbers = False, False
+    if options.task in GLUE:
+        numbers = not GLUE[options.task].labels
+    elif config is not None:
+        several, numbers = config.problem_type == MULTI_LABEL, len(config.labels) == 1
+    elif isinstance(options, LabelledData):
+        several, numbers = options.multi_label, options.regression
+    if several:
+        return MultiLabel(options)
+    is_known = config is not None or isinstance(options, LabelledData)
+    if is_known and options.label_separator != TaskData.label_separator:
+        raise UserError(
+            "--label-separator requires --multi-label, or a model trained with it. "
+            f"Received: {options.label_separator!r}."
+        )
+    return Regression(options) if numbers else SingleLabel(options)
 
-    Args:
-        options: the task's data and columns.
-        labels: the labels of a GLUE task, as in `GLUE`; () for your own data.
-    Attributes:
-        problem_type: `problem_type` of the configuration.
-        metrics: names of the metrics for your own data.
-    """
 
-    problem_type: ClassVar[str]
-    metrics: ClassVar[Sequence[str]] = ()
+class SingleLabel(Classification):
+    """One of several classes. A prediction is float `[C]`, the class probabilities."""
 
-    def __init__(self, options: TaskData, labels: Sequence[tuple[str, str]]):
-        self.options, self.glue_labels = options, labels
+    problem_type = "single_label_classification"
+    metrics = ("accuracy", "macro_f1")
 
-    def read(self, row: Row, column: str | int) -> Any:
-        """Returns a row's label.
-
-        Raises:
-            UserError: if the label is missing, or is a list in Python or JSON syntax.
-        """
+    def read_label(self, row: Row, column: str | int) -> str:
+        """Returns a row's label, which must not be a list in Python or JSON syntax."""
         label = row.text(column)
         if _LIST.fullmatch(label) and any(_written_list(label)):
             raise UserError(
@@ -60,77 +66,9 @@ class LabelType(ABC):
             )
         return label
 
-    @abstractmethod
-    def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
-        """Returns the labels of a new model.
-
-        Raises:
-            UserError: if nothing can be learned from the examples.
-        """
-
-    @abstractmethod
-    def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
-        """Checks the labels of examples against a model.
-
-        Raises:
-            UserError: if the model's labels differ from the task's, or lack an example's label.
-        """
-
-    @abstractmethod
-    def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[Any]:
-        """Returns the target of each example: a class id, a float, or a multi-hot array."""
-
-    def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns the model's class id of each label."""
-        return dict(config.label2id)
-
-    @abstractmethod
-    def decode(self, logits: np.ndarray, config: AlbertConfig) -> Any:
-        """Returns an example's prediction."""
-
-    @abstractmethod
-    def decide(self, predictions: Sequence[Any], config: AlbertConfig) -> np.ndarray:
-        """Converts predictions to the same format as targets, `[N]` or `[N, C]`."""
-
-    def score(
-        self,
-        metrics: Sequence[str],
-        targets: np.ndarray,
-        decisions: np.ndarray,
-        predictions: Sequence[Any],
-    ) -> dict[str, float]:
-        """Returns the named metrics."""
-        from albert_tf.evaluation.metrics import evaluate  # imports scikit-learn, which is slow
-
-        return evaluate(metrics, targets, decisions)
-
-    @abstractmethod
-    def write(
-        self, stem: Path, rows: Sequence[int], predictions: Sequence[Any], config: AlbertConfig
-    ) -> None:
-        """Writes predictions to `stem` plus a suffix.
-
-        Args:
-            rows: 0-based index of each example in its file.
-        """
-
-    def _label_error(self, expected: str, names: Sequence[str]) -> UserError:
-        return UserError(
-            f"The model must have the labels of the task {self.options.task}: {expected}. "
-            f"Received: {listed(names)}. Pass the --task that the model was trained on, or --task "
-            "classify for your own data."
-        )
-
-
-class SingleLabel(LabelType):
-    """One of several classes. A prediction is float `[C]`, the class probabilities."""
-
-    problem_type = "single_label_classification"
-    metrics = ("accuracy", "macro_f1")
-
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns GLUE's labels in GLUE's order, or the sorted labels of `train` for other data."""
-        names = [name for _, name in self.glue_labels]
+        names = [name for _, name in self.table.labels]
         names = names or _sorted_labels({example.label or "" for example in train})
         if len(names) < 2:
             raise UserError(
@@ -154,16 +92,22 @@ class SingleLabel(LabelType):
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions).argmax(axis=-1)
 
-    def write(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        config = predicted.config
+        targets = self.targets(predicted.examples, config)
+        return [
+            grade_class(self.text(example), config.labels, target, probabilities)
+            for (example, probabilities), target in zip(predicted.pairs, targets, strict=True)
+        ]
+
+    def confusions(self, predicted: Predicted[Example, np.ndarray]) -> list[tuple[str, str]]:
+        return [(each.expected, each.predicted) for each in self.grade(predicted)]
+
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and of labels as the task's files spell them."""
-        labels = {number: label for label, number in self.numbers(config).items()}
-        write_tsv(stem, rows, [labels[int(prediction.argmax())] for prediction in predictions])
+        labels = {number: label for label, number in self.numbers(predicted.config).items()}
+        chosen = [labels[int(prediction.argmax())] for prediction in predicted.predictions]
+        write_tsv(stem, predicted.examples, chosen)
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
         """Returns the class id of each label in the files, in GLUE's order.
@@ -171,10 +115,10 @@ class SingleLabel(LabelType):
         A model's labels can also be spelled as in GLUE's files, or be LABEL_0, LABEL_1, … in GLUE's
         order.
         """
-        if not self.glue_labels:
+        if not self.table.labels:
             return super().numbers(config)
         names = config.labels
-        written, named = zip(*self.glue_labels, strict=True)
+        written, named = zip(*self.table.labels, strict=True)
         known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
         lowered = [name.lower() for name in names]
         for spelled in known:
@@ -182,10 +126,10 @@ class SingleLabel(LabelType):
             if sorted(expected) == sorted(lowered):
                 pairs = zip(written, expected, strict=True)
                 return {label: lowered.index(name) for label, name in pairs}
-        raise self._label_error(listed(known[0]), names)
+        raise _label_error(self.options.task, listed(known[0]), names)
 
 
-class Regression(LabelType):
+class Regression(Classification):
     """A number. A prediction is float `[1]`."""
 
     problem_type = "regression"
@@ -196,8 +140,8 @@ class Regression(LabelType):
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         if len(config.labels) != 1:
-            raise self._label_error(SCORE, config.labels)
-        for example in examples:
+            raise _label_error(self.options.task, SCORE, config.labels)
+        for example in (each for each in examples if each.label is not None):
             number = math.nan
             with contextlib.suppress(ValueError):
                 number = float(example.label)
@@ -216,30 +160,33 @@ class Regression(LabelType):
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
         return np.stack(predictions)[:, 0]
 
-    def write(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[np.ndarray],
-        config: AlbertConfig,
-    ) -> None:
+    def keys(self, examples: Sequence[Example]) -> Keys:
+        return Keys()
+
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        return [
+            grade_number(self.text(example), float(example.label), float(prediction[0]))
+            for example, prediction in predicted.pairs
+        ]
+
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes a TSV file of indices and numbers."""
-        numbers = [prediction[0] for prediction in predictions]
+        numbers = [prediction[0] for prediction in predicted.predictions]
         if self.options.task in GLUE:  # the website rejects scores outside [0, 5]
             numbers = list(np.clip(numbers, 0, 5))
-        write_tsv(stem, rows, [f"{number:.4f}" for number in numbers])
+        write_tsv(stem, predicted.examples, [f"{number:.4f}" for number in numbers])
 
 
-class MultiLabel(LabelType):
+class MultiLabel(Classification):
     """Any number of labels per text.
 
-    The label of an example is a tuple of names. A prediction maps label names, in the model's
-    order, to probabilities. A label is predicted if its probability reaches its threshold.
+    The label of an example is a tuple of names. A prediction is float `[C]`, the probability of
+    each label. A label is predicted if its probability reaches its threshold.
     """
 
     problem_type = MULTI_LABEL
 
-    def read(self, row: Row, column: str | int) -> tuple[str, ...]:
+    def read_label(self, row: Row, column: str | int) -> tuple[str, ...]:
         """Returns the labels in a list or in a delimited string.
 
         In a table, a string can also be a list in Python or JSON syntax.
@@ -292,7 +239,7 @@ class MultiLabel(LabelType):
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         for example in examples:
-            for label in example.label:
+            for label in example.label or ():
                 _check_label(label, example, config.label2id)
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[np.ndarray]:
@@ -302,45 +249,72 @@ class MultiLabel(LabelType):
             targets[row, [config.label2id[label] for label in example.label]] = 1
         return list(targets)
 
-    def decode(self, logits: np.ndarray, config: AlbertConfig) -> dict[str, float]:
-        return dict(zip(config.labels, sigmoid(logits).tolist(), strict=True))
+    def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
+        return sigmoid(logits).astype("float64")
 
-    def decide(
-        self, predictions: Sequence[Mapping[str, float]], config: AlbertConfig
-    ) -> np.ndarray:
-        return _probabilities(predictions) >= np.array(config.label_thresholds)
+    def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
+        return np.stack(predictions) >= np.array(config.label_thresholds)
 
     def score(
         self,
         metrics: Sequence[str],
         targets: np.ndarray,
         decisions: np.ndarray,
-        predictions: Sequence[Mapping[str, float]],
+        predictions: Sequence[np.ndarray],
     ) -> dict[str, float]:
         """Returns micro F1, macro F1, and the mean average precision."""
         from albert_tf.evaluation.metrics import evaluate_labels
 
-        return evaluate_labels(targets, _probabilities(predictions), decisions)
+        return evaluate_labels(targets, np.stack(predictions), decisions)
 
-    def write(
-        self,
-        stem: Path,
-        rows: Sequence[int],
-        predictions: Sequence[Mapping[str, float]],
-        config: AlbertConfig,
-    ) -> None:
+    def fit_thresholds(self, predicted: Predicted[Example, np.ndarray]) -> dict[str, Any]:
+        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
+
+        labels = np.array(self.targets(predicted.examples, predicted.config))
+        return {"thresholds": tuple(best_thresholds(labels, np.stack(predicted.predictions)))}
+
+    def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
+        """Compares each predicted set of labels with the expected set."""
+        graded, config = [], predicted.config
+        for example, probabilities in predicted.pairs:
+            chosen = chosen_labels(probabilities, config)
+            confidence = min(
+                value if name in chosen else 1 - value
+                for name, value in zip(config.labels, probabilities.tolist(), strict=True)
+            )
+            expected, found = (
+                ", ".join(labels) or "no label" for labels in (sorted(example.label), chosen)
+            )
+            is_right = {*example.label} == {*chosen}
+            graded.append(Graded(self.text(example), expected, found, confidence, is_right))
+        return graded
+
+    def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
         """Writes one JSON object per line, because a label may contain any character."""
+        config = predicted.config
+        rows = row_numbers(example.location for example in predicted.examples)
         with Path(f"{stem}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-            for index, probabilities in zip(rows, predictions, strict=True):
-                labels = chosen_labels(probabilities, config)
-                row = {"index": index, "labels": labels, "probabilities": probabilities}
+            for index, probabilities in zip(rows, predicted.predictions, strict=True):
+                row = {
+                    "index": index,
+                    "labels": chosen_labels(probabilities, config),
+                    "probabilities": dict(zip(config.labels, probabilities.tolist(), strict=True)),
+                }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def chosen_labels(probabilities: Mapping[str, float], config: AlbertConfig) -> list[str]:
+def _label_error(task: str, expected: str, names: Sequence[str]) -> UserError:
+    return UserError(
+        f"The model must have the labels of the task {task}: {expected}. Received: "
+        f"{listed(names)}. Pass the --task that the model was trained on, or --task classify for "
+        "your own data."
+    )
+
+
+def chosen_labels(probabilities: Iterable[float], config: AlbertConfig) -> list[str]:
     """Returns the labels whose probability reaches their threshold, in the model's order."""
-    pairs = zip(probabilities.items(), config.label_thresholds, strict=True)
-    return [name for (name, value), threshold in pairs if value >= threshold]
+    each = zip(config.labels, probabilities, config.label_thresholds, strict=True)
+    return [name for name, value, threshold in each if value >= threshold]
 
 
 def _sorted_labels(labels: set[str]) -> list[str]:
@@ -354,8 +328,8 @@ def _sorted_labels(labels: set[str]) -> list[str]:
     return sorted(labels, key=lambda label: (values[label], label))
 
 
-def _check_label(label: str, example: Example, known: Mapping[str, int]) -> None:
-    if label not in known:
+def _check_label(label: str | None, example: Example, known: Mapping[str, int]) -> None:
+    if label is not None and label not in known:
         raise UserError(
             f"A label must be one of {listed(known)}. Received: {short_repr(label)} "
             f"({_where(example)})."
@@ -366,16 +340,13 @@ def _where(example: Example) -> str:
     return example.location or f"for the text {example.text[:60]!r}"
 
 
-def write_tsv(stem: Path, rows: Sequence[int], predictions: Sequence[str]) -> None:
-    """Writes predictions and the 0-based index of each row to `stem.tsv`."""
+def write_tsv(stem: Path, examples: Sequence[Any], predictions: Sequence[str]) -> None:
+    """Writes predictions and the 0-based index of each example in its file to `stem.tsv`."""
+    rows = row_numbers(example.location for example in examples)
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
         writer.writerow(("index", "prediction"))
         writer.writerows(zip(rows, predictions, strict=True))
-
-
-def _probabilities(predictions: Sequence[Mapping[str, float]]) -> np.ndarray:
-    return np.array([list(probabilities.values()) for probabilities in predictions])
 
 
 def _written_list(text: str) -> list[str]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from albert_tf.data import hub
 from albert_tf.data.json_rows import read_value
-from albert_tf.data.readers import Row, check_ending, check_row, make_each, rows_of
+from albert_tf.data.readers import Row, check_file, make_each, rows_of
+from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.data.text_files import open_text, require_file
+from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
@@ -68,7 +69,7 @@ def read_questions(
     Args:
         labelled: whether to read answers. Leaderboard test files contain no answers.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
-            `read_rows`.
+            `make_each`.
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
     Raises:
         UserError: if the file doesn't exist, has the wrong format, or has no questions; or if a
@@ -189,11 +190,8 @@ class _Nodes(NamedTuple):
 
 def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
     """Yields a file's questions, from rows or from SQuAD's articles."""
-    is_hub = hub.is_hub(path)
-    if not is_hub:
-        require_file(path)
-        check_ending(path, FORMATS, "questions")
-    if is_hub or path.suffix == hub.PARQUET or _has_lines(path, encoding):
+    check_file(path, FORMATS, "questions")
+    if hub.is_hub(path) or path.suffix == hub.PARQUET or _has_lines(path, encoding):
         yield from rows_of(path, (), encoding)
         return
     with open_text(path, encoding=encoding, whole=True) as lines:
@@ -202,7 +200,12 @@ def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
         document = [document]
     if isinstance(document, list):
         for number, row in enumerate(document, start=1):
-            yield Row(f"{path}, row {number}", row)
+            location, fields = f"{path}, row {number}", row
+            if not isinstance(row, dict):
+                received = f"{short_repr(row)} ({location})"
+                error = UserError(f"Each question must be a JSON object. Received: {received}.")
+                fields = {BAD_ROW: error}
+            yield Row(location, fields)
         return
     for article in _Node(document, str(path)).items("data"):
         if isinstance(article.value, dict) and "question" in article.value:
@@ -227,13 +230,8 @@ def _row_nodes(row: Row) -> _Nodes:
 
     `answers` contains a list of texts and a list of start offsets. The default id is the location.
     """
-    location, fields = str(row.location), row.fields
-    if not isinstance(fields, dict):
-        raise UserError(
-            f"Each question must be a JSON object. Received: {short_repr(fields)} ({location})."
-        )
-    check_row(row)
-    fields = {"id": location, **fields}
+    location = str(row.location)
+    fields = {"id": location, **row.fields}
     if isinstance(answers := fields.get("answers"), dict):
         names = ("text", "answer_start")
         lists = [answers.get(name) or [] for name in names]
@@ -276,10 +274,7 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
 
 
 def encode_questions(
-    questions: Sequence[Question],
-    tokenizer: Any,
-    max_length: int,
-    answerability: bool,
+    questions: Sequence[Question], tokenizer: Any, max_length: int, answerability: bool
 ) -> Rows:
     """Returns the windows of questions, each labeled with the position of the answer.
 

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.readers import Row, check_row, read_rows, row_numbers, rows_of
+from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
-from albert_tf.data.tasks.base import Keys, Outputs, Task
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_number
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.labels import write_tsv
@@ -87,7 +87,8 @@ class Similarity(Task[SimilarityExample, Match]):
             return SimilarityExample(found, _score(row, score) if score else None, row.location)
 
         skip = self.options.skip_bad_rows if labelled else None
-        return read_rows(path, [*texts, score], example, skip, encoding=self.options.encoding)
+        rows = rows_of(path, [*texts, score], self.options.encoding)
+        return make_each(path, rows, example, skip)
 
     def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
         """Determines a file's columns by role from its first row and the options."""
@@ -131,7 +132,7 @@ class Similarity(Task[SimilarityExample, Match]):
         kind = _kind(self.columns)
         columns = ", ".join(self.columns.values())
         warn_once(f"{self.options.data}: {kind} ({columns}); {_KINDS[kind]}.")
-        fields: dict[str, Any] = {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "problem_type": None}
+        fields = super().config_fields(train)
         if train[0].score is not None:
             if len({example.score for example in train}) == 1:
                 raise UserError(
@@ -213,36 +214,34 @@ class Similarity(Task[SimilarityExample, Match]):
                 found.append(Match(float(cosines[row]), int(rank), texts[other]))
         return found
 
-    def scores(
-        self,
-        examples: Sequence[SimilarityExample],
-        predictions: Sequence[Match],
-        config: AlbertConfig,
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[SimilarityExample, Match]) -> dict[str, float]:
         """Returns the `spearman` and `pearson` correlations of scores and cosines.
 
         Without scores, returns `accuracy` (the fraction of texts that rank their partner first)
         and `mrr` (the mean reciprocal rank).
         """
-        if self._is_scored(examples):
+        if self._is_scored(predicted.examples):
             from albert_tf.evaluation.metrics import evaluate
 
-            labels = np.array([example.score for example in examples])
-            cosines = np.array([match.cosine for match in predictions])
+            labels = np.array([example.score for example in predicted.examples])
+            cosines = np.array([match.cosine for match in predicted.predictions])
             return evaluate(("spearman", "pearson"), labels, cosines)
-        ranks = np.array([match.rank for match in predictions])
+        ranks = np.array([match.rank for match in predicted.predictions])
         return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[SimilarityExample],
-        predictions: Sequence[Match],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[SimilarityExample, Match]) -> list[Graded]:
+        scale = largest_score(predicted.examples)
+        return [
+            Graded(example.texts[0], example.texts[1], match.best, match.cosine, match.rank == 1)
+            if example.score is None
+            else grade_number(self.text(example), example.score, match.cosine * scale)
+            for example, match in predicted.pairs
+        ]
+
+    def write(self, predicted: Predicted[SimilarityExample, Match], folder: Path) -> None:
         """Writes a TSV file of indices and cosines."""
-        numbers = row_numbers(example.location for example in examples)
-        write_tsv(folder / "predictions", numbers, [f"{each.cosine:.6f}" for each in predictions])
+        cosines = [f"{match.cosine:.6f}" for match in predicted.predictions]
+        write_tsv(folder / "predictions", predicted.examples, cosines)
 
     def texts(self, example: SimilarityExample) -> Iterable[str]:
         return example.texts

@@ -10,8 +10,8 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, check_ending, read_rows
-from albert_tf.data.tasks.base import Keys, Outputs, Task
+from albert_tf.data.readers import Row, check_file, locate, make_each, rows_of
+from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
@@ -19,6 +19,7 @@ from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.evaluation.entities import (
     OUTSIDE,
     broken,
+    entities,
     entity_scores,
     parsed,
     unprefixed,
@@ -28,8 +29,8 @@ from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
-_WORDS: Final = (conll.WORDS, "tokens")  # column names in JSONL
-_TAGS: Final = (conll.TAGS, "ner_tags")
+_WORDS: Final[Sequence[str]] = (conll.WORDS, "tokens")  # column names in JSONL
+_TAGS: Final[Sequence[str]] = (conll.TAGS, "ner_tags")
 logger = logging.getLogger(__name__)
 
 
@@ -55,15 +56,16 @@ class Tagging(Task[Sentence, Tagged]):
     formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
-        if not hub.is_hub(path):
-            check_ending(path, self.formats, "words with tags")
-        options, rows = self.options, None
-        words = (options.text_column,) if options.text_column else _WORDS
-        tags = (options.label_column,) if options.label_column else _TAGS
+        check_file(path, self.formats, "words with tags")
+        options = self.options
+        words, tags = _WORDS, _TAGS
         if path.name.endswith(conll.ENDINGS) and not hub.is_hub(path):
-            columns = (options.text_column, options.label_column)
-            rows = conll.sentences(path, *columns, labelled, options.encoding)
-            words, tags = (conll.WORDS,), (conll.TAGS,)
+            columns = options.text_column, options.label_column
+            rows = locate(path, conll.sentences(path, *columns, labelled, options.encoding))
+        else:
+            rows = rows_of(path, (), options.encoding)
+            words = (options.text_column,) if options.text_column else _WORDS
+            tags = (options.label_column,) if options.label_column else _TAGS
 
         def sentence(row: Row) -> Sentence:
             row_words = _words(row, words)
@@ -72,7 +74,7 @@ class Tagging(Task[Sentence, Tagged]):
             )
 
         skip = options.skip_bad_rows if labelled else None
-        return read_rows(path, (), sentence, skip, rows, options.encoding)
+        return make_each(path, rows, sentence, skip)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
         """Returns "O" and the other tags in sorted order, or a label for each class id."""
@@ -143,27 +145,56 @@ class Tagging(Task[Sentence, Tagged]):
                 tagged.probabilities[word] = float(probabilities.max())
         return predicted
 
-    def scores(
-        self, examples: Sequence[Sentence], predictions: Sequence[Tagged], config: AlbertConfig
-    ) -> dict[str, float]:
+    def scores(self, predicted: Predicted[Sentence, Tagged]) -> dict[str, float]:
         """Returns entity and word scores, and the result of `one_class` for the tags."""
-        expected = self.tag_names(examples, config)
-        predicted = [prediction.tags for prediction in predictions]
-        scores = entity_scores(expected, predicted, config.labels)
-        return scores | one_class(list(chain(*predicted)), list(chain(*expected)))
+        expected = self.tag_names(predicted.examples, predicted.config)
+        found = [tagged.tags for tagged in predicted.predictions]
+        scores = entity_scores(expected, found, predicted.config.labels)
+        return scores | one_class(list(chain(*found)), list(chain(*expected)))
 
-    def write(
-        self,
-        folder: Path,
-        examples: Sequence[Sentence],
-        predictions: Sequence[Tagged],
-        config: AlbertConfig,
-    ) -> None:
+    def grade(self, predicted: Predicted[Sentence, Tagged]) -> list[Graded]:
+        """Compares the tags of each sentence, and shows only the entities."""
+        known = parsed(predicted.config.labels)
+
+        def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
+            spans = entities(known[tag] for tag in tags)
+            return ", ".join(f"{' '.join(words[start:end])} ({name})" for name, start, end in spans)
+
+        expected = self.tag_names(predicted.examples, predicted.config)
+        return [
+            Graded(
+                self.text(example),
+                entities_of(example.words, tags),
+                entities_of(example.words, tagged.tags),
+                min(tagged.probabilities),
+                tags == tagged.tags,
+            )
+            for (example, tagged), tags in zip(predicted.pairs, expected, strict=True)
+        ]
+
+    def confusions(self, predicted: Predicted[Sentence, Tagged]) -> list[tuple[str, str]]:
+        """Returns the expected and the predicted entity type of each word.
+
+        The type is "O" for a word outside entities, and the tag itself if tags have no entity
+        prefix.
+        """
+        kinds = {
+            label: OUTSIDE if label == OUTSIDE else label if tag.kind == OUTSIDE else tag.kind
+            for label, tag in parsed(predicted.config.labels).items()
+        }
+        expected = self.tag_names(predicted.examples, predicted.config)
+        return [
+            (kinds[tag], kinds[other])
+            for tags, tagged in zip(expected, predicted.predictions, strict=True)
+            for tag, other in zip(tags, tagged.tags, strict=True)
+        ]
+
+    def write(self, predicted: Predicted[Sentence, Tagged], folder: Path) -> None:
         """Writes words, labels (if any), and predicted tags in conlleval's format."""
         with (folder / PREDICTIONS).open("w", encoding="utf-8", newline="\n") as file:
-            for example, prediction in zip(examples, predictions, strict=True):
+            for example, prediction in predicted.pairs:
                 words = [" ".join(word.split()) for word in example.words]
-                names = [] if example.tags is None else self.tag_names([example], config)
+                names = [] if example.tags is None else self.tag_names([example], predicted.config)
                 for row in zip(words, *names, prediction.tags, strict=True):
                     file.write("\t".join(row) + "\n")
                 file.write("\n")

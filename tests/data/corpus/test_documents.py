@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -16,20 +15,17 @@ from pathlib import Path
 import pytest
 
 from albert_tf.data.corpus import documents as module
-from albert_tf.data.corpus import reading
 from albert_tf.data.corpus.documents import (
     PASSAGE,
     SMALLEST,
-    CorpusOptions,
     Document,
     Split,
     documents,
     sample,
-    sentence_splitter,
-    sentences,
     splits,
 )
 from albert_tf.data.corpus.files import InputFile, find_inputs
+from albert_tf.data.corpus.options import CorpusOptions
 from albert_tf.errors import UserError
 
 WHITE = " \t\r\u00a0\u3000\u2028\x1c"
@@ -114,10 +110,10 @@ def test_documents_are_the_same_however_a_file_is_split(read, monkeypatch):
         limit = generator.choice([4, 5, 11, 40, 1000])
         expected = plain_reading(text, limit)
         for split_bytes in (4, 5, generator.randrange(6, 60), 1 << 20):
-            monkeypatch.setattr(reading, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            monkeypatch.setattr(module, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             counts = Counter()
             found = read(text, max_document_bytes=limit, split_bytes=split_bytes, counts=counts)
-            shown = f"case {case}: {text!r}, {limit=}, {split_bytes=}, {reading.BLOCK=}"
+            shown = f"case {case}: {text!r}, {limit=}, {split_bytes=}, {module.BLOCK=}"
             assert [(offset, text) for _, offset, text in found] == expected, shown
             assert counts["documents"] == len(found), shown
             assert counts["bytes"] == sum(len(document.text) for document in found), shown
@@ -147,7 +143,7 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
         if generator.random() < 0.5:
             content = content.rstrip()
         for split_bytes in (4, generator.randrange(5, 60), 1 << 20):
-            monkeypatch.setattr(reading, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
+            monkeypatch.setattr(module, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             found = read(
                 content,
                 "a.jsonl",
@@ -155,7 +151,7 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
                 split_bytes=split_bytes,
                 bad_lines="skip",
             )
-            shown = f"case {case}: {content!r}, {limit=}, {split_bytes=}, {reading.BLOCK=}"
+            shown = f"case {case}: {content!r}, {limit=}, {split_bytes=}, {module.BLOCK=}"
             assert [(offset, text) for _, offset, text in found] == expected, shown
 
 
@@ -274,7 +270,7 @@ def test_empty_documents_are_counted(read, name, content, offset, others):
         ("a.txt", b'{"text": "x"}\n{"text": "y"}', "a.jsonl"),
         (
             "a.v2.txt",
-            b'\xef\xbb\xbf\n\n  {"body": "%b"}\r\n' % (b"x" * reading.BLOCK),
+            b'\xef\xbb\xbf\n\n  {"body": "%b"}\r\n' % (b"x" * module.BLOCK),
             "a.v2.jsonl",
         ),
         ("a.txt.gz", b'{"text": "x"}', "a.jsonl.gz"),
@@ -320,7 +316,7 @@ BIG = """
 import collections, json, os, pathlib, re, sys
 from albert_tf.data.corpus.documents import documents, splits
 from albert_tf.data.corpus.files import find_inputs
-from albert_tf.data.corpus.documents import CorpusOptions
+from albert_tf.data.corpus.options import CorpusOptions
 assert not {"tensorflow", "sentencepiece", "numpy"} & sys.modules.keys()
 options, counts = CorpusOptions(bad_lines="skip"), collections.Counter()
 for file in find_inputs(sys.argv[1:]):
@@ -421,67 +417,3 @@ def test_long_documents_come_in_passages(tmp_path):
 def test_passages_of_a_few_bytes_count_for_more(tmp_path):
     (tmp_path / "a.txt").write_text("\n\n".join(map(str, range(1000))))
     assert len(drawn(tmp_path, 10 * SMALLEST + 5)) == 10
-
-
-@pytest.mark.parametrize("language", ["../../x", "", "en\n", "e" * 99, "en us"])
-def test_a_language_is_a_code(language):
-    with pytest.raises(UserError, match="^language must be"):
-        CorpusOptions(language=language)
-    assert CorpusOptions(language="be-tarask").language == "be-tarask"
-
-
-def by_comma(paragraph):
-    return paragraph.split(",")
-
-
-def found(text, splitter="sentencex", **options):
-    chosen = CorpusOptions(**options)
-    split = sentence_splitter(splitter, chosen.language)
-    return sentences(Document("a.txt", 7, text.encode()), chosen, split)
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "expected"),
-    [
-        (
-            "en",
-            "Dr. Gray came at 5 p.m. on Monday.  Was it late?\n\tIt was",
-            ["Dr. Gray came at 5 p.m. on Monday.", "Was it late?", "It was"],
-        ),
-        ("en", "“One,\ntwo,” (three\nfour)", ["“One,", "two,” (three", "four)"]),
-        ("zh", "你好。我是谁？他", ["你好。", "我是谁？", "他"]),
-        (
-            "de",
-            "Am 3. Mai kam er z. B. an. Dann ging er.",
-            ["Am 3. Mai kam er z. B. an.", "Dann ging er."],
-        ),
-    ],
-)
-def test_paragraphs_are_split(language, text, expected):
-    """A sentence ends with its line at the latest."""
-    assert found(text, language=language) == expected
-
-
-def test_lines_that_are_sentences_stay():
-    lines = ["One. Two.", "", "  Three.\u3000", "\u2028"]
-    assert found("\n".join(lines), lines="sentences") == ["One. Two.", "Three."]
-
-
-def test_custom_splitters():
-    assert found("a, b,,c\nd", by_comma) == ["a", "b", "c", "d"]
-    assert found("a b\nc", "builtins:str.split") == ["a", "b", "c"]
-    assert found("a, b", f"{__name__}:by_comma") == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nltk", "'nltk'"),
-        ("no_such_module:split", "'no_such_module:split': No module named 'no_such_module'"),
-        ("re:cut", "'re:cut': module 're' has no attribute 'cut'"),
-        ("sys:path", "'sys:path': it is a list"),
-    ],
-)
-def test_no_such_splitter(name, message):
-    with pytest.raises(UserError, match=f"sentence_splitter .*Received: {re.escape(message)}"):
-        sentence_splitter(name, "en")

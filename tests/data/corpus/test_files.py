@@ -7,9 +7,9 @@ import re
 import fsspec
 import pytest
 
-from albert_tf.data.corpus.documents import CorpusInput
+from albert_tf.data.corpus.documents import text_lines
 from albert_tf.data.corpus.files import InputFile, find_inputs, open_bytes
-from albert_tf.data.corpus.reading import text_lines
+from albert_tf.data.corpus.options import CorpusInput
 from albert_tf.errors import UserError
 
 

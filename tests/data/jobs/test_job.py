@@ -10,14 +10,13 @@ from albert_tf.data.jobs import job as jobs
 from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
-    SETTINGS,
     Output,
     PartReport,
     default_shard_bytes,
     make_part,
     report_name,
 )
-from albert_tf.data.pretraining.records import read_records
+from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
 
 SIZES = {"a.txt": 25_000, "b.txt.gz": 9_000, "c/1.txt": 300, "c/2.txt": 0, "c/3.txt": 400}
@@ -41,7 +40,7 @@ def job(make, tmp_path):
     job = make(tmp_path / "examples")
     output = Output(job.output)
     with output.locked():
-        output.write_json(SETTINGS, job.settings())
+        output.write_json(output.SETTINGS, job.settings())
         for name, content in job.tokenizer:
             output.write(name, content)
     return job
@@ -103,7 +102,7 @@ def test_the_report_describes_the_shards(job, tmp_path):
             assert shard.file == f"examples-{part.number:06d}-{number:05d}.tfrecord"
             assert shard.part == part.number
             path = tmp_path / "examples" / shard.file
-            assert len(list(read_records(path))) == shard.records > 0
+            assert len(list(stored_records(str(path)))) == shard.records > 0
             assert path.stat().st_size == shard.bytes
             assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
 
@@ -141,7 +140,7 @@ def test_an_error_of_a_worker_reaches_the_driver_as_a_file(job, monkeypatch):
         patch.setattr(spark, "make_part", refuse)
         spark._make(job, part)
     spark._make(job, other)  # does nothing
-    assert not Output(job.output).sizes(jobs.REPORTS)
+    assert not Output(job.output).sizes(Output.REPORTS)
     with pytest.raises(UserError, match="^A line must be UTF-8. Received: a.txt, line 31.$"):
         spark._reports(job, [part])
 

@@ -14,7 +14,8 @@ import pytest
 from albert_tf.data.jobs import local
 from albert_tf.data.jobs.job import Output
 from albert_tf.data.jobs.run import read_manifest
-from albert_tf.data.pretraining.records import decode, read_records
+from albert_tf.data.pretraining.records import decode
+from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
 from tests.data.jobs.conftest import run_local
 
@@ -78,7 +79,7 @@ def test_every_document_is_there(finished):
     manifest = read_manifest(Output(str(finished)))
     assert manifest.totals["documents"] == 96
     assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards) > 150
-    found = [decode(record) for record in read_records(next(finished.glob("ex*")))]
+    found = [decode(record) for record in stored_records(str(next(finished.glob("ex*"))))]
     assert max(len(each["segment_a"] + each["segment_b"]) for each in found) == 37
     names = {path.name for path in finished.iterdir()} - {shard.file for shard in manifest.shards}
     tokenizer = {"spiece.model", "tokenizer_config.json", "special_tokens_map.json"}

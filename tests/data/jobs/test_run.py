@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from albert_tf.data.jobs.job import WORK, Output, make_part
+from albert_tf.data.jobs.job import Output, make_part
 from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.errors import UserError
 from tests.data.jobs.conftest import run_local
@@ -168,7 +168,7 @@ def test_a_manifest_of_another_format_is_none(tmp_path, text):
 
 
 def test_a_kill_while_the_run_begins_leaves_a_folder_to_resume(make, finished, content, tmp_path):
-    (tmp_path / "examples" / WORK).mkdir(parents=True)
-    (tmp_path / "examples" / WORK / "settings.json.0").touch()
+    (tmp_path / "examples" / Output.WORK).mkdir(parents=True)
+    (tmp_path / "examples" / Output.WORK / "settings.json.0").touch()
     run_local(make(tmp_path / "examples"))
     assert content(tmp_path / "examples") == content(finished)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from albert_tf.data.pretraining import records
-from albert_tf.data.pretraining.masking import word_table
+from albert_tf.data.pretraining.masking import as_rows, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
+from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 T, P = 40, 5
@@ -79,6 +80,23 @@ def static_record(number):
         "masked_lm_ids": [*[9] * predicted, *[0] * (P - predicted)],
         "masked_lm_weights": [*[1.0] * predicted, *[0.0] * (P - predicted)],
         "next_sentence_labels": [number % 2],
+    }
+
+
+def masked_features(pairs, ids, table, options):
+    """Masks pairs, and returns features named as in the original."""
+    rows = as_rows(pairs, ids, table, options.max_seq_length)
+    masked = mask(rows, pairs.keys, table, options)
+    at, is_label = np.arange(options.max_seq_length), masked.labels != IGNORED
+    inside = at < rows.lengths[:, None]
+    return {
+        "input_ids": masked.ids,
+        "input_mask": inside,
+        "segment_ids": inside & (at >= rows.first[:, None]),
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": np.where(is_label, masked.labels, 0),
+        "masked_lm_weights": is_label.astype(float),
+        "next_sentence_labels": pairs.labels[:, None],
     }
 
 

@@ -13,13 +13,12 @@ from albert_tf.data.pretraining.batches import (
     mixed_batches,
     pretraining_batches,
 )
-from albert_tf.data.pretraining.examples import masked_features
 from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.pairs import Pairs, swapped
-from albert_tf.data.pretraining.sources import find_records
+from albert_tf.data.pretraining.sources import find_records, stored_records
 from albert_tf.errors import UserError
 from albert_tf.tasks import INPUTS, MASKED_LM_LABELS, MASKED_LM_POSITIONS, SENTENCE_ORDER_LABEL
-from tests.data.pretraining.conftest import COUNTS, FIRST, P, T
+from tests.data.pretraining.conftest import COUNTS, FIRST, P, T, masked_features
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 BATCH = 4
@@ -231,7 +230,7 @@ def test_only_pairs_for_sentence_order_are_swapped(dynamic, tmp_path, pair_task,
 
 def test_files_of_the_original_code_are_read(golden):
     path = golden / "F_pretraining_data" / "sample_seq64_pred10.tfrecord"
-    found = list(map(records.decode, records.read_records(path)))
+    found = list(map(records.decode, stored_records(str(path))))
     ((inputs, labels),) = evaluation_batches(path, 150)
     assert len(found) == 150
     for name, original in (

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.data.corpus.documents import Document
 from albert_tf.data.pretraining import rng
-from albert_tf.data.pretraining.examples import ExampleMaker, as_passages, masked_features
+from albert_tf.data.pretraining.examples import ExampleMaker, as_passages
 from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.pairs import make_pairs, swapped
@@ -14,6 +14,7 @@ from albert_tf.data.pretraining.records import decode
 from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
+from tests.data.pretraining.conftest import masked_features
 
 LENGTH = 48
 

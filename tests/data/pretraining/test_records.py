@@ -3,7 +3,8 @@ import struct
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining.records import decode, encode, frame, read_records
+from albert_tf.data.pretraining.records import decode, encode, frame
+from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
 from albert_tf.files import masked_crc
 
@@ -31,7 +32,7 @@ def test_files_are_tensorflows(file, tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / "theirs.tfrecord")) as writer:
         for record in (b"", b"one", b"two" * 1000):
             writer.write(record)
-    assert list(read_records(tmp_path / "theirs.tfrecord")) == [b"", b"one", b"two" * 1000]
+    assert list(stored_records(str(tmp_path / "theirs.tfrecord"))) == [b"", b"one", b"two" * 1000]
 
 
 def test_files_cut_short(file):
@@ -40,12 +41,12 @@ def test_files_cut_short(file):
     for end in range(1, len(whole)):
         file.write_bytes(whole[:end])
         if end % one == 0:
-            assert len(list(read_records(file))) == end // one
+            assert len(list(stored_records(str(file)))) == end // one
             continue
         with pytest.raises(
             UserError, match=f"^Record {end // one} of .*examples.tfrecord is damaged"
         ):
-            list(read_records(file))
+            list(stored_records(str(file)))
 
 
 def test_a_bit_that_flipped(file):
@@ -56,7 +57,7 @@ def test_a_bit_that_flipped(file):
         damaged[place] ^= 4
         file.write_bytes(damaged)
         with pytest.raises(UserError, match="^Record 2 of .*damaged"):
-            list(read_records(file))
+            list(stored_records(str(file)))
 
 
 @pytest.mark.parametrize("size", [2**40, 2**62, 2**64 - 1])
@@ -66,4 +67,4 @@ def test_a_header_that_promises_too_much(file, size):
     header = length + struct.pack("<I", masked_crc(length))
     file.write_bytes(header + file.read_bytes()[12:])
     with pytest.raises(UserError, match="^Record 0 of .*examples.tfrecord is damaged"):
-        list(read_records(file))
+        list(stored_records(str(file)))

@@ -8,8 +8,9 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import Answers, QuestionAnswering, recipe_name
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
-from albert_tf.data.tasks.split import train_and_dev
+from albert_tf.data.tasks.registry import train_and_dev
 from albert_tf.errors import UserError
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
@@ -145,7 +146,9 @@ def answers(text, odds):
 
 def test_scores_of_squad_1():
     examples = [question("books"), question("1999")]
-    found = task().scores(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
+    found = task().scores(
+        Predicted(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
+    )
     assert next(iter(found)) == "f1", "the first selects the best version"
     assert found == {"f1": pytest.approx(100 * (1 + 2 / 3) / 2), "exact_match": 50.0}
 
@@ -154,12 +157,12 @@ def test_scores_of_squad_2():
     examples = [question("books"), question("1999"), NONE, NONE]
     found = [answers("books", 1.0), answers("1999", 3.0), answers("hill", 2.0), answers("x", 4.0)]
     squad = task()
-    scores = squad.scores(examples, found, HEAD)  # with the threshold 0
+    scores = squad.scores(Predicted(examples, found, HEAD))  # with the threshold 0
     assert scores["f1"] == scores["exact_match"] == scores["no_answer_f1"] / 2 == 50.0
     assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
     assert scores["best_f1"] == scores["best_exact_match"] == 75.0
     assert scores["best_f1_threshold"] == 1.0
-    at_best = squad.scores(examples, found, HEAD.replace(thresholds=(1.0,)))
+    at_best = squad.scores(Predicted(examples, found, HEAD.replace(thresholds=(1.0,))))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
 
 
@@ -167,7 +170,7 @@ def test_files_of_predictions(tmp_path):
     examples = [Question(name, "who?", CONTEXT) for name in "ab"]
     best = [{"answer": "bücks", "score": 2.0}, {"answer": "hill", "score": 1.0}]
     found = [Answers(best, -1.0), Answers([], 3.0)]
-    task().write(tmp_path, examples, found, HEAD)
+    task().write(Predicted(examples, found, HEAD), tmp_path)
     read = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
     assert read["predictions"] == {"a": "bücks", "b": ""}
     assert read["null_odds"] == {"a": -1.0, "b": 3.0}
@@ -202,7 +205,7 @@ def written(path, *articles):
 
 
 def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match=r"one train\*.json. Received: nothing"):
+    with pytest.raises(UserError, match=r"one file train\*. Received: nothing"):
         task(tmp_path).files("train")
     written(tmp_path / "train-v1.1.json", ["a"], ["b"])
     written(tmp_path / "dev-v1.1.json", ["c"])
@@ -236,3 +239,17 @@ def test_questions_about_one_context_stay_together(tmp_path):
     assert len(dev) == 4 and {each.context for each in dev}.isdisjoint(
         each.context for each in train
     )
+
+
+def test_thresholds_of_answers():
+    """Only questions without an answer have a threshold."""
+    context = "Two hundred books in 1999."
+    examples = [
+        Question("a", "?", context, ("books",), (12, 17)),
+        Question("b", "?", context, ("1999",), (21, 25)),
+        *(Question(name, "?", context, is_impossible=True) for name in "cd"),
+    ]
+    texts = (("books", 1.0), ("1999", 3.0), ("Two", 2.0), ("in", 4.0))
+    found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
+    assert task().fit_thresholds(Predicted(examples, found, HEAD)) == {"thresholds": (1.0,)}
+    assert task().fit_thresholds(Predicted(examples[:2], found[:2], HEAD)) == {}

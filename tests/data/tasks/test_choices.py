@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.choices import MAX_CHOICE_LENGTH, Choices, choice_rows
-from albert_tf.data.tasks.split import read_split, train_and_dev
+from albert_tf.data.tasks.registry import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}
@@ -180,18 +181,18 @@ def test_scores_by_part(tmp_path):
     outputs = [{"logits": np.array(row, "float32")} for row in logits]
     found = given.predictions(examples, None, outputs, None)
     assert [len(each) for each in found] == [2, 2, 2]
-    scores = given.scores(examples, found, None)
+    scores = given.scores(Predicted(examples, found, None))
     assert scores == {"accuracy": 1 / 3, "accuracy_easy": 0.5, "accuracy_hard": 0.0}
     assert next(iter(scores)) == "accuracy"
     even = [np.array([0.5, 0.5]), np.array([0.505, 0.495]), np.array([0.497, 0.503])]
-    assert given.scores(examples, even, None)["one_class"] == 1.0
+    assert given.scores(Predicted(examples, even, None))["one_class"] == 1.0
 
 
 def test_predictions_are_written(tmp_path):
     path = write(tmp_path / "a.jsonl", {**ROW, "id": "q1"}, {**ROW, "question": None})
     examples = task(path).read(path)
     predictions = [np.array([0.25, 0.75]), np.array([0.875, 0.125])]
-    task(path).write(tmp_path, examples, predictions, None)
+    task(path).write(Predicted(examples, predictions, None), tmp_path)
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
         {"id": "q1", "chosen": 1, "probabilities": [0.25, 0.75]},

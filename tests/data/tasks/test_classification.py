@@ -7,24 +7,25 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import find_file
-from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
+from albert_tf.data.tasks.base import Predicted, find_file
+from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.split import read_split
+from albert_tf.data.tasks.labels import classification
+from albert_tf.data.tasks.registry import read_split
 from albert_tf.errors import UserError
 
 PAIRS = "index\tsentence1\tsentence2"
 
 
 def task(name, data=".", **others):
-    return Classification(LabelledData(task=name, data=Path(data), **others))
+    return classification(LabelledData(task=name, data=Path(data), **others), None)
 
 
 def numbers(task, examples, **fields):
     """Returns the examples' class ids, for a model with these fields or a new one."""
     config = AlbertConfig(**(fields or task.config_fields(examples)))
     task.check(examples, config)
-    return task.label_type.targets(examples, config)
+    return task.targets(examples, config)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def submitted(glue, folder, chosen, **fields):
     glue.check(examples, config)
     found = [np.array(row) for row in chosen[: len(examples)]]
     (folder / "out").mkdir()
-    glue.write(folder / "out", examples, found, config)
+    glue.write(Predicted(examples, found, config), folder / "out")
     return {path.name: path.read_text().splitlines() for path in (folder / "out").iterdir()}
 
 
@@ -114,7 +115,7 @@ def test_mnli_is_scored_by_part(tmp_path):
     assert [example.part for example in examples] == ["", "", "mismatched", "ax", "ax"]
     config = AlbertConfig(**mnli.config_fields([]))
     found = [np.eye(3)[label] for label in (1, 0, 1, 0, 1)]
-    scores = mnli.scores(examples, found, config)
+    scores = mnli.scores(Predicted(examples, found, config))
     assert scores == {"accuracy": 0.5, "mismatched_accuracy": 1.0, "ax_matthews": 1.0}
     alone = read_split(task("mnli", mnli.options.data / "dev_mismatched.tsv"), "dev")
     assert [example.part for example in alone] == ["mismatched"]
@@ -169,14 +170,14 @@ def test_labels_of_another_task(names, name, regression):
 
 def test_files_of_a_folder(tmp_path):
     with pytest.raises(UserError, match="one file train. Received: nothing"):
-        find_file(tmp_path, "train")
+        find_file(tmp_path, ["train"])
     (tmp_path / "train.csv").touch()
-    assert find_file(tmp_path, "train").name == "train.csv"
+    assert find_file(tmp_path, ["train"]).name == "train.csv"
     (tmp_path / "train.tsv").touch()
     with pytest.raises(UserError, match="one file train. Received: train.csv, train.tsv"):
-        find_file(tmp_path, "train")
+        find_file(tmp_path, ["train"])
     with pytest.raises(UserError, match="must be a folder or a file"):
-        find_file(tmp_path / "missing", "train")
+        find_file(tmp_path / "missing", ["train"])
 
 
 @pytest.mark.posix
@@ -220,7 +221,7 @@ def test_predictions_of_one_class_are_said(logits, labels, expected):
     outputs = [{"logits": np.array(row, "float32")} for row in logits]
     config = AlbertConfig(**sst2.config_fields(examples))
     found = sst2.predictions(examples, None, outputs, config)
-    assert sst2.scores(examples, found, config) == pytest.approx(expected)
+    assert sst2.scores(Predicted(examples, found, config)) == pytest.approx(expected)
 
 
 def test_rows_have_a_class_and_at_most_max_length_pieces(tiny_tokenizer):
@@ -238,7 +239,7 @@ def test_f1_is_of_glues_second_class_in_any_order(names):
     examples = [Example("a", "b", label) for label in "1110"]
     config = AlbertConfig(id2label=dict(enumerate(names)))
     always = np.eye(2)[[names.index("equivalent")] * 4]
-    scores = task("mrpc").scores(examples, list(always), config)
+    scores = task("mrpc").scores(Predicted(examples, list(always), config))
     assert scores["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1))
 
 

@@ -7,10 +7,10 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData, TaskData
 from albert_tf.data.readers import Example
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
-from albert_tf.data.tasks.registry import task_of, training_data
-from albert_tf.data.tasks.split import read_split
+from albert_tf.data.tasks.registry import read_split, task_of, training_data
 from albert_tf.errors import UserError
 from albert_tf.evaluation.metrics import evaluate_labels
 
@@ -26,7 +26,7 @@ def examples(*labels):
 
 
 def probabilities(*rows):
-    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+    return [np.array(row) for row in rows]
 
 
 def config(**changes):
@@ -100,7 +100,7 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
-    found = task().label_type.targets(examples(("sad",), (), ("warm", "long")), config())
+    found = task().targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
     with pytest.raises(UserError, match="--multi-label .* Received: 1 examples"):
         task().config_fields(examples(()))
@@ -110,7 +110,7 @@ def test_a_trained_model_says_what_its_labels_are():
     options = TaskData(task="classify", data=Path())
     one = AlbertConfig(id2label={0: "score"}, problem_type="regression")
     for trained, expected in ((config(), MultiLabel), (one, Regression), (None, SingleLabel)):
-        assert type(task_of(options, trained).label_type) is expected
+        assert type(task_of(options, trained)) is expected
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):
@@ -130,26 +130,37 @@ def test_scores_of_one_label():
 def test_scores_by_hand():
     given = examples(("long",), ("sad",), ("long", "sad"), ())
     found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
-    scores = task().scores(given, found, config())
+    scores = task().scores(Predicted(given, found, config()))
     # long: 2 right, 1 false; sad: 1 right, 1 missed; warm: never
     assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
     assert scores["macro_f1"] == pytest.approx((4 / 5 + 2 / 3 + 0) / 3)
     assert scores["mean_average_precision"] == pytest.approx(1)
     chosen = config(thresholds=(0.65, 0.35, 0.5))
-    assert task().scores(given, found, chosen)["micro_f1"] == 1
+    assert task().scores(Predicted(given, found, chosen))["micro_f1"] == 1
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("probability", [0.1, 0.9])
 def test_the_same_labels_for_all_texts_are_said(probability):
     found = probabilities(*[[probability] * 3] * 2)
-    assert task().scores(examples(("long",), ()), found, config())[ONE_CLASS] == 1
-    scores = task().scores(examples((), ()), found, config())  # no label at all
+    assert task().scores(Predicted(examples(("long",), ()), found, config()))[ONE_CLASS] == 1
+    scores = task().scores(Predicted(examples((), ()), found, config()))  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
 
 
 def test_written_predictions(tmp_path):
-    task().write(tmp_path, examples((), ()), probabilities((0.9, 0.8, 0.1), (0, 0, 0)), config())
+    task().write(
+        Predicted(examples((), ()), probabilities((0.9, 0.8, 0.1), (0, 0, 0)), config()), tmp_path
+    )
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
+
+
+def test_thresholds_of_labels():
+    given = examples(("long",), ("sad",), ("long", "sad"), ())
+    found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
+    thresholds = task().fit_thresholds(Predicted(given, found, config()))["thresholds"]
+    assert thresholds == pytest.approx((0.65, 0.35, 0.5))
+    none = task().fit_thresholds(Predicted(given[3:], found[:1], config()))
+    assert none == {"thresholds": (0.5,) * 3}

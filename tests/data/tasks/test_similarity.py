@@ -5,9 +5,9 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import task_of, training_data
+from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.registry import read_split, task_of, train_and_dev, training_data
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
-from albert_tf.data.tasks.split import read_split, train_and_dev
 from albert_tf.errors import UserError
 
 GLUE_ROWS = "index\tsentence1\tsentence2\tscore\n0\tA man.\tA boy.\t2.5\n1\tA cat.\tOne cat.\t5.0\n"
@@ -169,7 +169,7 @@ def test_texts_that_belong_to_an_example_are_no_negatives(tmp_path):
     examples = task(path).read(path)
     outputs = [{"embeddings": vectors[[names.index(text) for text in row]]} for row in rows]
     matches = task(path).predictions(examples, None, outputs, None)
-    assert task(path).scores(examples, matches, None) == {"accuracy": 1.0, "mrr": 1.0}
+    assert task(path).scores(Predicted(examples, matches, None)) == {"accuracy": 1.0, "mrr": 1.0}
 
 
 def test_vectors_that_are_all_alike_rank_no_text_first(pairs):
@@ -184,11 +184,11 @@ def test_scores_of_scores(tmp_path):
     labels, cosines = (0.0, 2.0, 4.0, 5.0), (0.1, 0.3, 0.2, 0.9)
     examples = [SimilarityExample(("a", "b"), label) for label in labels]
     matches = [Match(cosine) for cosine in cosines]
-    scores = made.scores(examples, matches, config)
+    scores = made.scores(Predicted(examples, matches, config))
     assert list(scores) == ["spearman", "pearson"]
     assert scores["spearman"] == pytest.approx(0.8)
     assert scores["pearson"] == pytest.approx(np.corrcoef(labels, cosines)[0, 1], abs=1e-6)
-    made.write(tmp_path, examples, matches, config)
+    made.write(Predicted(examples, matches, config), tmp_path)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     assert lines[:2] == ["index\tprediction", "0\t0.100000"]
 
@@ -197,7 +197,7 @@ def test_scores_of_partners(pairs):
     made, config = task(pairs), AlbertConfig()
     examples = made.read(pairs)
     matches = [Match(0.5, rank, f"best {rank}") for rank in (1, 2, 4, 1, 1)]
-    scores = made.scores(examples, matches, config)
+    scores = made.scores(Predicted(examples, matches, config))
     assert scores == {"accuracy": pytest.approx(0.6), "mrr": pytest.approx(3.75 / 5)}
 
 

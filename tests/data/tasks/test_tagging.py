@@ -6,6 +6,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, encode_words
 from albert_tf.errors import UserError
@@ -226,9 +227,9 @@ def test_predictions_and_scores(tokenizer, caplog):
     assert tuple(found.tags) == examples[0].tags
     assert found.probabilities[1] == 1.0
     assert found.probabilities[0] == pytest.approx(np.exp(9) / (np.exp(9) + 2))
-    assert set(task.scores(examples, [found], config).values()) == {1.0}
+    assert set(task.scores(Predicted(examples, [found], config)).values()) == {1.0}
     alike = [Tagged(["O"] * 6, [0.5] * 6)]
-    assert task.scores(examples, alike, config)[ONE_CLASS] == 1.0
+    assert task.scores(Predicted(examples, alike, config))[ONE_CLASS] == 1.0
 
 
 def test_a_tag_without_prefix_is_named(tokenizer, caplog):
@@ -244,7 +245,7 @@ def test_predictions_are_written_for_conlleval(tmp_path, tags):
     config = AlbertConfig(id2label={0: "O", 1: "B-LOC"})
     examples = [Sentence(("New\tYork", "sleeps"), tags)] * 2
     found = [Tagged(["O", "O"], [1, 1])] * 2
-    tagging().write(tmp_path, examples, found, config)
+    tagging().write(Predicted(examples, found, config), tmp_path)
     gold = ("B-LOC\t", "O\t") if tags else ("", "")
     sentence = f"New York\t{gold[0]}O\nsleeps\t{gold[1]}O\n\n"
     assert (tmp_path / "predictions.conll").read_text() == sentence * 2

@@ -7,8 +7,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Keys
-from albert_tf.data.tasks.registry import task_of
-from albert_tf.data.tasks.split import split_rows, train_and_dev
+from albert_tf.data.tasks.registry import split_rows, task_of, train_and_dev
 from albert_tf.errors import UserError
 
 

@@ -8,10 +8,9 @@ import io
 
 import pytest
 
-from albert_tf.cli.text_options import lines
 from albert_tf.data.conll import sentences
-from albert_tf.data.corpus import reading
-from albert_tf.data.corpus.reading import ByteWindow, bounded_lines, cut, passages
+from albert_tf.data.corpus import documents
+from albert_tf.data.corpus.documents import ByteWindow, bounded_lines, cut, passages, text_lines
 from albert_tf.data.readers import read_examples
 from albert_tf.data.tables import Columns
 from albert_tf.errors import UserError
@@ -19,7 +18,7 @@ from albert_tf.errors import UserError
 
 @pytest.fixture(autouse=True)
 def longest(monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 100)
+    monkeypatch.setattr(documents, "LONGEST_LINE", 100)
 
 
 def test_a_line_at_the_limit_and_one_beyond():
@@ -36,7 +35,7 @@ def test_a_line_at_the_limit_and_one_beyond():
 @pytest.mark.parametrize(
     ("name", "content", "read"),
     [
-        ("a.txt", "one\n{}\n", lambda path: list(lines(str(path)))),
+        ("a.txt", "one\n{}\n", lambda path: list(text_lines(str(path)))),
         ("a.tsv", "text\tlabel\n{}\ta\n", lambda path: read_examples(path, Columns("text"))),
         (
             "a.jsonl",
@@ -89,7 +88,7 @@ def test_a_line_is_blank_if_all_of_it_is_white_space():
 
 
 def test_a_reader_within_a_long_document_stops_at_its_end(monkeypatch):
-    monkeypatch.setattr(reading, "BLOCK", 64)
+    monkeypatch.setattr(documents, "BLOCK", 64)
     file = io.BytesIO(b"A line.\n" * 1000)
     file.seek(799)
     assert list(passages(ByteWindow(file, 799), 800, 1600, 50)) == []
