@@ -68,6 +68,11 @@ def test_a_temperature_that_is_none(temperature):
         soft_labels("teacher", ["a text"], temperature=temperature)
 
 
+def test_soft_labels_of_one_text_are_not_those_of_its_characters():
+    with pytest.raises(UserError, match="must be a list of strings.*Received: 'a text'"):
+        soft_labels("small", "a text")
+
+
 def test_thresholds_of_labels():
     topics = task_of(LabelledData(task="classify", data=Path(), multi_label=True))
     names = (("long",), ("sad",), ("long", "sad"), ())
