@@ -95,6 +95,7 @@ def test_the_peak_of_random_weights(pretrained, shallow_config, tmp_path):
 def test_the_rate_rises_and_falls_over_the_steps_of_fit(pretrained, features):
     model = pretrained()
     model.compile()
+    assert model.fit(features, LABELS, epochs=0, verbose=0).history == {}
     rates = fitted(model, features, LABELS, batch_size=3, epochs=5)
     assert rates == expected(20)
     assert rates[0] == pytest.approx(5e-5) and max(rates) == pytest.approx(1e-4)
