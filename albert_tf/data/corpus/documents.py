@@ -49,6 +49,7 @@ PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller tha
 SMALLEST = 64  # a passage counts as at least this many bytes; its Python object takes 300
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
+_TABLES: Final = (".csv", ".tsv", ".parquet")
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
 _GROUP: Final = "corpus (blank lines separate documents; in JSON lines, each line is a document)"
 
@@ -126,12 +127,17 @@ class CorpusInput(CorpusOptions):
         """Finds the files.
 
         Raises:
-            UserError: there are no such files; one is compressed with something other than gzip;
-                or a text field was set but no file contains JSON lines.
+            UserError: there are no such files; one is a table, or is compressed with something
+                other than gzip; or a text field was set but no file contains JSON lines.
         """
         files = find_inputs(self.input)
         for file in files:
             check_packing(file.path)
+            if file.path.lower().removesuffix(".gz").endswith(_TABLES):
+                raise UserError(
+                    f"A table isn't plain text. Received: {file.path}. Write its texts to a .jsonl "
+                    'file with one {"text": …} per line, or exclude it.'
+                )
         if self.text_field != CorpusInput.text_field and not any(
             is_json_lines(file.path) for file in files
         ):

@@ -47,12 +47,12 @@ class LabelType(ABC):
         self.options, self.glue_labels = options, labels
 
     def read(self, row: Row, column: str | int) -> Any:
-        """Returns a row's label.
+        """Returns a row's label without the white space around it.
 
         Raises:
             UserError: if the label is missing, or is a list in Python or JSON syntax.
         """
-        label = row.text(column)
+        label = row.text(column).strip()
         if _LIST.fullmatch(label) and any(_written_list(label)):
             raise UserError(
                 f"{column!r} must be one label. Received: {short_repr(label)} ({row.location}). "
