@@ -328,7 +328,7 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], str):
         return {"text": [answer[0]], "answer_start": [answer[1]]}
     columns = ("text", "answer_start")
-    if isinstance(answer, Mapping) and all(np.ndim(answer.get(name)) == 1 for name in columns):
+    if isinstance(answer, Mapping) and all(np.ndim(answer.get(name, "")) == 1 for name in columns):
         return answer
     raise UserError(
         "An answer must be (text, start), None for an unanswerable question, or "

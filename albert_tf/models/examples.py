@@ -42,12 +42,14 @@ class Target(NamedTuple):
             contains this number; "choices" for the number of choices per example; None if the
             number varies.
         by_token: whether each token has a label.
+        limits: smallest and largest value of a number.
     """
 
     output: str
     kind: Kind = "class"
     classes: str | int | None = None
     by_token: bool = False
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def activation(self) -> str | None:
@@ -388,7 +390,8 @@ def check_labels(
             if known.ndim < 2:  # not probabilities
                 reject_fractions(name, known)
         elif target.kind != "class":
-            check_numbers(name, known, count, several=target.kind == "multi_label")
+            limits = (0, 1) if target.kind == "multi_label" else target.limits
+            check_numbers(name, known, count, limits)
         elif count is not None:
             rank = 2 if target.by_token else 1
             check_classes(name, known, count, rank, ids_only=loss is not None)
@@ -443,12 +446,14 @@ def _check_probabilities(name: str, known: np.ndarray) -> None:
         )
 
 
-def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
-    """Rejects labels that aren't finite, or whose shape doesn't match the outputs.
+def check_numbers(
+    name: str, labels: np.ndarray, count: int | None, limits: tuple[float, float]
+) -> None:
+    """Rejects labels that aren't finite, are outside `limits`, or don't match the outputs' shape.
 
     Args:
         count: number of labels per example; None accepts any number.
-        several: whether labels must be between 0 and 1.
+        limits: smallest and largest label. Rounding errors are accepted.
     """
     columns = labels.shape[-1] if labels.ndim == 2 else 1
     if count is not None and (labels.ndim > 2 or columns != count):
@@ -457,9 +462,11 @@ def check_numbers(name: str, labels: np.ndarray, count: int | None, several: boo
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         received = labels[~np.isfinite(labels)][0]
         raise ValueError(f"{name} must be finite. Received: {received} among {labels.size} values.")
-    outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
+    low, high = limits
+    rounded = labels.astype("float64").round(5)
+    outside = labels[(rounded < low) | (rounded > high)]
     if outside.size:
         raise ValueError(
-            f"For multi-label targets, {name} must be between 0 and 1. Received: {outside[0]} "
+            f"{name} must be between {low:g} and {high:g}. Received: {outside[0]} "
             f"(invalid: {outside.size} of {labels.size})."
         )

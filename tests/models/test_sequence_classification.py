@@ -324,7 +324,12 @@ def test_names_of_labels_in_other_forms(reader, encode, problem_type):
     if problem_type is None:
         forms += [names, {"labels": names}, {"logits": names}, Column(names), Column([2, 1, 2, 0])]
     else:
-        forms += [[{name} for name in names], Column([[name] for name in names]), Column(one_hot)]
+        forms += [
+            pd.get_dummies(pd.Series(names)),
+            [{name} for name in names],
+            Column([[name] for name in names]),
+            Column(one_hot),
+        ]
     expected = model.evaluate(encode(texts), one_hot, verbose=0)
     for x in (texts, encode(texts), Column(texts)):
         for labels in forms:
