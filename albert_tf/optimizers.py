@@ -38,7 +38,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         epsilon: small constant added to the square root of the second moment.
         bias_correction: whether to correct the bias of both moments, as Adam's authors (arXiv
             1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
-        exclude: substrings of weight paths; matching weights are excluded from weight decay.
+        exclude: one or more substrings of weight paths; matching weights are excluded from weight
+            decay.
         global_clipnorm: maximum global norm of the gradients. None turns clipping off. The default
             doesn't apply if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
@@ -69,7 +70,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         bias_correction: bool = False,
-        exclude: Sequence[str] = EXCLUDED,
+        exclude: str | Sequence[str] = EXCLUDED,
         global_clipnorm: float | None = 1.0,
         **kwargs: Any,
     ):
@@ -85,7 +86,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.decay = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-        self.bias_correction, self.exclude = bias_correction, tuple(exclude)
+        self.bias_correction = bias_correction
+        self.exclude = (exclude,) if isinstance(exclude, str) else tuple(exclude)
 
     def build(self, variables: Sequence[Any]) -> None:
         if self.built:

@@ -80,6 +80,10 @@ def test_keras_serializes_the_optimizer(kind):
     assert again.decay == 0.2 and again.exclude == ("a",) and again.global_clipnorm == 0.6
 
 
+def test_one_name_to_exclude_is_not_a_sequence_of_letters():
+    assert AlbertAdamW(exclude="bias").exclude == ("bias",)
+
+
 def rates(schedule, *steps):
     return [float(schedule(step)) for step in steps]
 

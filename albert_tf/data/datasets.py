@@ -161,9 +161,13 @@ def question_rows(
         )
         for row, question in enumerate(questions)
     ]
-    examples = examples if answers is None else trainable(examples)
+    used = examples if answers is None else trainable(examples)
     length = max_length or tokenizer.model_max_length
-    return encode_questions(examples, tokenizer, length, answerability)
+    rows = encode_questions(used, tokenizer, length, answerability)
+    numbers = {question.id: number for number, question in enumerate(examples)}
+    rows.examples = np.array([numbers[used[row].id] for row in rows.examples])
+    rows.count = len(examples)
+    return rows
 
 
 @_numbers
@@ -298,7 +302,7 @@ def choice_rows_of(
     )
     for number, texts in enumerate(choices):
         label = None if labels is None else labels[number]
-        has_label = label is None or 0 <= label < len(texts)
+        has_label = label is None or label in range(len(texts))
         if len(texts) < 2 or isinstance(texts, str) or not has_label:
             raise UserError(
                 "Each example must have at least two choices, and its label must be the index of "
@@ -323,7 +327,8 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
         return {"text": [], "answer_start": []}
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], str):
         return {"text": [answer[0]], "answer_start": [answer[1]]}
-    if isinstance(answer, Mapping) and {"text", "answer_start"} <= answer.keys():
+    columns = ("text", "answer_start")
+    if isinstance(answer, Mapping) and all(np.ndim(answer.get(name, "")) == 1 for name in columns):
         return answer
     raise UserError(
         "An answer must be (text, start), None for an unanswerable question, or "
@@ -335,8 +340,11 @@ def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
     """Converts columns to lists, because a pandas Series is indexed by label. None is kept.
 
     Raises:
-        UserError: the columns are empty, or their lengths differ.
+        UserError: a column is a string, the columns are empty, or their lengths differ.
     """
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise UserError(f"{name} must be a list. Received: {short_repr(values)}.")
     lists = {name: None if values is None else list(values) for name, values in given.items()}
     lengths = {name: len(values) for name, values in lists.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():

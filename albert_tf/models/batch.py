@@ -138,6 +138,8 @@ def arrays_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> B
     label names.
     """
     x = input_arrays(x)
+    if y is None and isinstance(x, dict) and len(model.targets) == 1 and not model.task_inputs:
+        y = x.pop(next(iter(model.targets)), None)
     weights = None if sample_weight is None else as_arrays(sample_weight, "sample_weight")
     batch = batch_of(model, x, label_arrays(model, y, x), weights)
     check_ids(model.config, batch.features)

@@ -41,9 +41,16 @@ _CLASSES: Final[Mapping[Any, str]] = {
 }
 _METRICS_OF_PROBABILITIES: Final = tuple(
     getattr(keras.metrics, name)
-    for name in """AUC BinaryAccuracy BinaryIoU F1Score FBetaScore FalseNegatives FalsePositives
-    KLDivergence Precision PrecisionAtRecall Recall RecallAtPrecision SensitivityAtSpecificity
-    SpecificityAtSensitivity TrueNegatives TruePositives""".split()  # noqa: SIM905
+    for name in """AUC BinaryAccuracy BinaryIoU CategoricalAccuracy F1Score FBetaScore
+    FalseNegatives FalsePositives KLDivergence OneHotIoU OneHotMeanIoU Precision PrecisionAtRecall
+    Recall RecallAtPrecision SensitivityAtSpecificity SpecificityAtSensitivity
+    TopKCategoricalAccuracy TrueNegatives TruePositives""".split()  # noqa: SIM905
+)
+# Functions that expect probabilities or one-hot labels. The class is used instead.
+_FUNCTIONS_OF_PROBABILITIES: Final = (
+    keras.metrics.binary_accuracy,
+    keras.metrics.categorical_accuracy,
+    keras.metrics.top_k_categorical_accuracy,
 )
 
 
@@ -96,8 +103,8 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
         return metric
     if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
         return LogitsAccuracy(function == "sigmoid", name=metric)
-    if metric is keras.metrics.binary_accuracy:  # the class applies a sigmoid
-        metric = "binary_accuracy"
+    if metric in _FUNCTIONS_OF_PROBABILITIES:
+        metric = metric.__name__
     found = _object(metric, keras.metrics)
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric

@@ -5,7 +5,7 @@ label names; a model's targets describe them. `albert_tf.models.batch` builds on
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Number, Real
 from typing import Any, Final, Literal, NamedTuple
 
@@ -42,12 +42,14 @@ class Target(NamedTuple):
             contains this number; "choices" for the number of choices per example; None if the
             number varies.
         by_token: whether each token has a label.
+        limits: smallest and largest value of a number.
     """
 
     output: str
     kind: Kind = "class"
     classes: str | int | None = None
     by_token: bool = False
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def activation(self) -> str | None:
@@ -57,7 +59,7 @@ class Target(NamedTuple):
 
 def holds_rows(x: Any) -> bool:
     """Returns whether all examples in `x` are in memory, unlike datasets and generators."""
-    return hasattr(x, "shape") or isinstance(x, Mapping | list | tuple)
+    return hasattr(x, "shape") or isinstance(x, Mapping | Sequence)
 
 
 def is_empty(x: Any) -> bool:
@@ -74,13 +76,13 @@ def reject_empty(x: Any) -> None:
 
 
 def holds_strings(values: Any) -> bool:
-    """Returns whether the values contain a string anywhere, including in nested lists."""
+    """Returns whether the values contain a string anywhere, including in nested lists and sets."""
     values = values.to_numpy() if hasattr(values, "to_numpy") else values  # pandas
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = values.ravel().tolist()
     elif isinstance(values, bytes) or _may_be_strings(values):
         return True
-    if isinstance(values, Sequence):
+    if isinstance(values, Sequence | Set):
         for value in values:
             if isinstance(value, str) or (not isinstance(value, Number) and holds_strings(value)):
                 return True
@@ -133,13 +135,16 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 def as_arrays(values: Any, name: str = "y") -> Any:
     """Converts a tokenizer's output to a dict of arrays, and a list of numbers to an array.
 
-    Keras would treat every number in a list as an input. Returns tensors and datasets unchanged.
+    Keras would treat every number in a list as an input. Returns tensors and datasets unchanged. A
+    column of a Hugging Face dataset is a list here.
     """
     if isinstance(values, Mapping):
         return {
             name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
             for name, value in values.items()
         }
+    if isinstance(values, Sequence) and not isinstance(values, list | tuple | str | bytes):
+        values = list(values)
     if isinstance(values, tuple | list) and values and not len(getattr(values[0], "shape", ())):
         if isinstance(values, tuple) and not isinstance(values[0], Number | str | np.generic):
             return values
@@ -155,6 +160,12 @@ def as_arrays(values: Any, name: str = "y") -> Any:
 
 def input_arrays(x: Any) -> Any:
     """Converts lists in the inputs of `fit`, `evaluate`, or `predict` to arrays."""
+    if hasattr(x, "to_tf_dataset"):
+        raise UserError(
+            "A Hugging Face dataset must be passed as columns, fit(dataset['text'], "
+            "dataset['label']), or converted with to_tf_dataset. Received: "
+            f"{type(x).__name__} with the columns {', '.join(x.column_names)}."
+        )
     x = as_arrays(x, "x")
     if not is_empty(x):
         check_lists({ENCODER_INPUTS[0]: x})
@@ -232,10 +243,11 @@ def _is_pair(row: Any) -> bool:
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
     """Converts lists, pandas columns, and label names in the `y` of `fit` to arrays.
 
-    The number of rows in `x` determines whether a list of length 1 contains all labels.
+    In a DataFrame whose columns are the label names, the columns can be in any order. The number of
+    rows in `x` determines whether a list of length 1 contains all labels.
     """
-    y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if len(model.targets) > 1:
+        y = y.to_numpy() if hasattr(y, "to_numpy") else y
         if isinstance(y, list | tuple) and len(y) == len(model.targets) and np.ndim(y[0]):
             return tuple(map(as_arrays, y))
         y = as_arrays(y)
@@ -245,7 +257,12 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
                 f"Received: a list of length {len(y)}."
             )
         return y
-    (target,) = model.targets.values()
+    ((name, target),) = model.targets.items()
+    if isinstance(y, Mapping) and len(y) == 1 and y.keys() <= {name, target.output}:
+        (y,) = y.values()
+    if set(getattr(y, "columns", ())) == set(model.config.labels):
+        y = y[list(model.config.labels)]
+    y = y.to_numpy() if hasattr(y, "to_numpy") else y
     if holds_strings(y):
         return class_ids(y, target, model.config)
     if target.kind == "multi_label" and isinstance(y, list | tuple):
@@ -257,14 +274,14 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
                 f"label names for each example. Received: {short_repr(y)}."
             )
     y = as_arrays(y, "labels")
-    if target.kind == "class" and not target.by_token and isinstance(y, np.ndarray):
-        _reject_ambiguous(y.ravel().tolist(), model.config.label2id)
-    if not isinstance(y, list | tuple) or not y:
-        return y
-    rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
-    if len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1]):
-        return y[0]
-    return np.stack([ops.convert_to_numpy(row) for row in y])
+    if isinstance(y, list | tuple) and y:
+        rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
+        is_wrapped = len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1])
+        y = y[0] if is_wrapped else np.stack([ops.convert_to_numpy(row) for row in y])
+    known = known_values(y) if target.kind == "class" and not target.by_token else None
+    if known is not None and known.dtype.kind != "O" and known.shape[1:] in ((), (1,)):
+        _reject_ambiguous(known.ravel().tolist(), model.config.label2id)
+    return y
 
 
 def _reject_ambiguous(labels: Iterable[Any], label2id: Mapping[str, int]) -> None:
@@ -373,7 +390,8 @@ def check_labels(
             if known.ndim < 2:  # not probabilities
                 reject_fractions(name, known)
         elif target.kind != "class":
-            check_numbers(name, known, count, several=target.kind == "multi_label")
+            limits = (0, 1) if target.kind == "multi_label" else target.limits
+            check_numbers(name, known, count, limits)
         elif count is not None:
             rank = 2 if target.by_token else 1
             check_classes(name, known, count, rank, ids_only=loss is not None)
@@ -428,12 +446,14 @@ def _check_probabilities(name: str, known: np.ndarray) -> None:
         )
 
 
-def check_numbers(name: str, labels: np.ndarray, count: int | None, several: bool) -> None:
-    """Rejects labels that aren't finite, or whose shape doesn't match the outputs.
+def check_numbers(
+    name: str, labels: np.ndarray, count: int | None, limits: tuple[float, float]
+) -> None:
+    """Rejects labels that aren't finite, are outside `limits`, or don't match the outputs' shape.
 
     Args:
         count: number of labels per example; None accepts any number.
-        several: whether labels must be between 0 and 1.
+        limits: smallest and largest label. Rounding errors are accepted.
     """
     columns = labels.shape[-1] if labels.ndim == 2 else 1
     if count is not None and (labels.ndim > 2 or columns != count):
@@ -442,9 +462,11 @@ def check_numbers(name: str, labels: np.ndarray, count: int | None, several: boo
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         received = labels[~np.isfinite(labels)][0]
         raise ValueError(f"{name} must be finite. Received: {received} among {labels.size} values.")
-    outside = labels[(labels < 0) | (labels > 1)] if several else labels[:0]
+    low, high = limits
+    rounded = labels.astype("float64").round(5)
+    outside = labels[(rounded < low) | (rounded > high)]
     if outside.size:
         raise ValueError(
-            f"For multi-label targets, {name} must be between 0 and 1. Received: {outside[0]} "
+            f"{name} must be between {low:g} and {high:g}. Received: {outside[0]} "
             f"(invalid: {outside.size} of {labels.size})."
         )

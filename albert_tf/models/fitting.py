@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.models.batch import arrays_of
 from albert_tf.models.examples import (
     Target,
@@ -116,13 +116,14 @@ class Fitting(keras.Model):
             check_number("validation_freq", validation_freq, COUNT)
         if class_weight is not None:
             class_weight = class_weights(self, class_weight)
+            _require_labels(x)
         if isinstance(callbacks, keras.callbacks.CallbackList):
             callbacks = callbacks.callbacks
         callbacks = keras.tree.flatten(callbacks or [])
         informed = [each for each in callbacks if isinstance(each, FitCallback)]
         held_out_size = validation_batch_size or batch_size
-        if isinstance(validation_data, tuple | list):
-            held_out = keras.utils.unpack_x_y_sample_weight(tuple(validation_data))
+        if holds_rows(validation_data):
+            held_out = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self._evaluation_data(held_out, held_out_size, validation_steps)
         batches, rows = getattr(x, "batches", None), self._encode(x, y, sample_weight)
         if rows is None and holds_rows(x):
@@ -237,8 +238,15 @@ class Fitting(keras.Model):
         rows = self.encode_examples(x, y, tokenizer, length)
         if sample_weight is not None:
             weights = as_arrays(sample_weight, "sample_weight")
+            if isinstance(weights, Mapping) and len(weights) == 1:
+                (weights,) = weights.values()
             check_types({"sample_weight": weights})
-            rows.weights = list(np.asarray(weights, "float32")[rows.examples])
+            if tuple(np.shape(weights)) not in ((rows.count,), (rows.count, 1)):
+                raise UserError(
+                    f"sample_weight must contain one weight for each of the {rows.count} examples. "
+                    f"Received: {getattr(weights, 'shape', short_repr(weights))}."
+                )
+            rows.weights = list(np.ravel(np.asarray(weights, "float32"))[rows.examples])
         return rows
 
     def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
@@ -288,6 +296,16 @@ class Fitting(keras.Model):
             setattr(self, function, None)
 
 
+def _require_labels(x: Any) -> None:
+    """Rejects batches whose labels aren't separate, because Keras would ignore their classes."""
+    batch = x[0] if isinstance(x, keras.utils.PyDataset) else getattr(x, "element_spec", (x, x))
+    if not isinstance(batch, tuple | list) or len(batch) < 2:
+        raise UserError(
+            "class_weight requires batches (features, labels). Received: a dataset whose batches "
+            "contain only features."
+        )
+
+
 def labels_in(dataset: Any) -> list[Any]:
     """Returns the specs of a dataset's labels, or an empty list if a rank is unknown."""
     spec = getattr(dataset, "element_spec", None)
@@ -329,6 +347,7 @@ class _ScheduleSteps(keras.callbacks.Callback):
                 "The default learning rate schedule requires the number of steps, which is unknown "
                 "for this data. Pass steps_per_epoch to fit, or an optimizer to compile."
             )
-        if self.schedule.steps != steps * self.params["epochs"]:
-            self.schedule.steps = steps * self.params["epochs"]
+        total = steps * self.params["epochs"]
+        if total and self.schedule.steps != total:  # fit accepts epochs=0
+            self.schedule.steps = total
             self.model.make_train_function(force=True)  # the traced function uses the old rates

@@ -68,11 +68,12 @@ def is_class(labels: Any) -> bool:
 def count(labels: Any, by_token: bool = False) -> Any:
     """Returns the number of labels in a batch that contribute to the loss.
 
-    With `by_token`, labels are class ids `[B, T]` or probabilities `[B, T, C]`.
+    Labels are class ids `[B]` or `[B, 1]`, or a number per class `[B, C]`. With `by_token`, they
+    are class ids `[B, T]` or probabilities `[B, T, C]`.
     """
     if by_token and len(labels.shape) == 3:
         labels = labels[..., 0]
-    if not by_token and not is_class(labels):
+    elif not by_token and len(labels.shape) > 1 and labels.shape[-1] != 1:
         return ops.cast(ops.shape(labels)[0], "float32")
     return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
 

@@ -61,7 +61,10 @@ class AlbertForSimilarity(TaskModel):
     """
 
     task = tasks.SIMILARITY
-    targets = {"labels": Target("similarity", "number"), "groups": Target("embeddings", "number")}
+    targets = {
+        "labels": Target("similarity", "number", limits=(-1, 1)),
+        "groups": Target("embeddings", "number"),
+    }
     pooled = True
     saved_class = "AlbertModel"
 

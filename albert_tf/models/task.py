@@ -332,12 +332,16 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     def label_counts(self, batch: Batch) -> dict[str, Any]:
         """Returns, for each target, the number of labels that the loss doesn't ignore."""
         ids = batch.features.get("input_ids", batch.features.get("inputs_embeds"))
-        return {
-            name: losses.count_positions(label, ops.shape(ids)[1])
-            if self.targets[name].kind == "position"
-            else losses.count(label, self.targets[name].by_token)
-            for name, label in batch.labels.items()
-        }
+        counts = {}
+        for name, label in batch.labels.items():
+            target = self.targets[name]
+            if target.kind == "position":
+                counts[name] = losses.count_positions(label, ops.shape(ids)[1])
+            elif target.kind == "class" or losses.is_class(label):
+                counts[name] = losses.count(label, target.by_token)
+            else:
+                counts[name] = ops.cast(batch.size, "float32")
+        return counts
 
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None

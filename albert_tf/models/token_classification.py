@@ -9,7 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.examples import Target, class_ids, holds_strings
+from albert_tf.models.examples import Target, check_labels, class_ids, holds_strings
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -74,7 +74,10 @@ class AlbertForTokenClassification(TaskModel):
                 else tags
                 for tags in y
             ]
-        return word_rows(tokenizer, x, y, max_length=max_length)
+        rows = word_rows(tokenizer, x, y, max_length=max_length)
+        for tags in rows.labels.get("labels", ()):
+            check_labels(self, {"labels": tags}, {}, self.loss)
+        return rows
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         logits = self.classifier(encoded["last_hidden_state"], training=training)

@@ -249,9 +249,9 @@ class KeepBest(StepCallback):
     """Evaluates the model during training, and saves the version that is best on the first metric.
 
     Args:
-        score: returns the scores keyed by name. The first score decides which version is best. With
-            `steps`, use `predict`, because `model.evaluate` would reset the metrics that `fit`
-            shows.
+        score: returns the scores keyed by name. The version with the highest first score is the
+            best, so the first score can't be a loss. With `steps`, use `predict`, because
+            `model.evaluate` would reset the metrics that `fit` shows.
         folder: model directory to write, replacing an existing one; None to save nothing.
         steps: number of training steps between evaluations; None to evaluate after each epoch. The
             model is also evaluated at the end of `fit`.
@@ -323,6 +323,13 @@ class KeepBest(StepCallback):
 
     def act(self) -> None:
         found = dict(self.score())
+        is_ranked = self.folder is not None or self.patience is not None
+        if is_ranked and next(iter(found), "loss").endswith("loss"):
+            raise UserError(
+                "KeepBest keeps the version with the highest first score, which can't be a loss. "
+                f"Received: {', '.join(found) or 'no scores'}. Put a metric first, or return "
+                "{'score': -loss}."
+            )
         self.scores.append({"step": self.step, **found})
         leading, best = next(iter(found)), self.best
         if best is None or math.isnan(best[leading]) or found[leading] > best[leading]:

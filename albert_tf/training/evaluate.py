@@ -23,6 +23,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.examples import text_columns
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
@@ -279,7 +280,9 @@ def soft_labels(
     model = models.AlbertForSequenceClassification.from_pretrained(teacher)
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    rows = encode_texts(list(texts), text_pairs, None, tokenizer, longest)
+    columns = text_columns(texts if text_pairs is None else (texts, list(text_pairs)))
+    pairs = columns[1] if len(columns) == 2 else None
+    rows = encode_texts(columns[0], pairs, None, tokenizer, longest)
     rows.warn_of_cut(longest)
     logits = np.stack([row["logits"] for row in model_outputs(rows, model, batch_size)])
     kind = model.config.problem_type

@@ -198,6 +198,25 @@ def test_questions_to_predict_have_one_length(tiny_tokenizer):
     assert len({features["input_ids"].shape for features in rows}) == 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"text": "sails", "answer_start": 0},
+        {"text": "sails", "answer_start": [0]},
+        {"text": ["sails"], "answer_start": 0},
+    ],
+)
+def test_answers_that_are_not_lists(tiny_tokenizer, answer):
+    """A string would be read as one answer per character."""
+    with pytest.raises(UserError, match="An answer must be .*Received: .*'sails'.* in row 0"):
+        question_answering_dataset(tiny_tokenizer, ["Who?"], ["sails came."], [answer])
+
+
+def test_one_text_is_not_a_column(tiny_tokenizer):
+    with pytest.raises(UserError, match="texts must be a list. Received: 'a film'"):
+        classification_dataset(tiny_tokenizer, "a film")
+
+
 def test_weights_without_labels(tiny_tokenizer):
     with pytest.raises(UserError, match="sample_weight"):
         classification_dataset(tiny_tokenizer, ["a"], sample_weight=[2.0])
@@ -216,7 +235,14 @@ def test_choices_unlike_in_number(tiny_tokenizer):
     assert logits.shape == (3, 3) and (logits.argmax(-1)[[0, 2]] < 2).all()
 
 
-@pytest.mark.parametrize(("choices", "label"), [(["one"], 0), ("one", 0), (["one", "two"], 2)])
+@pytest.mark.parametrize(
+    ("choices", "label"),
+    [
+        (["one"], 0),
+        ("one", 0),
+        *((["one", "two"], label) for label in (2, -1, 0.5, "two")),
+    ],
+)
 def test_choices_that_cannot_be_chosen(tiny_tokenizer, choices, label):
     with pytest.raises(UserError, match=f"with label {label} in example 0"):
         multiple_choice_dataset(tiny_tokenizer, ["A."], [choices], [label])

@@ -91,6 +91,7 @@ def test_the_peak_of_random_weights(pretrained, shallow_config, tmp_path):
 def test_the_rate_rises_and_falls_over_the_steps_of_fit(pretrained, features):
     model = pretrained()
     model.compile()
+    assert model.fit(features, LABELS, epochs=0, verbose=0).history == {}
     rates = fitted(model, features, LABELS, batch_size=3, epochs=5)
     assert rates == expected(20)
     assert rates[0] == pytest.approx(5e-5) and max(rates) == pytest.approx(1e-4)
@@ -183,3 +184,23 @@ def test_half_precision(pretrained, features):
 def test_kerass_way_to_exclude_weights_from_its_decay():
     with pytest.raises(UserError, match="Pass the exclude argument"):
         AlbertAdamW().exclude_from_weight_decay(var_names=["kernel"])
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        *("categorical_accuracy", "auc", "f1_score"),
+        keras.metrics.categorical_accuracy,
+        keras.metrics.top_k_categorical_accuracy,
+        keras.metrics.CategoricalAccuracy,
+        keras.metrics.OneHotMeanIoU(2),
+    ],
+)
+def test_metrics_of_one_hot_labels_reject_class_ids(pretrained, features, metric):
+    """With class ids, Keras would compare the index of the largest id with each prediction."""
+    model = pretrained()
+    model.compile("sgd", metrics=[metric], run_eagerly=EAGERLY)
+    with pytest.raises(UserError, match="requires one-hot labels"):
+        model.evaluate(features, LABELS, verbose=0)
+    one_hot = np.eye(2, dtype="float32")[LABELS]
+    assert np.isfinite(model.evaluate(features, one_hot, verbose=0)[0])

@@ -48,9 +48,9 @@ def features():
 def load(folder):
     """Returns a function that loads the model with a head, always the same one."""
 
-    def load(cls=AlbertForSequenceClassification):
+    def load(cls=AlbertForSequenceClassification, **fields):
         keras.utils.set_random_seed(7)
-        return cls.from_pretrained(folder, num_labels=3)
+        return cls.from_pretrained(folder, num_labels=3, **fields)
 
     return load
 
@@ -235,6 +235,16 @@ def test_micro_batches_count_the_tags_that_are_not_ignored(load, features, form)
     else:
         given = tags.astype(form)
     assert_parts_add_up(load(AlbertForTokenClassification), features, given)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+@pytest.mark.parametrize("problem_type", [None, "multi_label_classification", "regression"])
+def test_micro_batches_of_integer_and_float_labels(load, features, problem_type, dtype):
+    labels = np.where(LABELS < 2, LABELS, -100) if problem_type is None else np.eye(3)[LABELS]
+    model = load(problem_type=problem_type)
+    assert_parts_add_up(model, features, labels.astype(dtype), run_eagerly=True)
+    uneven = model.evaluate(features, labels.astype(dtype), batch_size=5, verbose=0)
+    assert uneven == pytest.approx(model.evaluate(features, labels, batch_size=12, verbose=0))
 
 
 def test_micro_batches_count_the_positions_inside(load, features):

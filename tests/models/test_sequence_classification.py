@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 
 import keras
 import numpy as np
@@ -195,6 +196,15 @@ def test_no_rows(reader, nothing):
             method(nothing, np.zeros(0, "int32"), verbose=0)
 
 
+def test_weights_by_target(reader):
+    weights = np.linspace(0, 2, len(TEXTS))
+    expected = reader.evaluate(TEXTS, CLASSES, sample_weight=weights, verbose=0)
+    given = {"labels": weights[:, None]}
+    assert reader.evaluate(TEXTS, CLASSES, sample_weight=given, verbose=0) == pytest.approx(
+        expected
+    )
+
+
 def test_the_order_of_texts_follows_the_seed(reader):
     start, losses = reader.get_weights(), []
     for seed in (1, 1, 2):
@@ -242,15 +252,92 @@ def test_star_ratings(reader, encode):
     expected = stars.evaluate(TEXTS, CLASSES, verbose=0)
     names = np.array(["1", "2", "3"])[CLASSES]
     assert 0 in CLASSES and stars.evaluate(TEXTS, names, verbose=0) == expected
+    one, two = np.array([1, 2]), ops.convert_to_tensor([2, 2])
+    forms = [1, 2], one, two, pd.Series([1.0, 2.0]), [one], {"labels": [1, 2]}, {"logits": two}
+    with pytest.raises(UserError, match="ambiguous"):
+        stars.fit({**encode(TEXTS[:2]), "labels": one}, verbose=0)
     for call in (stars.fit, stars.evaluate):
         for x in (TEXTS[:2], encode(TEXTS[:2])):
-            for labels in ([1, 2], np.array([2, 2]), pd.Series([1.0, 2.0])):
+            for labels in forms:
                 with pytest.raises(UserError, match=r"ambiguous.*'1', '2', '3'.*str\(label\)"):
                     call(x, labels, verbose=0)
             with pytest.raises(ValueError, match="from 0 to 2,.*Received: 3"):
                 call(x, [1, 3], verbose=0)
     with pytest.raises(UserError, match=r"ambiguous.*Received: \[1\]"):
         stars.fit(TEXTS, names, class_weight={"3": 2.0, 1: 3.0}, verbose=0)
+
+
+def test_probabilities_are_not_ambiguous(shallow_config, small_features):
+    model = AlbertForSequenceClassification(
+        shallow_config.replace(id2label={0: "2", 1: "1", 2: "0"})
+    )
+    model.compile()
+    expected = model.evaluate(small_features, ["1", "0"], verbose=0)
+    assert model.evaluate(small_features, np.eye(3)[[1, 2]], verbose=0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("problem_type", [None, "multi_label_classification"])
+def test_names_of_labels_in_other_forms(reader, encode, problem_type):
+    """A DataFrame has a column for each label, in any order."""
+    model = AlbertForSequenceClassification(
+        reader.config.replace(id2label={0: "b", 1: "c", 2: "a"}, problem_type=problem_type)
+    )
+    model.tokenizer = reader.tokenizer
+    model.compile()
+    texts, names = TEXTS[:4], ["a", "c", "a", "b"]
+    one_hot = np.eye(3)[[2, 1, 2, 0]]
+    forms = [pd.get_dummies(pd.Series(names), dtype=float), {"labels": one_hot}]
+    if problem_type is None:
+        forms += [names, {"labels": names}, {"logits": names}, Column(names), Column([2, 1, 2, 0])]
+    else:
+        forms += [
+            pd.get_dummies(pd.Series(names)),
+            [{name} for name in names],
+            Column([[name] for name in names]),
+            Column(one_hot),
+        ]
+    expected = model.evaluate(encode(texts), one_hot, verbose=0)
+    for x in (texts, encode(texts), Column(texts)):
+        for labels in forms:
+            assert model.evaluate(x, labels, verbose=0) == pytest.approx(expected, abs=1e-5)
+    if problem_type is None:
+        features = {**encode(texts), "labels": names}
+        assert model.evaluate(features, verbose=0) == pytest.approx(expected, abs=1e-5)
+
+
+class Column(Sequence):
+    """A column of a Hugging Face dataset, which is neither a list nor an array."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        return self.values[index]
+
+
+def test_a_hugging_face_dataset_is_not_columns(reader):
+    datasets = pytest.importorskip("datasets")
+    whole = datasets.Dataset.from_dict({"text": TEXTS, "label": CLASSES})
+    for call in (reader.fit, reader.evaluate, reader.predict):
+        with pytest.raises(UserError, match="to_tf_dataset.*Dataset with the columns text, label"):
+            call(whole, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "received"),
+    [
+        ([1.0], r"\(1,\)"),
+        (np.ones(len(TEXTS) + 1), r"\(16,\)"),
+        (np.ones((len(TEXTS), 2)), r"\(15, 2\)"),
+        ({"labels": [1.0] * len(TEXTS), "logits": None}, "labels"),
+    ],
+)
+def test_weights_that_are_not_one_per_text(reader, weights, received):
+    with pytest.raises(UserError, match=f"one weight for each of the 15 examples.*{received}"):
+        reader.fit(TEXTS, CLASSES, sample_weight=weights, verbose=0)
 
 
 def test_fewer_labels_than_texts(reader):

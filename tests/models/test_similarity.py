@@ -61,6 +61,16 @@ def test_loss_of_scores(model, features):
     assert found == pytest.approx(((cosines - labels) ** 2).mean(), abs=1e-5)
 
 
+def test_scores_that_are_no_cosines(model, features):
+    """STS-B's scores of 0 to 5 would all be beyond the largest cosine."""
+    model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
+    for call in (model.fit, model.evaluate, lambda x, y: model(x, **y)):
+        with pytest.raises(ValueError, match="labels must be between -1 and 1.*Received: 3.5"):
+            call(features, {"labels": np.array([0.0, 3.5, 1.0, 5.0])})
+    one = np.nextafter(np.float32([1, 1, -1, 1]), np.float32([2, 2, -2, 2]))
+    assert np.isfinite(float(model(features, labels=one).loss))
+
+
 @pytest.mark.parametrize("texts", [2, 3])
 @pytest.mark.parametrize("repeats", [False, True])
 def test_loss_of_partners(model, features, texts, repeats):

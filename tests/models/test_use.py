@@ -165,8 +165,9 @@ def test_fit_takes_a_tokenizers_result(model, small_features):
         assert model.evaluate(features, LABELS, verbose=0) == expected
         assert model.predict(features, verbose=0)["logits"].shape == (2, 3)
         examples = (features, LABELS)
-        history = model.fit(*examples, validation_data=examples, verbose=0).history
-        assert history["val_loss"] == [expected]
+        for held_out in (examples, {**features, "labels": LABELS}):
+            history = model.fit(*examples, validation_data=held_out, verbose=0).history
+            assert history["val_loss"] == [expected]
     with pytest.raises(ValueError, match="input_ids .*tokenizer"):
         model.fit({"input_ids": [[2, 3], [2]]}, LABELS, verbose=0)
 
@@ -399,6 +400,43 @@ def test_labels_of_pieces_as_a_list_of_rows(shallow_config, small_features):
     rows = small_features["input_ids"] % 3
     expected = model.evaluate(small_features, rows, verbose=0)
     assert model.evaluate(small_features, list(rows), verbose=0) == expected
+
+
+def test_weights_of_classes_require_separate_labels(model, small_features):
+    """Keras would ignore the weights for a PyDataset."""
+
+    class Data(keras.utils.PyDataset):
+        def __init__(self, batch):
+            super().__init__()
+            self.batch = batch
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return self.batch
+
+    model.compile("sgd", run_eagerly=True)
+    together = {**small_features, "labels": LABELS}
+    for batch in ((together,), together):
+        with pytest.raises(UserError, match="class_weight requires batches"):
+            model.fit(Data(batch), class_weight={0: 2.0}, verbose=0)
+    history = model.fit(Data((small_features, LABELS)), class_weight={0: 2.0}, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_words_with_weights_and_with_tags_outside_the_classes(shallow_config, tiny_tokenizer):
+    size = tiny_tokenizer.vocab_size
+    model = AlbertForTokenClassification(shallow_config.replace(vocab_size=size))
+    model.tokenizer = tiny_tokenizer
+    model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
+    words, tags = [["a", "film"], ["she", "came", "a"]], [[0, 2], [1, 1, 0]]
+    first, second = (model.evaluate(words[i:][:1], tags[i:][:1], verbose=0) for i in (0, 1))
+    found = model.evaluate(words, tags, sample_weight=[3.0, 0.5], verbose=0)
+    assert found == pytest.approx((3.0 * first * 2 + 0.5 * second * 3) / 5, rel=1e-5)
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match="from 0 to 2,.*Received: 3"):
+            call(words, [[0, 3], [1, 1, 0]], verbose=0)
 
 
 @pytest.mark.parametrize("task", ["pretraining", "answerability"], indirect=True)

@@ -134,6 +134,16 @@ def test_the_best_version_is_the_first_with_the_highest_first_score(tmp_path):
     assert (tmp_path / "best" / "config.json").read_text() == "8"
 
 
+@pytest.mark.parametrize("scores", [{"loss": 0.3, "mae": 0.2}, {"val_loss": 0.3}, {}])
+def test_the_highest_loss_is_not_the_best(model, tmp_path, scores):
+    """The scores could be those of `model.evaluate(…, return_dict=True)`."""
+    for options in ({"folder": tmp_path / "best"}, {"folder": None, "patience": 2}):
+        with pytest.raises(UserError, match=f"highest first.*{', '.join(scores) or 'no scores'}"):
+            fit(model, [1.0] * 5, KeepBest(lambda: scores, **options))
+    if scores:
+        fit(model, [1.0] * 5, KeepBest(lambda: scores, None))
+
+
 def test_a_score_that_is_no_number_is_not_the_best(model):
     keep = KeepBest(scored(float("nan"), 0.5, 0.4, float("nan")), None, 2)
     fit(model, [1.0] * 8, keep)

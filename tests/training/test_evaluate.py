@@ -55,6 +55,11 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
         soft_labels(tmp_path, texts)
 
 
+def test_soft_labels_of_one_text_are_not_those_of_its_characters():
+    with pytest.raises(UserError, match="must be a list of strings.*Received: 'a text'"):
+        soft_labels("small", "a text")
+
+
 def conll(path):
     path.write_text("".join(f"{word} B-X\nis O\nhere O\n\n" for word in SENTENCES[0].split() * 4))
 

@@ -9,6 +9,7 @@ from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, Checked, check_number, option
 
 SENTENCEX: Final = "sentencex"  # the default sentence splitter
+_TABLES: Final = (".csv", ".tsv", ".parquet")
 _LANGUAGE: Final = re.compile("[A-Za-z]{2,12}([-_][A-Za-z0-9]{1,12}){0,3}")
 _GROUP: Final = "corpus (blank lines separate documents; in JSON lines, each line is a document)"
 
@@ -86,12 +87,17 @@ class CorpusInput(CorpusOptions):
         """Finds the files.
 
         Raises:
-            UserError: there are no such files; one is compressed with something other than gzip;
-                or a text field was set but no file contains JSON lines.
+            UserError: there are no such files; one is a table, or is compressed with something
+                other than gzip; or a text field was set but no file contains JSON lines.
         """
         files = find_inputs(self.input)
         for file in files:
             check_packing(file.path)
+            if file.path.lower().removesuffix(".gz").endswith(_TABLES):
+                raise UserError(
+                    f"A table isn't plain text. Received: {file.path}. Write its texts to a .jsonl "
+                    'file with one {"text": …} per line, or exclude it.'
+                )
         if self.text_field != CorpusInput.text_field and not any(
             is_json_lines(file.path) for file in files
         ):

@@ -57,8 +57,8 @@ class SingleLabel(Classification):
     metrics = ("accuracy", "macro_f1")
 
     def read_label(self, row: Row, column: str | int) -> str:
-        """Returns a row's label, which must not be a list in Python or JSON syntax."""
-        label = row.text(column)
+        """Returns a row's label without white space around it; rejects a list in Python or JSON."""
+        label = row.text(column).strip()
         if _LIST.fullmatch(label) and any(_written_list(label)):
             raise UserError(
                 f"{column!r} must be one label. Received: {short_repr(label)} ({row.location}). "

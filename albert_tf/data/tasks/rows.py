@@ -31,6 +31,7 @@ class Rows:
         details: data per row for decoding the model's outputs.
     Attributes:
         lengths: int `[N]`, the length T of each row.
+        count: number of examples, including those without a row.
         weights: a weight per row, or an array in the shape of the row's labels; None if there are
             no weights.
         cut: number of truncated rows.
@@ -55,6 +56,7 @@ class Rows:
         self._ids = self.arrays[INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
+        self.count = int(self.examples.max(initial=-1)) + 1
         self.label_inputs, self.has_tags = tuple(label_inputs), tags
         self.details, self.cut = details, 0
         self.weights: Any = None
@@ -133,14 +135,12 @@ class Rows:
         Raises:
             UserError: if one of the two parts would be empty.
         """
-        count = int(self.examples.max()) + 1
-        at = int(count * (1 - share))
-        if not 0 < at < count:
+        is_first = self.examples < int(self.count * (1 - share))
+        if is_first.all() or not is_first.any():
             raise UserError(
                 f"validation_split={share} leaves no examples for training or for validation. "
-                f"Received: {count} examples."
+                f"Received: {self.count} examples."
             )
-        is_first = self.examples < at
         return self.select(np.flatnonzero(is_first)), self.select(np.flatnonzero(~is_first))
 
     def select(self, rows: np.ndarray) -> "Rows":
@@ -172,6 +172,7 @@ class ArrayRows(Rows):
         self.labels = {} if labels is None else _by_name(labels)
         self.weights = None if weights is None else _by_name(weights)
         self.examples = np.arange(len(next(iter(self.arrays.values()))))
+        self.count = len(self.examples)
         self.lengths = np.zeros(len(self.examples), int)  # all rows are equally long
         self.has_tags = False
 
@@ -204,7 +205,7 @@ def _label(value: Any) -> np.ndarray:
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
     """Stacks arrays of the same rank. Pads axes to their maximum, or the last axis to `length`."""
     shape = np.max([value.shape for value in values], axis=0, initial=0).astype(int)
-    if length is not None:
+    if length is not None and shape.size:  # a weight per row has no axis
         shape[-1] = length
     stacked = np.full((len(values), *shape), fill, values[0].dtype)
     for row, value in enumerate(values):

@@ -83,6 +83,13 @@ def test_other_compressions_are_refused_by_name(folder, name):
             read(f"{folder}/{name}")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "deep/a.parquet"])
+def test_tables_are_not_read_as_prose(folder, name):
+    (folder / name).write_bytes(b"id,text\n1,A text.\n")
+    with pytest.raises(UserError, match=f"table.*Received: {folder}/{name}"):
+        CorpusInput(input=[str(folder)]).files()
+
+
 def test_names_with_a_common_prefix(tmp_path):
     for name in ("part-1/a.txt", "part-2/a.txt"):
         (tmp_path / name).parent.mkdir()

@@ -97,6 +97,19 @@ def test_a_list_is_no_label_of_a_single_class(tmp_path):
         read_split(one, "train")
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_white_space_around_a_label_is_not_part_of_it(tmp_path, name):
+    rows = [("a", "good"), ("b", " good"), ("c", "bad "), ("d", "very bad")]
+    separator = "\t" if name == "a.tsv" else ","
+    lines = ["text,label".replace(",", separator), *(separator.join(row) for row in rows)]
+    if name == "a.jsonl":
+        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    one = task_of(LabelledData(task="classify", data=tmp_path / name))
+    labels = [example.label for example in read_split(one, "train")]
+    assert labels == ["good", "good", "bad", "very bad"]
+
+
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
