@@ -33,6 +33,7 @@ class Graded(NamedTuple):
         expected, predicted: class names, answers, entities, or numbers.
         confidence: probability of the prediction; for a number, the distance from the label.
         is_right: whether the task's metric counts the prediction as correct.
+        is_number: whether the prediction is a number.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Graded(NamedTuple):
     predicted: str
     confidence: float
     is_right: bool
+    is_number: bool = False
 
 
 def write_mistakes(predicted: Predicted, folder: Path) -> None:
@@ -54,8 +56,7 @@ def write_mistakes(predicted: Predicted, folder: Path) -> None:
         pairs = [(each.expected, each.predicted) for each in graded]
     if len({name for pair in pairs for name in pair}) > 1:
         plot_confusion(pairs, folder / CONFUSION)
-    text = mistakes(graded, config.problem_type == "regression")
-    (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
+    (folder / MISTAKES).write_text(mistakes(graded), encoding="utf-8", newline="\n")
 
 
 def grade(predicted: Predicted) -> list[Graded]:
@@ -125,7 +126,7 @@ def grade_labels(
 def grade_number(text: str, target: float, value: float) -> Graded:
     """Compares a number with its label; the confidence is the distance between them."""
     distance = abs(value - target)
-    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
+    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0, True)
 
 
 def grade_partner(texts: Sequence[str], match: Match) -> Graded:
@@ -177,13 +178,13 @@ def entity_kinds(
     ]
 
 
-def mistakes(graded: Sequence[Graded], is_regression: bool = False) -> str:
+def mistakes(graded: Sequence[Graded]) -> str:
     """Returns the mistakes with the highest confidence or distance, as Markdown."""
     wrong = [prediction for prediction in graded if not prediction.is_right]
     wrong.sort(key=lambda prediction: -prediction.confidence)
     measure, lines = "confidence", ["# Mistakes", ""]
     lines.append(f"{len(wrong):,} of {len(graded):,} predictions are wrong.")
-    if is_regression:
+    if any(prediction.is_number for prediction in graded):
         mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
         measure, lines = "distance", ["# Largest errors", ""]
         lines.append(f"The mean distance of {len(graded):,} predictions is {mean:.3g}.")
