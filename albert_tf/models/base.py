@@ -77,6 +77,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._tokenizer: Any = None
         self._folder: Path | None = None  # contains the weights
         self._module_folder: Path | None = None  # or its parent contains modules.json
+        self._max_length: int | None = None  # overrides the one in tokenizer_config.json
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
@@ -104,7 +105,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             from albert_tf.text.tokenizer_files import vocabulary_in
 
             if vocabulary_in(self._folder) is not None:
-                self._tokenizer = AlbertTokenizer.from_pretrained(self._folder)
+                length = {} if self._max_length is None else {"model_max_length": self._max_length}
+                self._tokenizer = AlbertTokenizer.from_pretrained(self._folder, **length)
         return self._tokenizer
 
     @tokenizer.setter

@@ -84,10 +84,9 @@ def _predict(options: EvaluationOptions, split: str, examples: Sequence[Any] | N
     if is_exported(name):
         is_similarity = task.model == SIMILARITY.model
         model = ExportedSimilarity(name) if is_similarity else ExportedModel(name)
-        tokenizer = model.tokenizer
     else:
         model = getattr(models, task.model).from_pretrained(name)
-        tokenizer = AlbertTokenizer.from_pretrained(name)
+    tokenizer = model.tokenizer or AlbertTokenizer.from_pretrained(name)  # raises if none exists
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_fit(tokenizer, model.config, longest)
     task = task_of(options, model.config)
