@@ -160,8 +160,8 @@ class Pipeline(ABC):
         size = self.batch_size if batch_size is None else batch_size
         check_number("batch_size", size, COUNT)
         chosen = self._merge_options(options)
-        is_text = isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
-        if inputs is None or is_text or isinstance(inputs, Mapping) or self._is_pair(inputs):
+        is_example = is_text(inputs) or isinstance(inputs, Mapping) or self._is_pair(inputs)
+        if inputs is None or is_example:
             return next(self._stream([inputs], chosen, size, size))
         if (column := as_column(inputs)) is not None:
             return list(self._stream(column, chosen, size, SORTED * size))
@@ -261,6 +261,11 @@ class Pipeline(ABC):
                 f"{', '.join(known)} and batch_size."
             )
         return dataclasses.replace(self.options, **given)
+
+
+def is_text(inputs: Any) -> bool:
+    """Returns whether the input of a call is a single text, as `as_text` accepts it."""
+    return isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
 
 
 def as_column(values: Any) -> list[Any] | None:

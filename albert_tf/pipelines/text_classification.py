@@ -7,7 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, Window, as_texts
+from albert_tf.pipelines.base import (
+    LongTextOptions,
+    Outputs,
+    Pipeline,
+    Texts,
+    Window,
+    as_texts,
+    is_text,
+)
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
 
@@ -77,7 +85,7 @@ class TextClassificationPipeline(Pipeline):
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
-        return [found] if isinstance(inputs, str) and "top_k" not in options else found
+        return [found] if is_text(inputs) and "top_k" not in options else found
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
