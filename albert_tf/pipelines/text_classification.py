@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Final
 
 import numpy as np
@@ -72,7 +73,7 @@ class TextClassificationPipeline(Pipeline):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.top_k not in (BEST, None) and not (
-                isinstance(self.top_k, int) and self.top_k > 0
+                isinstance(self.top_k, Integral) and self.top_k > 0
             ):
                 raise UserError(
                     f"top_k must be at least 1, or None for all. Received: {self.top_k!r}."

@@ -31,7 +31,7 @@ def test_forms_of_results(pipe):
     assert set(best) == {"label", "score"}
     assert classify(b"the cat") == classify(tf.constant("the cat")) == [best]
     assert classify(["the cat"]) == [best]
-    assert classify("the cat", top_k=1) == [best]
+    assert classify("the cat", top_k=1) == classify("the cat", top_k=np.int64(1)) == [best]
     assert classify(["the cat"], top_k=1) == [[best]]
     assert classify({"text": "the cat"}) == best
     assert classify(("the cat", None)) == best
