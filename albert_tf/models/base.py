@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -390,15 +389,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         hugging_face.write(path, self.config, tensors, name)
         if tokenizer is not None:
             tokenizer.save_pretrained(path)
-        try:
-            embedding = self.sentence_embedding()
-        except UserError as error:
-            warnings.warn(
-                f"Saved {path} without sentence-transformers modules: {error}", stacklevel=2
-            )
-        else:
-            if embedding is not None:
-                sentence_transformers.write(path, embedding, self.config.hidden_size)
+        embedding = sentence_transformers.read_to_copy(self.sentence_embedding)
+        if embedding is not None:
+            sentence_transformers.write(path, embedding, self.config.hidden_size)
         if push_to_hub:
             path = path.resolve()
             card = path / CARD
