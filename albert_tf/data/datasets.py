@@ -335,8 +335,11 @@ def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
     """Converts columns to lists, because a pandas Series is indexed by label. None is kept.
 
     Raises:
-        UserError: the columns are empty, or their lengths differ.
+        UserError: a column is a single text, the columns are empty, or their lengths differ.
     """
+    for name, values in given.items():
+        if isinstance(values, str):
+            raise UserError(f"{name} must be a list. Received: {short_repr(values)}.")
     lists = {name: None if values is None else list(values) for name, values in given.items()}
     lengths = {name: len(values) for name, values in lists.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():

@@ -13,11 +13,12 @@ import numpy as np
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
+from albert_tf.data.datasets import text_rows
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.answers import QuestionAnswering, threshold_curves
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
-from albert_tf.data.tasks.classification import Classification, encode_texts
+from albert_tf.data.tasks.classification import Classification
 from albert_tf.data.tasks.labels import MultiLabel
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.rows import Rows
@@ -292,8 +293,7 @@ def soft_labels(
     model = models.AlbertForSequenceClassification.from_pretrained(teacher)
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    rows = encode_texts(list(texts), text_pairs, None, tokenizer, longest)
-    rows.warn_of_cut(longest)
+    rows = text_rows(tokenizer, texts, text_pairs=text_pairs, max_length=longest)
     logits = np.stack([row["logits"] for row in model_outputs(rows, model, batch_size)])
     kind = model.config.problem_type
     if kind == "regression":
