@@ -50,15 +50,17 @@ class LabelType(ABC):
         """Returns a row's label.
 
         Raises:
-            UserError: if the label is missing, or is a list in Python or JSON syntax.
+            UserError: if the label is missing, or is a list, also in Python or JSON syntax.
         """
-        label = row.text(column)
-        if _LIST.fullmatch(label) and any(_written_list(label)):
+        value = row.get(column)
+        if not isinstance(value, list):
+            value = row.text(column)
+        if isinstance(value, list) or (_LIST.fullmatch(value) and any(_written_list(value))):
             raise UserError(
-                f"{column!r} must be one label. Received: {short_repr(label)} ({row.location}). "
+                f"{column!r} must be one label. Received: {short_repr(value)} ({row.location}). "
                 "For several labels, pass --multi-label."
             )
-        return label
+        return value
 
     @abstractmethod
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
