@@ -268,7 +268,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         predictions: Sequence[np.ndarray],
         config: AlbertConfig,
     ) -> None:
-        """Writes one JSON object per line: id (or index in the file), choice, and probabilities."""
+        """Writes one JSON object per line: id (or location), choice, and probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in zip(examples, predictions, strict=True):
                 key = {"id": example.id} if example.id else {"place": example.location}
