@@ -94,6 +94,7 @@ class LongTextOptions(WindowOptions):
             warning. False raises an error for long texts.
     """
 
+    supports_stride: ClassVar[bool] = True
     truncation: bool | str | None = None
 
     def __post_init__(self) -> None:
@@ -370,13 +371,13 @@ def _long_layout(
         if options.truncation is False:
             raise UserError(
                 f"With truncation=False, a text can have at most {length} tokens. "
-                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it, or stride=64 "
-                "to split it into windows."
+                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it"
+                f"{', or stride=64 to split it into windows' * options.supports_stride}."
             )
         if options.truncation is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                "this warning, or stride=64 to split long texts into windows.",
+                f"this warning{', or stride=64 to split long texts' * options.supports_stride}.",
                 stacklevel=3,
             )
         return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
