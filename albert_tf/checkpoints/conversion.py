@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +72,8 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         file: _GOOGLE_VOCABULARY if (options.format, name) == ("tf1", _VOCABULARY) else name
         for name, file in find_tokenizer_files(location).items()
     }
-    embedding = sentence_transformers.read(location.folder)
+    read_folder = partial(sentence_transformers.read, location.folder)
+    embedding = sentence_transformers.read_to_copy(read_folder)
     own = OUTPUTS[options.format]
     with written_atomically(options.output, force=options.force, nowait=True, own=own) as folder:
         for file, name in copies.items():

@@ -8,6 +8,7 @@ Each module has a folder with settings in `config.json`. Supports versions 2 to 
 import dataclasses
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -192,6 +193,15 @@ def read(folder: Path) -> SentenceEmbedding | None:
         settings.get("max_seq_length"),
         similarity,
     )
+
+
+def read_to_copy(read_folder: Callable[[], SentenceEmbedding | None]) -> SentenceEmbedding | None:
+    """Returns the modules to save with a copy of a model; warns if they aren't supported."""
+    try:
+        return read_folder()
+    except UserError as error:
+        warnings.warn(f"The sentence-transformers modules aren't saved: {error}", stacklevel=3)
+        return None
 
 
 class Module(NamedTuple):

@@ -92,9 +92,10 @@ def _rows(options: OPTIONS) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, line {number}, is not valid JSON: {error}.") from error
         names = ("question", "context")
-        if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in names):
+        values = [row.get(name) for name in names] if isinstance(row, dict) else [None]
+        if not all(isinstance(value, str) and value.strip() for value in values):
             raise UserError(
-                f"{path}, line {number}, must be a JSON object with the strings question and "
-                f"context. Received: {line[:60]}."
+                f"{path}, line {number}, must be a JSON object with the non-empty strings question "
+                f"and context. Received: {line[:60]}."
             )
         yield row

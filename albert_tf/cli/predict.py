@@ -145,17 +145,17 @@ def _model_class(model: str) -> str:
     if is_exported(model):
         from albert_tf.runtimes.exported import read_facts
 
-        name = read_facts(model)[0].model
-        return name if name in (_TAGGER, _ENCODER) else _CLASSIFIER
-    from albert_tf.checkpoints import finder, sentence_transformers
+        task, _, embedding = read_facts(model)
+        names = [task.model]
+    else:
+        from albert_tf.checkpoints import finder, sentence_transformers
 
-    found = finder.find(model)
-    names = found.architectures()
+        found = finder.find(model)
+        names = found.architectures()
+        embedding = sentence_transformers.read(found.folder) if names == [_ENCODER] else None
     if _TAGGER in names:
         return _TAGGER
-    if names == [_ENCODER] and sentence_transformers.read(found.folder) is not None:
-        return _ENCODER
-    return _CLASSIFIER
+    return _ENCODER if names == [_ENCODER] and embedding is not None else _CLASSIFIER
 
 
 def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:

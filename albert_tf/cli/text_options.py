@@ -233,7 +233,7 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
     if is_exported(name):
         from albert_tf.runtimes.exported import read_facts
 
-        task, config = read_facts(name)
+        task, config, _ = read_facts(name)
         other = ENCODER if wanted == SIMILARITY.model else BY_MODEL[wanted]
         if (task.pipeline_tag, task.has_choices) != (other.pipeline_tag, other.has_choices):
             raise UserError(

@@ -340,7 +340,7 @@ def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
     """Converts columns to lists, because a pandas Series is indexed by label. None is kept.
 
     Raises:
-        UserError: a column is a string, the columns are empty, or their lengths differ.
+        UserError: a column is a single text, the columns are empty, or their lengths differ.
     """
     for name, values in given.items():
         if isinstance(values, str):

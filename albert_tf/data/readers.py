@@ -118,12 +118,9 @@ class Row(NamedTuple):
             return "" if value is None or not text.strip() else text
         if isinstance(value, date):  # in a Parquet file
             return str(value)
-        several = " Set --multi-label if an example can have several labels." * isinstance(
-            value, list
-        )
         raise UserError(
             f"{name!r} must be a string or a number. Received: {short_repr(value)} "
-            f"({self.location}).{several}"
+            f"({self.location})."
         )
 
     def require(self, names: Iterable[str | int]) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -77,6 +76,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._tokenizer: Any = None
         self._folder: Path | None = None  # contains the weights
         self._module_folder: Path | None = None  # or its parent contains modules.json
+        self._max_length: int | None = None  # overrides the one in tokenizer_config.json
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
@@ -104,7 +104,8 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
             from albert_tf.text.tokenizer_files import vocabulary_in
 
             if vocabulary_in(self._folder) is not None:
-                self._tokenizer = AlbertTokenizer.from_pretrained(self._folder)
+                length = {} if self._max_length is None else {"model_max_length": self._max_length}
+                self._tokenizer = AlbertTokenizer.from_pretrained(self._folder, **length)
         return self._tokenizer
 
     @tokenizer.setter
@@ -388,15 +389,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         hugging_face.write(path, self.config, tensors, name)
         if tokenizer is not None:
             tokenizer.save_pretrained(path)
-        try:
-            embedding = self.sentence_embedding()
-        except UserError as error:
-            warnings.warn(
-                f"Saved {path} without sentence-transformers modules: {error}", stacklevel=2
-            )
-        else:
-            if embedding is not None:
-                sentence_transformers.write(path, embedding, self.config.hidden_size)
+        embedding = sentence_transformers.read_to_copy(self.sentence_embedding)
+        if embedding is not None:
+            sentence_transformers.write(path, embedding, self.config.hidden_size)
         if push_to_hub:
             path = path.resolve()
             card = path / CARD

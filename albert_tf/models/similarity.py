@@ -83,18 +83,19 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model from a checkpoint in memory, with the pooling specified in its folder."""
+        """Creates a model with the pooling and the maximum length specified in its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
         if modules is not None:
             modules.require_cosine(folder)
-            model.pooling = modules.pooling
+            model.pooling, model._max_length = modules.pooling, modules.max_length
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
-        """Returns the model's pooling, with normalization to unit length."""
-        length = None if self._tokenizer is None else self._tokenizer.model_max_length
+        """Returns the model's pooling and maximum length, with normalization to unit length."""
+        tokenizer = self._tokenizer
+        length = self._max_length if tokenizer is None else tokenizer.model_max_length
         return SentenceEmbedding(self.pooling, normalize=True, max_length=length)
 
     def call(

@@ -94,6 +94,7 @@ class LongTextOptions(WindowOptions):
             warning. False raises an error for long texts.
     """
 
+    supports_stride: ClassVar[bool] = True
     truncation: bool | str | None = None
 
     def __post_init__(self) -> None:
@@ -160,8 +161,8 @@ class Pipeline(ABC):
         size = self.batch_size if batch_size is None else batch_size
         check_number("batch_size", size, COUNT)
         chosen = self._merge_options(options)
-        is_text = isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
-        if inputs is None or is_text or isinstance(inputs, Mapping) or self._is_pair(inputs):
+        is_example = is_text(inputs) or isinstance(inputs, Mapping) or self._is_pair(inputs)
+        if inputs is None or is_example:
             return next(self._stream([inputs], chosen, size, size))
         if (column := as_column(inputs)) is not None:
             return list(self._stream(column, chosen, size, SORTED * size))
@@ -261,6 +262,11 @@ class Pipeline(ABC):
                 f"{', '.join(known)} and batch_size."
             )
         return dataclasses.replace(self.options, **given)
+
+
+def is_text(inputs: Any) -> bool:
+    """Returns whether the input of a call is a single text, as `as_text` accepts it."""
+    return isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
 
 
 def as_column(values: Any) -> list[Any] | None:
@@ -365,13 +371,13 @@ def _long_layout(
         if options.truncation is False:
             raise UserError(
                 f"With truncation=False, a text can have at most {length} tokens. "
-                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it, or stride=64 "
-                "to split it into windows."
+                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it"
+                f"{', or stride=64 to split it into windows' * options.supports_stride}."
             )
         if options.truncation is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                "this warning, or stride=64 to split long texts into windows.",
+                f"this warning{', or stride=64 to split long texts' * options.supports_stride}.",
                 stacklevel=3,
             )
         return Layout(truncation=options.strategy, max_length=length, truncation_side=side)

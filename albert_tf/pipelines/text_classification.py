@@ -2,12 +2,21 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, Window, as_texts
+from albert_tf.pipelines.base import (
+    LongTextOptions,
+    Outputs,
+    Pipeline,
+    Texts,
+    Window,
+    as_texts,
+    is_text,
+)
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
 
@@ -64,7 +73,7 @@ class TextClassificationPipeline(Pipeline):
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.top_k not in (BEST, None) and not (
-                isinstance(self.top_k, int) and self.top_k > 0
+                isinstance(self.top_k, Integral) and self.top_k > 0
             ):
                 raise UserError(
                     f"top_k must be at least 1, or None for all. Received: {self.top_k!r}."
@@ -77,7 +86,7 @@ class TextClassificationPipeline(Pipeline):
 
     def __call__(self, inputs: Any, *, batch_size: int | None = None, **options: Any) -> Any:
         found = super().__call__(inputs, batch_size=batch_size, **options)
-        return [found] if isinstance(inputs, str) and "top_k" not in options else found
+        return [found] if is_text(inputs) and "top_k" not in options else found
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)

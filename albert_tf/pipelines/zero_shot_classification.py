@@ -59,6 +59,7 @@ class ZeroShotClassificationPipeline(Pipeline):
                 single label is always scored this way.
         """
 
+        supports_stride = False
         candidate_labels: str | Sequence[str] = ()
         hypothesis_template: str = "This example is {}."
         multi_label: bool = False

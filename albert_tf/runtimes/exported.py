@@ -159,6 +159,8 @@ class ExportedSimilarity(ExportedModel):
         embedding = self._embedding or SentenceEmbedding("mean")
         embedding.require_cosine(self.path)
         self._vectors = SentenceEmbedding(embedding.pooling, normalize=True)
+        if embedding.max_length is not None:
+            self.tokenizer.model_max_length = embedding.max_length
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
         """Returns the texts' unit vectors as `embeddings` `[B, C, D]`.
@@ -192,11 +194,16 @@ def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, CHECKSUM: digest.hexdigest().encode()}
 
 
-def read_facts(path: str | os.PathLike[str]) -> tuple[TaskFacts, AlbertConfig]:
-    """Returns the task and the configuration of a file's model without loading its runtime."""
+def read_facts(
+    path: str | os.PathLike[str],
+) -> tuple[TaskFacts, AlbertConfig, SentenceEmbedding | None]:
+    """Returns the task, configuration, and pooling of a file's model without loading its runtime.
+
+    The pooling is None unless the model came from a sentence-transformers folder.
+    """
     path = user_path(path)
     with _directory(path) as folder:
-        return _facts(path, folder)
+        return *_facts(path, folder), sentence_transformers.read(folder)
 
 
 def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:

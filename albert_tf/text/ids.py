@@ -6,7 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.encoding import EncodedSequence, Positions
 from albert_tf.text.tokens import SpecialTokens, Tokens
 from albert_tf.text.windows import special_count
@@ -112,7 +112,12 @@ class IdMethods(ABC):
         """
         ids = token_ids.tolist() if hasattr(token_ids, "tolist") else token_ids
         ids = ids.numpy().tolist() if hasattr(ids, "numpy") else ids
-        ids = [ids] if isinstance(ids, int) else ids
+        ids = [ids] if isinstance(ids, int | str) else ids
+        if len(ids) and isinstance(ids[0], str):
+            raise TypeError(
+                f"token_ids must be ids. Received: {short_repr(token_ids)}. To join tokens, call "
+                "convert_tokens_to_string."
+            )
         if len(ids) and hasattr(ids[0], "__len__"):
             return self.batch_decode(ids, skip_special_tokens)
         return self.convert_tokens_to_string(self.convert_ids_to_tokens(ids, skip_special_tokens))

@@ -31,7 +31,7 @@ from typing import Any, Final
 import sentencepiece
 
 from albert_tf import assets
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.files import written_atomically
 from albert_tf.options import (
     CHARACTER_COVERAGE,
@@ -54,6 +54,7 @@ from albert_tf.text.model_file import (
     read_file,
     rule_normalizer,
 )
+from albert_tf.text.texts import NO_CHARACTER, as_text
 from albert_tf.text.tokens import SPECIAL_TOKENS
 
 # SHA-256 of the published vocabularies' own rules. Other models from that time have the same rules.
@@ -334,7 +335,7 @@ def train_vocabulary(
     'the cat'
 
     Args:
-        texts: lines of raw text.
+        texts: lines of raw text. Stray bytes are dropped.
         vocab_size: maximum number of pieces, including the 5 special tokens. The vocabulary is
             smaller if the text contains too few pieces.
         lower_case: see `vocabulary.bake`.
@@ -351,12 +352,18 @@ def train_vocabulary(
         `[MASK]`.
     Raises:
         UserError: if there is no text, or `vocab_size` is too small for the text's characters.
+        TypeError: if `texts` is a single text.
     """
+    if isinstance(texts, str | bytes):
+        raise TypeError(
+            f"texts must be lines, such as a list or an open file. Received: {short_repr(texts)}."
+        )
     normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
+    lines = (as_text(text).replace(NO_CHARACTER, " ") for text in texts)
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(normalization(text) for text in texts),
+            sentence_iterator=map(normalization, lines),
             model_writer=model,
             model_type="unigram",
             vocab_size=vocab_size,

@@ -14,16 +14,15 @@ import numpy as np
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
+from albert_tf.data.datasets import text_rows
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
-from albert_tf.data.tasks.classification import encode_texts
 from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.examples import text_columns
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
@@ -85,10 +84,9 @@ def _predict(
     if is_exported(name):
         is_similarity = task.model == SIMILARITY.model
         model = ExportedSimilarity(name) if is_similarity else ExportedModel(name)
-        tokenizer = model.tokenizer
     else:
         model = getattr(models, task.model).from_pretrained(name)
-        tokenizer = AlbertTokenizer.from_pretrained(name)
+    tokenizer = model.tokenizer or AlbertTokenizer.from_pretrained(name)  # raises if none exists
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     check_fit(tokenizer, model.config, longest)
     task = task_of(options, model.config)
@@ -280,10 +278,7 @@ def soft_labels(
     model = models.AlbertForSequenceClassification.from_pretrained(teacher)
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    columns = text_columns(texts if text_pairs is None else (texts, list(text_pairs)))
-    pairs = columns[1] if len(columns) == 2 else None
-    rows = encode_texts(columns[0], pairs, None, tokenizer, longest)
-    rows.warn_of_cut(longest)
+    rows = text_rows(tokenizer, texts, text_pairs=text_pairs, max_length=longest)
     logits = np.stack([row["logits"] for row in model_outputs(rows, model, batch_size)])
     kind = model.config.problem_type
     if kind == "regression":

@@ -21,17 +21,17 @@ def write_mistakes(task: Task[Any, Any], predicted: Predicted[Any, Any], folder:
     pairs = task.confusions(predicted)
     if len({name for pair in pairs for name in pair}) > 1:
         plot_confusion(pairs, folder / CONFUSION)
-    text = mistakes(task.grade(predicted), predicted.config.problem_type == "regression")
+    text = mistakes(task.grade(predicted))
     (folder / MISTAKES).write_text(text, encoding="utf-8", newline="\n")
 
 
-def mistakes(graded: Sequence[Graded], is_regression: bool = False) -> str:
+def mistakes(graded: Sequence[Graded]) -> str:
     """Returns the mistakes with the highest confidence or distance, as Markdown."""
     wrong = [prediction for prediction in graded if not prediction.is_right]
     wrong.sort(key=lambda prediction: -prediction.confidence)
     measure, lines = "confidence", ["# Mistakes", ""]
     lines.append(f"{len(wrong):,} of {len(graded):,} predictions are wrong.")
-    if is_regression:
+    if any(prediction.is_number for prediction in graded):
         mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
         measure, lines = "distance", ["# Largest errors", ""]
         lines.append(f"The mean distance of {len(graded):,} predictions is {mean:.3g}.")

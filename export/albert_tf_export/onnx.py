@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.sentence_transformers import read_to_copy
 from albert_tf.files import user_path
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
@@ -88,7 +89,7 @@ def export_onnx(
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
         convert(signature, axes, options.quantize, metadata, file)
-        embedding = model.sentence_embedding()
+        embedding = read_to_copy(model.sentence_embedding)
         files = model_files(model.config, model.task.model, tokenizer, embedding)
         file.write_bytes(with_archive(file.read_bytes(), files))
         differences = {}

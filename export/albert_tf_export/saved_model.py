@@ -230,7 +230,7 @@ def read_requests(path: Path, names: Sequence[str], nested: bool) -> list[dict[s
         nested: whether an input is a list of texts, one per choice.
     """
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise UserError(f"Warm-up requests must be encoded in UTF-8. Received: {path}.") from error
     if len(lines) > MOST_REQUESTS:

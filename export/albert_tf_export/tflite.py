@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding, read_to_copy
 from albert_tf.errors import UserError
 from albert_tf.files import user_path, written_atomically
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
@@ -183,7 +183,7 @@ def _content(
     )
     if options.host:
         return with_files(graph, described)
-    embedding = model.sentence_embedding()
+    embedding = read_to_copy(model.sentence_embedding)
     files = model_files(model.config, model.task.model, tokenizer, embedding)
     return with_files(graph, described | with_checksum(graph, files))
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 
 import keras
 import numpy as np
@@ -216,8 +217,11 @@ def test_modules_that_are_refused(folder, kind, path, message):
     with pytest.raises(UserError, match=message):
         sentence_transformers.read(folder)
     model = AlbertModel.from_pretrained(folder)  # Its weights are read nevertheless.
-    with pytest.warns(UserWarning, match=f"Saved .*{message}"):
-        model.save_pretrained(folder.parent / "saved")
+    converted = partial(convert, folder, format="hf")
+    for name, save in (("saved", model.save_pretrained), ("converted", converted)):
+        with pytest.warns(UserWarning, match=f"aren't saved: .*{message}"):
+            save(folder.parent / name)
+        assert sentence_transformers.read(folder.parent / name) is None
 
 
 @pytest.mark.parametrize("content", ["[", "{}", "[]", '[{"type": 1}]'])

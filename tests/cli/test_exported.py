@@ -5,8 +5,11 @@ import subprocess
 import sys
 
 import pytest
+from albert_tf_export.metadata import with_files
 
 from albert_tf import AlbertTokenizer, export_tflite, load_pretrained
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
+from albert_tf.runtimes.exported import model_files, with_checksum
 
 # Runs a command as `albert-tf` does, and fails if that imported TensorFlow.
 ALONE = """
@@ -38,6 +41,17 @@ def test_a_file_for_another_task_is_refused(run, classifier_file):
     status, output, errors = run("embed", "--model", classifier_file, "a")
     assert (status, output, errors.count("\n")) == (2, "", 1)
     assert f"requires an AlbertModel. Received: {classifier_file}, which contains an Alb" in errors
+
+
+@pytest.mark.parametrize("pooling", [None, SentenceEmbedding("cls")])
+def test_only_sentence_embedding_models_compare_pairs(run, task_model, tmp_path, pooling):
+    model, tokenizer = task_model("embed")
+    files = model_files(model.config, "AlbertModel", tokenizer, pooling)
+    path = tmp_path / "encoder.tflite"
+    path.write_bytes(with_files(b"", with_checksum(b"", files)))
+    status, _, errors = run("predict", "--model", path, "a")
+    assert (status, "compares text pairs" in errors) == (2, pooling is not None)
+    assert ("requires an AlbertForSequenceClassification" in errors) == (pooling is None)
 
 
 @pytest.mark.slow

@@ -49,14 +49,16 @@ def test_texts_from_a_file(ask, command, tmp_path):
         (
             "answer",
             "--input half.jsonl",
-            "half.jsonl, line 1, must be a JSON object with the strings question",
+            "half.jsonl, line 1, must be a JSON object with the non-empty strings question",
         ),
+        ("answer", "--input blank.jsonl", "blank.jsonl, line 3, must be a JSON object with"),
     ],
 )
 def test_mistakes(ask, tmp_path, monkeypatch, command, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.jsonl").write_text("\n{'question'\n")
     (tmp_path / "half.jsonl").write_text('{"question": "a"}\n')
+    (tmp_path / "blank.jsonl").write_text('\n\n{"question": " ", "context": "a"}\n')
     (tmp_path / "reviews.NDJSON").write_text('{"text": "a"}\n')
     (tmp_path / "table.csv").write_text("body,label\nGood.,x\n")
     (tmp_path / "sheet.xlsx").touch()

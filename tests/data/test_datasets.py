@@ -83,6 +83,7 @@ def test_scores_and_several_labels(tiny_tokenizer, labels, dtype):
     ("texts", "labels", "message"),
     [
         (TEXTS, [0, 1], "one value per example. Received: 11 texts, 2 labels"),
+        ("ab", [0, 1], "texts must be a list. Received: 'ab'"),
         ([], None, "Received: 0 texts"),
         (TEXTS, ["good"] * 11, "labels must be class ids.* Received: 'good'"),
     ],

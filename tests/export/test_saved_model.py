@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import export_saved_model
+from albert_tf_export.saved_model import read_requests
 
 from albert_tf.errors import UserError
 from albert_tf.files import check_own
@@ -179,3 +180,9 @@ def test_a_folder_that_tensorflow_takes_for_a_pattern(classifier, tokenizer, tmp
     with pytest.raises(UserError, match="SavedModel from a path with .*Received: "):
         export_saved_model(classifier, tokenizer, tmp_path / name / "1", ids_only=True)
     assert not list(tmp_path.iterdir())
+
+
+def test_warm_up_requests_after_a_byte_order_mark(tmp_path):
+    path = tmp_path / "requests.txt"
+    path.write_text('{"text": "a"}\nb\n', encoding="utf-8-sig")
+    assert read_requests(path, ("text",), nested=False) == [{"text": "a"}, {"text": "b"}]

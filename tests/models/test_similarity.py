@@ -136,6 +136,22 @@ def test_a_checkpoint_is_an_encoder_with_modules(config, scrambled, features, tm
         np.testing.assert_allclose(found, numpy(model(features).embeddings), atol=1e-6)
 
 
+def test_the_maximum_length_of_a_folder(config, tiny_tokenizer, tmp_path):
+    """Holds for the tokenizer, and is saved again, whether or not the tokenizer was used."""
+    model = AlbertForSimilarity(config.replace(vocab_size=tiny_tokenizer.vocab_size))
+    model.tokenizer = tiny_tokenizer
+    model.save_pretrained(tmp_path)
+    folder = SentenceEmbedding("mean", normalize=True, max_length=7)
+    sentence_transformers.write(tmp_path, folder, config.hidden_size)
+    for copy in (tmp_path, tmp_path / "copy"):
+        model = AlbertForSimilarity.from_pretrained(tmp_path)
+        model.save_pretrained(copy)
+        assert sentence_transformers.read(copy) == folder
+    assert model.tokenizer.model_max_length == 7
+    model.tokenizer = tiny_tokenizer
+    assert model.sentence_embedding().max_length == tiny_tokenizer.model_max_length
+
+
 def test_an_unknown_pooling(config):
     with pytest.raises(UserError, match="one of mean, cls, max. Received: 'pooler'"):
         AlbertForSimilarity(config, pooling="pooler")

@@ -89,6 +89,11 @@ def test_a_folder_of_sentence_transformers(saved, tmp_path):
     expected = pipeline("feature-extraction", tmp_path / "folder")(TEXTS)
     assert [len(vector) for vector in expected] == [20] * len(TEXTS)
     assert_same(pipeline("feature-extraction", path)(TEXTS), expected)
+    prompts = tmp_path / "folder" / sentence_transformers.PROMPTS
+    prompts.write_text('{"prompts": {"query": "query: "}}')
+    with pytest.warns(UserWarning, match="aren't saved: .*no prompts"):
+        path = export(model, model.tokenizer, tmp_path / "prompts.tflite")
+    assert exported.ExportedModel(path).sentence_embedding() is None
 
 
 @pytest.fixture(scope="module")

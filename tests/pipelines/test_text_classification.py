@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy.special import expit, softmax
 
 from albert_tf.errors import UserError
@@ -28,8 +29,9 @@ def test_forms_of_results(pipe):
     classify = pipe("text-classification")
     best = classify("the cat")[0]
     assert set(best) == {"label", "score"}
+    assert classify(b"the cat") == classify(tf.constant("the cat")) == [best]
     assert classify(["the cat"]) == [best]
-    assert classify("the cat", top_k=1) == [best]
+    assert classify("the cat", top_k=1) == classify("the cat", top_k=np.int64(1)) == [best]
     assert classify(["the cat"], top_k=1) == [[best]]
     assert classify({"text": "the cat"}) == best
     assert classify(("the cat", None)) == best

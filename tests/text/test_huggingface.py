@@ -106,6 +106,9 @@ def test_tokens_with_special_ones(tokenizer, words):
     ids = [tokenizer.encode(word) for word in words[:2]]
     assert tokenizer.decode(ids, skip_special_tokens=True) == words[:2]
     assert tokenizer.decode(np.array(ids), True) == words[:2]
+    for wrong in (words[0], words):
+        with pytest.raises(TypeError, match="must be ids.*convert_tokens_to_string"):
+            tokenizer.decode(wrong)
 
 
 def test_save_vocabulary(tokenizer, tmp_path):

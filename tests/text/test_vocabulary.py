@@ -199,6 +199,14 @@ def test_long_lines_are_trained_on():
     assert 1 not in processor.encode("zebra")
 
 
+def test_training_drops_stray_bytes_and_rejects_a_single_text():
+    stray = [f"caf\udce9 {text} \U0010ffff".encode(errors="surrogateescape") for text in TEXTS]
+    tokenizer = AlbertTokenizer(train_vocabulary(stray, vocab_size=100))
+    assert not any("\U0010ffff" in token for token in tokenizer.get_vocab())
+    with pytest.raises(TypeError, match="texts must be lines.* Received: 'corpus.txt'"):
+        train_vocabulary("corpus.txt", vocab_size=100)
+
+
 @pytest.mark.parametrize(("texts", "size"), [([], 100), (TEXTS, 10)])
 def test_training_without_text_or_room(texts, size):
     with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):

@@ -3,14 +3,18 @@ from functools import partial
 
 import numpy as np
 import pytest
+from albert_tf_export import export_tflite
 from scipy.special import expit, softmax
 
+from albert_tf.checkpoints import sentence_transformers
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pipeline import Batches
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models import AlbertForSequenceClassification, AlbertModel
+from albert_tf.pipelines import pipeline
 from albert_tf.training import finetune
-from albert_tf.training.evaluate import HeldOut, soft_labels
+from albert_tf.training.evaluate import HeldOut, evaluate, soft_labels
 from tests.conftest import SENTENCES
 from tests.training import test_answers
 from tests.training.test_finetune import options
@@ -56,8 +60,29 @@ def test_a_teachers_probabilities(tmp_path, tiny_tokenizer, monkeypatch, fields,
 
 
 def test_soft_labels_of_one_text_are_not_those_of_its_characters():
-    with pytest.raises(UserError, match="must be a list of strings.*Received: 'a text'"):
+    with pytest.raises(UserError, match="texts must be a list.*Received: 'a text'"):
         soft_labels("small", "a text")
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("exported", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_cosines_at_the_maximum_length_of_a_folder(tmp_path, tiny_tokenizer, scrambled, exported):
+    config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer), num_hidden_layers=1)
+    model, path = scrambled(AlbertModel(config)), tmp_path / "model"
+    for part in (model, tiny_tokenizer):
+        part.save_pretrained(path)
+    sentence_transformers.write(path, SentenceEmbedding("mean", True, 5), config.hidden_size)
+    if exported:
+        path = tmp_path / "model.tflite"
+        model = AlbertModel.from_pretrained(tmp_path / "model")
+        export_tflite(model, tiny_tokenizer, path, ids_only=True, check=False)
+    texts = [" ".join(SENTENCES), SENTENCES[1]]
+    pipe = pipeline("feature-extraction", path, return_tensors=True, truncation=True)
+    rows = ("sentence1,sentence2,score", '"{}","{}",1'.format(*texts))
+    (tmp_path / "dev.csv").write_text("\n".join(rows))
+    evaluate(model=path, task="similarity", data=tmp_path / "dev.csv", predictions=tmp_path)
+    cosine = float((tmp_path / "predictions.tsv").read_text().split()[-1])
+    assert cosine == pytest.approx(np.dot(*pipe(texts)), abs=1e-5)
 
 
 def conll(path):

@@ -45,8 +45,8 @@ def test_numbers_by_their_distance():
     examples = [Example("a", None, "4"), Example("b", None, "2.5")]
     found = [np.array([3.5]), np.array([2.5])]
     assert graded(stars, examples, found, config_of(stars, examples)) == [
-        Graded("a", "4", "3.5", 0.5, False),
-        Graded("b", "2.5", "2.5", 0.0, True),
+        Graded("a", "4", "3.5", 0.5, False, is_number=True),
+        Graded("b", "2.5", "2.5", 0.0, True, is_number=True),
     ]
 
 
@@ -69,7 +69,7 @@ def test_choices():
     found = [np.array([0.25, 0.75]), np.array([0.875, 0.125])]
     wrong, right = graded(task("choices"), examples, found, AlbertConfig())
     text = "She rang.\nWhy.\n- It is late.\n- Bread."
-    assert wrong == (text, "It is late.", "Bread.", 0.75, False)
+    assert wrong == Graded(text, "It is late.", "Bread.", 0.75, False)
     assert right.is_right and right.text == "She rang.\n- It is late.\n- Bread."
 
 
@@ -86,7 +86,7 @@ def test_answers():
     assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
     assert wrong[1:3] == ("", "books") and not wrong.is_right
     (none,) = graded(squad, examples[1:], [Answers(best, 3.0)], config)
-    assert none[2:] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
+    assert none[2:5] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
 
 
 def test_tags():
@@ -95,7 +95,8 @@ def test_tags():
     config = config_of(tag, examples)
     found = [Tagged(["B-PER", "O", "I-LOC"], [0.9, 0.5, 0.8]), Tagged(["O"] * 3, [0.5] * 3)]
     right, alike = graded(tag, examples * 2, found, config)
-    assert right == ("Anna in Rome", "Anna (PER), Rome (LOC)", "Anna (PER), Rome (LOC)", 0.5, True)
+    entities = "Anna (PER), Rome (LOC)"
+    assert right == Graded("Anna in Rome", entities, entities, 0.5, True)
     assert alike.predicted == "" and not alike.is_right
     kinds = tag.confusions(Predicted(examples, found[1:], config))
     assert kinds == [("PER", "O"), ("O", "O"), ("LOC", "O")]
@@ -105,10 +106,16 @@ def test_similarity():
     similarity, config = task("similarity"), AlbertConfig()
     scored = [SimilarityExample(("a", "b"), 4.0), SimilarityExample(("c", "d"), 5.0)]
     found = graded(similarity, scored, [Match(0.2), Match(1.0)], config)
-    assert found == [("a\nb", "4", "1", 3.0, False), ("c\nd", "5", "5", 0.0, True)]
+    assert found == [
+        Graded("a\nb", "4", "1", 3.0, False, is_number=True),
+        Graded("c\nd", "5", "5", 0.0, True, is_number=True),
+    ]
+    assert "The mean distance of 2 predictions is 1.5." in mistakes(found)
     partners = [SimilarityExample(("a", "A"), None), SimilarityExample(("b", "B"), None)]
+    config = config.replace(id2label={0: "score"}, problem_type="regression")  # for scores
     found = graded(similarity, partners, [Match(0.5, 1, "A"), Match(0.25, 2, "A")], config)
-    assert found == [("a", "A", "A", 0.5, True), ("b", "B", "A", 0.25, False)]
+    assert found == [Graded("a", "A", "A", 0.5, True), Graded("b", "B", "A", 0.25, False)]
+    assert "1 of 2 predictions are wrong." in mistakes(found)
 
 
 RIGHT = Graded("fine", "a", "a", 0.99, True)

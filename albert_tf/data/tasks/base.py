@@ -66,6 +66,7 @@ class Graded(NamedTuple):
         expected, predicted: class names, answers, entities, or numbers.
         confidence: probability of the prediction; for a number, the distance from the label.
         is_right: whether the task's metric counts the prediction as correct.
+        is_number: whether the prediction is a number.
     """
 
     text: str
@@ -73,6 +74,7 @@ class Graded(NamedTuple):
     predicted: str
     confidence: float
     is_right: bool
+    is_number: bool = False
 
 
 class Task(ABC, Generic[Example, Prediction]):
@@ -204,7 +206,7 @@ def grade_class(
 def grade_number(text: str, target: float, value: float) -> Graded:
     """Compares a number with its label; the confidence is the distance between them."""
     distance = abs(value - target)
-    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0)
+    return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0, True)
 
 
 def find_file(

@@ -260,7 +260,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
         return "\n".join([*texts, *(f"- {choice}" for choice in example.choices)])
 
     def write(self, predicted: Predicted[ChoiceExample, np.ndarray], folder: Path) -> None:
-        """Writes one JSON object per line: id (or index in the file), choice, and probabilities."""
+        """Writes one JSON object per line: id (or location), choice, and probabilities."""
         with (folder / "predictions.jsonl").open("w", encoding="utf-8", newline="\n") as file:
             for example, prediction in predicted.pairs:
                 key = {"id": example.id} if example.id else {"place": example.location}

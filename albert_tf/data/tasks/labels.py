@@ -58,13 +58,15 @@ class SingleLabel(Classification):
 
     def read_label(self, row: Row, column: str | int) -> str:
         """Returns a row's label without white space around it; rejects a list in Python or JSON."""
-        label = row.text(column).strip()
-        if _LIST.fullmatch(label) and any(_written_list(label)):
+        value = row.get(column)
+        if not isinstance(value, list):
+            value = row.text(column).strip()
+        if isinstance(value, list) or (_LIST.fullmatch(value) and any(_written_list(value))):
             raise UserError(
-                f"{column!r} must be one label. Received: {short_repr(label)} ({row.location}). "
+                f"{column!r} must be one label. Received: {short_repr(value)} ({row.location}). "
                 "For several labels, pass --multi-label."
             )
-        return label
+        return value
 
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns GLUE's labels in GLUE's order, or the sorted labels of `train` for other data."""

@@ -88,11 +88,25 @@ def test_labels_with_another_separator(tmp_path, separator):
     assert len(task(path).config_fields(read_split(task(path), "train"))["id2label"]) == 6
 
 
-def test_a_list_is_no_label_of_a_single_class(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\na,[x]\nb,\"['x', 'y']\"\n")
-    one = task_of(LabelledData(task="classify", data=path))
-    message = "one label. Received: .*'x', 'y'.*line 3.*--multi-label"
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        (
+            "a.csv",
+            "text,label\na,[x]\nb,\"['x', 'y']\"\n",
+            "one label. Received: .*'x', 'y'.*line 3.*--multi-label",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": ["x"]}',
+            "one label. Received: .'x'.*--multi-label",
+        ),
+        ("a.jsonl", '{"text": ["a"], "label": "x"}', r"'text' must(?!.*--multi-label)"),
+    ],
+)
+def test_a_list_is_no_label_of_a_single_class(tmp_path, name, rows, message):
+    (tmp_path / name).write_text(rows)
+    one = task_of(LabelledData(task="classify", data=tmp_path / name))
     with pytest.raises(UserError, match=message):
         read_split(one, "train")
 
