@@ -194,7 +194,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
     folder = location.folder
     if _is_preset(folder):
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
-    files = (folder / name for name in hugging_face.weight_names())
+    files = (folder / name for name in hugging_face.WEIGHT_NAMES)
     file = next((file for file in files if file.is_file()), None)
     if file:
         return location._replace(format="hf", weights=file)
@@ -237,17 +237,17 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
     config = repository.file(CONFIG)
     preset = config is not None and _is_preset(config.parent)
     if config is None and (weights or not tokenizer):
-        raise repository.failure(repository.unreachable, CONFIG)
+        raise repository.failure(CONFIG)
     if weights:
-        names = (keras_hub.WEIGHTS,) if preset else tuple(hugging_face.weight_names())
+        names = (keras_hub.WEIGHTS,) if preset else hugging_face.WEIGHT_NAMES
         file = repository.first(names)
         if file is None:
-            raise repository.failure(repository.unreachable, "its weights")
+            raise repository.failure("its weights")
         for name in keras_hub.TASK_FILES if preset else ():
             repository.file(name)
         for name in hugging_face.read_index(file) if file.name.endswith(INDEX) else ():
             if repository.file(name) is None:
-                raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
+                raise repository.failure(f"{name}, which {file.name} names")
     vocabulary = None
     if tokenizer:
         vocabularies = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
@@ -259,7 +259,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
         for name in sentence_transformers.module_files(modules.parent):
             repository.file(name)
     if config is None and vocabulary is None:
-        raise repository.failure(repository.unreachable)
+        raise repository.failure()
     return (config or vocabulary).parent  # type: ignore[union-attr]
 
 
