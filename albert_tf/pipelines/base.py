@@ -60,12 +60,10 @@ class WindowOptions:
             on the task.
         max_length: maximum number of tokens in a sequence, including special tokens. Default: the
             maximum that the model and the tokenizer support.
-        padding: ignored; accepted for compatibility with transformers.
     """
 
     stride: int | None = None
     max_length: int | None = None
-    padding: Any = None
 
     def __post_init__(self) -> None:
         check_numbers(self, stride=NOT_NEGATIVE, max_length=COUNT)
@@ -342,11 +340,7 @@ def text_windows(
         layout = Layout()
         if sum(lengths) + special_count(len(texts) == 2) > length:
             layout = _long_layout(texts, lengths, options, length, tokenizer.truncation_side)
-        try:
-            first, second = tokens[:1], tokens[1:] or None
-            sequences = make_sequences(first, second, tokenizer.special, layout)
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        sequences = make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout)
         yield [window(sequence) for sequence in sequences]
 
 

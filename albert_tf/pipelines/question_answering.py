@@ -87,7 +87,6 @@ class QuestionAnsweringPipeline(Pipeline):
             max_seq_len: maximum number of tokens in a window, including the question. Default:
                 384, or less if the model or the tokenizer supports less.
             max_question_len: maximum number of tokens in a question, at most half a window.
-            padding: ignored; accepted for compatibility with transformers.
         """
 
         top_k: int = 1
@@ -97,7 +96,6 @@ class QuestionAnsweringPipeline(Pipeline):
         doc_stride: int | None = None
         max_seq_len: int | None = None
         max_question_len: int = MAX_QUESTION
-        padding: Any = None
 
         def __post_init__(self) -> None:
             counts = ("top_k", "max_answer_len", "max_question_len", "max_seq_len")
