@@ -25,18 +25,19 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, read_json, user_path
 from albert_tf.tasks import BY_MODEL, ENCODER
 
-# Tokenizer files. For each vocabulary type, the first of these names that exists is used (Hugging
-# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's), or else the only file that
-# matches one of the patterns.
+# The names of each vocabulary type, in the order of `files.find_file`: Hugging Face's,
+# google-research/albert's, TensorFlow Hub's, and KerasHub's.
 SENTENCEPIECE: Final = (
     "spiece.model",
     "30k-clean.model",
     "assets/30k-clean.model",
     keras_hub.VOCABULARY,
+    *("*.model", "*.spm", "assets/*.model", "assets/*.spm"),
 )
-SENTENCEPIECE_ENDINGS: Final = ("*.model", "*.spm", "assets/*.model", "assets/*.spm")
-WORDPIECE: Final = ("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt")
-WORDPIECE_ENDINGS: Final = ("vocab*.txt", "assets/vocab*.txt")
+WORDPIECE: Final = (
+    *("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt"),
+    *("vocab*.txt", "assets/vocab*.txt"),
+)
 TOKENIZER_JSON: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
@@ -167,21 +168,6 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
     if location.weights is None and path.is_file() and not _is_preset(location.folder):
         return AlbertConfig.from_json_file(path)
     return find(name_or_path, **hub_options).read().config
-
-
-def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns the path of a folder's vocabulary file with one of these names, or None."""
-    known = [folder / name for name in names if (folder / name).is_file()]
-    vocabularies = known[:1] or sorted(
-        {path for ending in endings for path in folder.glob(ending) if path.is_file()}
-    )
-    if len(vocabularies) > 1:
-        raise UserError(
-            f"{folder} contains several vocabularies: "
-            f"{', '.join(path.name for path in vocabularies)}. Rename the right one to {names[0]}, "
-            "or pass its path."
-        )
-    return vocabularies[0] if vocabularies else None
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -17,14 +17,14 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, write_json
+from albert_tf.files import find_file, read_json, write_json
 from albert_tf.labels import unnamed_labels
 
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "model.ckpt"
 CONFIG: Final = "albert_config.json"
-_CONFIGS: Final = (CONFIG, "bert_config.json", "config.json")
+_CONFIGS: Final = (CONFIG, "bert_config.json", "config.json", "*config*.json")
 _OTHER_CONFIGS: Final = frozenset(
     {"tokenizer_config.json", "generation_config.json", "preprocessor_config.json"}
 )
@@ -97,19 +97,8 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
 
 def find_config(folders: tuple[Path, ...]) -> Path | None:
     """Returns the configuration file from the first of these folders that has one."""
-    for folder in folders:
-        known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
-        paths = known[:1] or sorted(
-            path for path in folder.glob("*config*.json") if path.name not in _OTHER_CONFIGS
-        )
-        if len(paths) > 1:
-            raise UserError(
-                "The checkpoint's folder has several configurations: "
-                f"{', '.join(map(str, paths))}. Rename the right one to {CONFIG}."
-            )
-        if paths:
-            return paths[0]
-    return None
+    found = (find_file(each, _CONFIGS, "configurations", _OTHER_CONFIGS) for each in folders)
+    return next(filter(None, found), None)
 
 
 def read_config(path: Path) -> AlbertConfig:

@@ -96,7 +96,7 @@ def write(
     replace_files(
         folder,
         {
-            CONFIG: lambda path: path.write_text(text, encoding="utf-8", newline="\n"),
+            CONFIG: text.encode(),
             WEIGHTS: lambda path: weight_files.write_tensors(path, content, {"format": "pt"}),
         },
     )

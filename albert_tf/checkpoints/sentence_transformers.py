@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -148,10 +147,7 @@ def chosen(
 
 def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
     """Writes the files of `SentenceEmbedding.files` to a model's folder."""
-    contents = embedding.files(hidden_size).items()
-    replace_files(
-        folder, {name: partial(Path.write_bytes, data=content) for name, content in contents}
-    )
+    replace_files(folder, embedding.files(hidden_size))
 
 
 def encoder_folder(folder: Path) -> Path:

@@ -94,10 +94,14 @@ def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
     return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
-def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Checks that the `stored` special tokens, keyed by name, match the vocabulary."""
+def check_special(
+    tokenizer: Any, files: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+) -> None:
+    """Checks that the special tokens in JSON files or options match the vocabulary."""
+    stored = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {}), **options}
     for name in _TRAINED:
-        own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
+        own = getattr(tokenizer, f"{name}_token")
+        given, _ = text_and_options(stored.get(f"{name}_token"))
         if given not in (None, own):
             raise UserError(
                 f"{name}_token must be {own!r}, as in the vocabulary. Received: "

@@ -31,12 +31,7 @@ from albert_tf.text.ids import IdMethods
 from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
 from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
 from albert_tf.text.texts import Text, as_text, as_texts, as_words
-from albert_tf.text.tokenizer_files import (
-    read_tokenizer,
-    reject_other_kinds,
-    stored_settings,
-    write_tokenizer,
-)
+from albert_tf.text.tokenizer_files import read_tokenizer, stored_settings, write_tokenizer
 from albert_tf.text.tokens import Segment, SpecialTokens, Tokens, join_segments, join_words
 from albert_tf.text.windows import make_sequences
 
@@ -441,13 +436,12 @@ class BaseTokenizer(IdMethods):
                 vocabulary, or if the vocabulary lacks a token that the JSON files add.
         """
         hub_options, options = split_hub_options(without_foreign(options, TOKENIZER_LOADING))
-        stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
-        tokenizer_class: Any = cls._class_for(stored.vocabulary)
-        reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
-        settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
-        tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
-        check_special(tokenizer, {**stored.special, **options})
-        mark_special(tokenizer, stored.files)
+        vocabulary, files = read_tokenizer(pretrained_model_name_or_path, hub_options)
+        tokenizer_class: Any = cls._class_for(vocabulary)
+        settings = stored_settings(files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
+        tokenizer = tokenizer_class(vocabulary, **{**settings, **options})
+        check_special(tokenizer, files, options)
+        mark_special(tokenizer, files)
         return tokenizer
 
     @classmethod
