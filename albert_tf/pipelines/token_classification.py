@@ -9,13 +9,13 @@ import numpy as np
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
+from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
     Window,
-    WindowOptions,
     as_text,
-    checked_length,
+    check_numbers,
     window,
 )
 from albert_tf.probabilities import softmax
@@ -23,9 +23,7 @@ from albert_tf.tasks import TOKEN_CLASSIFICATION
 from albert_tf.text.answers import trimmed
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.tokens import Tokens
-from albert_tf.text.windows import special_count, word_windows
-
-SPECIAL: Final = special_count(False)
+from albert_tf.text.windows import word_windows
 
 
 class Token(NamedTuple):
@@ -109,10 +107,14 @@ class TokenClassificationPipeline(Pipeline):
     models = (TOKEN_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(WindowOptions):
+    class Options:
         """Options for token classification.
 
         Attributes:
+            stride: number of tokens by which the windows of a long text overlap. Default: 64, but
+                at most a quarter of a window's text tokens.
+            max_length: maximum number of tokens in a sequence, including special tokens. Default:
+                the maximum that the model and the tokenizer support.
             aggregation_strategy: "none" returns every token. "simple" groups neighboring tokens of
                 the same entity type. "first", "average", and "max" assign a single label to all
                 tokens of a word, and then group the words.
@@ -123,13 +125,15 @@ class TokenClassificationPipeline(Pipeline):
             delimiter: string between the joined words.
         """
 
+        stride: int | None = None
+        max_length: int | None = None
         aggregation_strategy: str = "none"
         ignore_labels: Sequence[str] | None = ("O",)
         is_split_into_words: bool = False
         delimiter: str = " "
 
         def __post_init__(self) -> None:
-            super().__post_init__()
+            check_numbers(self, stride=NOT_NEGATIVE, max_length=COUNT)
             if self.aggregation_strategy not in STRATEGIES:
                 raise UserError(
                     f"aggregation_strategy must be one of {', '.join(STRATEGIES)}. "
@@ -157,7 +161,7 @@ class TokenClassificationPipeline(Pipeline):
         return SplitText(options.delimiter.join(words), words, starts)
 
     def encode(self, examples: Sequence[SplitText], options: Options) -> Iterable[list[Window]]:
-        length = checked_length(options.max_length, self.max_length)
+        length = options.max_length or self.max_length
         is_split, tokenizer = options.is_split_into_words, self.tokenizer
         tokens_of = tokenizer.tokens_of_words if is_split else tokenizer.tokens_of
         for example in examples:
@@ -199,14 +203,7 @@ class TokenClassificationPipeline(Pipeline):
         if is_grouped is not None or is_first is not None:
             strategy = ("first" if is_first else "simple") if is_grouped else "none"
             given.setdefault("aggregation_strategy", strategy)
-        chosen = super()._merge_options(given)
-        length = checked_length(chosen.max_length, self.max_length)
-        if chosen.stride is not None and chosen.stride >= length - SPECIAL:
-            raise UserError(
-                f"stride must be less than {length - SPECIAL}, the number of text tokens in a "
-                f"window. Received: stride={chosen.stride}."
-            )
-        return chosen
+        return super()._merge_options(given)
 
     def _tokens(
         self, example: SplitText, tokens: Tokens, start: int, scores: np.ndarray
