@@ -42,7 +42,7 @@ class Window(NamedTuple):
         details: data that the task needs to interpret the model's outputs.
     """
 
-    features: dict[str, Sequence[int]]
+    features: Mapping[str, Sequence[int]]
     details: Any = None
 
     @property

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.options import COUNT, check_number
 from albert_tf.pipelines.base import (
-    FEATURES,
     POSITIONS,
     Outputs,
     Pipeline,
@@ -66,8 +66,7 @@ class FillMaskPipeline(Pipeline):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if not isinstance(self.top_k, Integral) or self.top_k < 1:
-                raise UserError(f"top_k must be at least 1. Received: {self.top_k!r}.")
+            check_number("top_k", self.top_k, COUNT)
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
                 raise UserError("targets must not be empty. Pass at least one token.")
 
@@ -216,5 +215,6 @@ class FillMaskPipeline(Pipeline):
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
     """Returns the window at token `start`. `masks` are positions in the whole text."""
-    features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
-    return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)
+    positions = [mask - start for mask in masks]
+    features = {"input_ids": ids, "token_type_ids": [0] * len(ids), POSITIONS: positions}
+    return Window(features, masks)

@@ -27,16 +27,12 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
     if "" in new:
         raise UserError("An added token must not be empty. Received: ''.")
     if new:
-        _add(tokenizer, new)
+        larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
+        for token in new:
+            _require_token(larger, token)
+        vars(tokenizer).update(vars(larger))
     tokenizer._mark_special(marked)
     return len(new)
-
-
-def _add(tokenizer: Any, new: Sequence[str]) -> None:
-    larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
-    for token in new:
-        _require_token(larger, token)
-    vars(tokenizer).update(vars(larger))
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
