@@ -68,6 +68,7 @@ class TruncationOptions:
 
     max_length: int | None = None
     truncation: bool | str | None = None
+    strategy: ClassVar[bool | str] = True  # the meaning of None and True
 
     def __post_init__(self) -> None:
         check_numbers(self, max_length=COUNT)
@@ -78,11 +79,6 @@ class TruncationOptions:
                 f"truncation must be one of {', '.join(map(str, TRUNCATIONS))}. "
                 f"Received: {self.truncation!r}."
             )
-
-    @property
-    def strategy(self) -> bool | str | None:
-        """The tokenizer's `truncation` argument for long texts."""
-        return True if self.truncation is None else self.truncation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,22 +347,23 @@ def _long_layout(
         side: side on which tokens are truncated. The first window starts at the beginning of the
         text.
     """
-    stride = getattr(options, "stride", None)
+    stride, strategy = getattr(options, "stride", None), options.truncation
     if stride is None:
-        if options.truncation is False:
+        or_split = ", or stride=64 to split long texts into windows" * hasattr(options, "stride")
+        if strategy is False:
             raise UserError(
                 f"With truncation=False, a text can have at most {length} tokens. "
-                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it, or stride=64 "
-                "to split it into windows."
+                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it{or_split}."
             )
-        if options.truncation is None:
+        if strategy is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                "this warning, or stride=64 to split long texts into windows.",
+                f"this warning{or_split}.",
                 stacklevel=3,
             )
-        return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
-    is_pair, strategy = len(texts) == 2, options.truncation
+        strategy = options.strategy if strategy in (None, True) else strategy
+        return Layout(truncation=strategy, max_length=length, truncation_side=side)
+    is_pair = len(texts) == 2
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
     room = length - special_count(True) - stride  # for the first text if the second is split

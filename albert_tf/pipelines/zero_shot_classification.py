@@ -62,6 +62,7 @@ class ZeroShotClassificationPipeline(Pipeline):
         candidate_labels: str | Sequence[str] = ()
         hypothesis_template: str = "This example is {}."
         multi_label: bool = False
+        strategy = "only_first"  # the text, not the hypothesis
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -70,11 +71,6 @@ class ZeroShotClassificationPipeline(Pipeline):
                     "hypothesis_template must contain {} exactly once, for the label; {{ and }} "
                     f"stand for braces. Received: {self.hypothesis_template!r}."
                 )
-
-        @property
-        def strategy(self) -> bool | str | None:
-            """The tokenizer's `truncation` argument. By default, only the text is truncated."""
-            return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(model, tokenizer, batch_size, **options)
