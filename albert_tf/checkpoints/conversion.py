@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,8 @@ from albert_tf.checkpoints import (
     sentence_transformers,
 )
 from albert_tf.checkpoints.finder import (
-    ADDED_TOKENS,
     SENTENCEPIECE,
-    SPECIAL_TOKENS_MAP,
-    TOKENIZER_CONFIG,
-    TOKENIZER_JSON,
+    TOKENIZER_FILES,
     WORDPIECE,
     CheckpointLocation,
 )
@@ -33,7 +30,6 @@ from albert_tf.options import accepts_keywords
 from albert_tf.tasks import BY_MODEL
 
 _VOCABULARY, _GOOGLE_VOCABULARY = SENTENCEPIECE[:2]
-_JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
 
 
 @accepts_keywords(ConversionOptions)
@@ -112,7 +108,7 @@ def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
     """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names."""
     wanted: list[tuple[str, ...]] = [SENTENCEPIECE]
     if location.format != "keras-hub":  # KerasHub's tokenizer.json has different content.
-        wanted += [WORDPIECE, *((name,) for name in _JSON)]
+        wanted += [WORDPIECE, *((name,) for name in TOKENIZER_FILES)]
     files = {names[0]: find_file(location.folder, names, "vocabularies") for names in wanted}
     if location.format == "tf1":
         for names in wanted:

@@ -42,6 +42,7 @@ TOKENIZER_JSON: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
+TOKENIZER_FILES: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"  # start of a Git LFS pointer
 # A reader takes the folder, `CheckpointLocation.weights`, and a configuration to use instead of the

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from albert_tf.checkpoints.finder import (
-    ADDED_TOKENS,
     SENTENCEPIECE,
-    SPECIAL_TOKENS_MAP,
+    TOKENIZER_CONFIG,
+    TOKENIZER_FILES,
     TOKENIZER_JSON,
     WORDPIECE,
     find,
 )
-from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import find_file, read_json, replace_files, user_path
 from albert_tf.text.wordpiece_json import is_wordpiece
@@ -43,8 +42,8 @@ def read_tokenizer(
     vocabulary = vocabulary_in(folder)
     if vocabulary is None:
         raise _vocabulary_error(folder, str(name_or_path))
-    names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
-    files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
+    paths = {name: folder / name for name in TOKENIZER_FILES}
+    files = {name: read_json(path) for name, path in paths.items() if path.exists()}
     config = files.get(TOKENIZER_CONFIG, {})
     if vocabulary.name == TOKENIZER_JSON and config.get("tokenizer_class") in _GENERIC:
         files[TOKENIZER_CONFIG] = {
