@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from albert_tf.checkpoints.finder import (
     SENTENCEPIECE,
-    TOKENIZER_CONFIG,
     TOKENIZER_FILES,
     TOKENIZER_JSON,
     WORDPIECE,
     find,
 )
+from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import find_file, read_json, replace_files, user_path
 from albert_tf.text.wordpiece_json import is_wordpiece

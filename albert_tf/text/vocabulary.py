@@ -352,9 +352,9 @@ def train_vocabulary(
     Raises:
         UserError: if there is no text, or `vocab_size` is too small for the text's characters.
     """
-    options = Baked("", lower_case, keep_accents, digit_comma, quotes, turkish_i)
     normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
     model = io.BytesIO()
+    options = Baked("", lower_case, keep_accents, digit_comma, quotes, turkish_i)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=(normalization(text) for text in texts),

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from albert_tf import files
-from albert_tf.checkpoints.finder import TOKENIZER_CONFIG
 from albert_tf.data.corpus.documents import (
     CorpusOptions,
     Document,
@@ -40,6 +39,7 @@ from albert_tf.data.pretraining.records import WORDS, frame
 from albert_tf.errors import UserError
 from albert_tf.files import LOCK, locked
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer_files import TOKENIZER_CONFIG
 
 WORK: Final = ".build-data"  # folder for the settings and reports of an unfinished run
 SETTINGS: Final = f"{WORK}/settings.json"
