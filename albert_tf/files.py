@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -230,16 +230,44 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def replace_files(folder: Path, writers: Mapping[str, Callable[[Path], object]]) -> None:
+def find_file(
+    folder: Path, names: Sequence[str], kind: str, ignored: Collection[str] = ()
+) -> Path | None:
+    """Returns the first of these files that exists, or else the only one that matches a pattern.
+
+    Args:
+        folder: folder of the files.
+        names: names and glob patterns, relative to the folder.
+        kind: what the files are, in the plural, for the message.
+        ignored: names of files that match a pattern by coincidence.
+    Raises:
+        UserError: if several files match.
+    """
+    known = [folder / name for name in names if (folder / name).is_file()]
+    matching = {path for name in names for path in folder.glob(name) if path.is_file()}
+    found = known[:1] or sorted(path for path in matching if path.name not in ignored)
+    if len(found) > 1:
+        raise UserError(
+            f"{folder} contains several {kind}: {', '.join(path.name for path in found)}. Rename "
+            f"the right one to {names[0]}, or pass it yourself."
+        )
+    return found[0] if found else None
+
+
+def replace_files(folder: Path, contents: Mapping[str, bytes | Callable[[Path], object]]) -> None:
     """Writes a set of files. No existing file is replaced until all have been written.
 
     Args:
         folder: folder to write to. Its other files are kept.
-        writers: for each file name, a function that writes the file to a path.
+        contents: the content of each file, or a function that writes the file to a path.
     """
     with contextlib.ExitStack() as stack:
-        for name, write in writers.items():
-            write(stack.enter_context(written_atomically(folder / name, force=True)))
+        for name, content in contents.items():
+            path = stack.enter_context(written_atomically(folder / name, force=True))
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            else:
+                content(path)
 
 
 def sha256(path: Path) -> str:

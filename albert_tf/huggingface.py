@@ -97,7 +97,7 @@ IGNORED_BY_MODELS: Final = frozenset(
 IGNORED_BY_TOKENIZERS: Final = frozenset(
     {"clean_up_tokenization_spaces", "name_or_path", "use_fast"}
 )
-IGNORED_BY_PIPELINES: Final = frozenset({"use_fast", "num_workers"})
+IGNORED_BY_PIPELINES: Final = frozenset({"use_fast", "num_workers", "padding"})
 
 _TABLE: Final = "The word embedding matrix is model.get_input_embeddings().weight."
 MODEL_METHODS: Final = {

@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from albert_tf.checkpoints.weights import identity_projection
+
 MODEL_TYPE: Final = "bert"
 NEXT_SENTENCE: Final = "seq_relationship"
 _LAYER: Final = re.compile(r"encoder\.layer\.(\d+)\.(.*)\.(weight|bias)")
-_PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 # BERT's and ALBERT's names for the modules of a layer.
 _PARTS: Final[Mapping[str, str]] = {
     "attention.self.query": "attention.query",
@@ -50,9 +51,7 @@ def albert_tensors(
     for name, tensor in tensors:
         name = name.removeprefix(f"{MODEL_TYPE}.").removeprefix("cls.")
         if name == "embeddings.word_embeddings.weight":
-            width = tensor.shape[1]
-            yield f"{_PROJECTION}.weight", np.eye(width, dtype="float32")
-            yield f"{_PROJECTION}.bias", np.zeros(width, "float32")
+            yield from identity_projection(tensor.shape[1]).items()
         elif (match := _LAYER.fullmatch(name)) and match[2] in _PARTS:
             layer = f"encoder.albert_layer_groups.{match[1]}.albert_layers.0"
             name = f"{layer}.{_PARTS[match[2]]}.{match[3]}"

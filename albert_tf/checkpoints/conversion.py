@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +18,19 @@ from albert_tf.checkpoints import (
     sentence_transformers,
 )
 from albert_tf.checkpoints.finder import (
-    ADDED_TOKENS,
     SENTENCEPIECE,
-    SENTENCEPIECE_ENDINGS,
-    SPECIAL_TOKENS_MAP,
-    TOKENIZER_CONFIG,
-    TOKENIZER_JSON,
+    TOKENIZER_FILES,
     WORDPIECE,
-    WORDPIECE_ENDINGS,
     CheckpointLocation,
 )
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, written_atomically
+from albert_tf.files import check_apart, find_file, written_atomically
 from albert_tf.labels import unnamed_labels
 from albert_tf.options import accepts_keywords
 from albert_tf.tasks import BY_MODEL
 
 _VOCABULARY, _GOOGLE_VOCABULARY = SENTENCEPIECE[:2]
-_JSON: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, TOKENIZER_JSON, ADDED_TOKENS)
 
 
 @accepts_keywords(ConversionOptions)
@@ -114,16 +108,14 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
 
 def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
     """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names."""
-    wanted: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-        _VOCABULARY: (SENTENCEPIECE, SENTENCEPIECE_ENDINGS)
-    }
+    wanted: list[tuple[str, ...]] = [SENTENCEPIECE]
     if location.format != "keras-hub":  # KerasHub's tokenizer.json has different content.
-        wanted[WORDPIECE[0]] = (WORDPIECE, WORDPIECE_ENDINGS)
-        wanted |= {name: ((name,), ()) for name in _JSON}
-    files = {name: finder.find_vocabulary(location.folder, *wanted[name]) for name in wanted}
+        wanted += [WORDPIECE, *((name,) for name in TOKENIZER_FILES)]
+    files = {names[0]: find_file(location.folder, names, "vocabularies") for names in wanted}
     if location.format == "tf1":
-        for name, (known, _) in wanted.items():
-            files[name] = files[name] or finder.find_vocabulary(location.folder.parent, known, ())
+        for names in wanted:
+            paths = (location.folder.parent / name for name in names)
+            files[names[0]] = files[names[0]] or next(filter(Path.is_file, paths), None)
     return {name: file for name, file in files.items() if file is not None}
 
 

@@ -25,22 +25,24 @@ from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, read_json, user_path
 from albert_tf.tasks import BY_MODEL, ENCODER
 
-# Tokenizer files. For each vocabulary type, the first of these names that exists is used (Hugging
-# Face's, google-research/albert's, TensorFlow Hub's, KerasHub's), or else the only file that
-# matches one of the patterns.
+# The names of each vocabulary type, in the order of `files.find_file`: Hugging Face's,
+# google-research/albert's, TensorFlow Hub's, and KerasHub's.
 SENTENCEPIECE: Final = (
     "spiece.model",
     "30k-clean.model",
     "assets/30k-clean.model",
     keras_hub.VOCABULARY,
+    *("*.model", "*.spm", "assets/*.model", "assets/*.spm"),
 )
-SENTENCEPIECE_ENDINGS: Final = ("*.model", "*.spm", "assets/*.model", "assets/*.spm")
-WORDPIECE: Final = ("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt")
-WORDPIECE_ENDINGS: Final = ("vocab*.txt", "assets/vocab*.txt")
+WORDPIECE: Final = (
+    *("vocab.txt", "vocab_chinese.txt", "assets/vocab.txt"),
+    *("vocab*.txt", "assets/vocab*.txt"),
+)
 TOKENIZER_JSON: Final = "tokenizer.json"
 TOKENIZER_CONFIG: Final = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP: Final = "special_tokens_map.json"
 ADDED_TOKENS: Final = "added_tokens.json"
+TOKENIZER_FILES: Final = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
 
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"  # start of a Git LFS pointer
 # A reader takes the folder, `CheckpointLocation.weights`, and a configuration to use instead of the
@@ -169,21 +171,6 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
     return find(name_or_path, **hub_options).read().config
 
 
-def find_vocabulary(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> Path | None:
-    """Returns the path of a folder's vocabulary file with one of these names, or None."""
-    known = [folder / name for name in names if (folder / name).is_file()]
-    vocabularies = known[:1] or sorted(
-        {path for ending in endings for path in folder.glob(ending) if path.is_file()}
-    )
-    if len(vocabularies) > 1:
-        raise UserError(
-            f"{folder} contains several vocabularies: "
-            f"{', '.join(path.name for path in vocabularies)}. Rename the right one to {names[0]}, "
-            "or pass its path."
-        )
-    return vocabularies[0] if vocabularies else None
-
-
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Splits the options of `from_pretrained` into hub options and all other options."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
@@ -194,7 +181,7 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
     folder = location.folder
     if _is_preset(folder):
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
-    files = (folder / name for name in hugging_face.weight_names())
+    files = (folder / name for name in hugging_face.WEIGHT_NAMES)
     file = next((file for file in files if file.is_file()), None)
     if file:
         return location._replace(format="hf", weights=file)
@@ -237,17 +224,17 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
     config = repository.file(CONFIG)
     preset = config is not None and _is_preset(config.parent)
     if config is None and (weights or not tokenizer):
-        raise repository.failure(repository.unreachable, CONFIG)
+        raise repository.failure(CONFIG)
     if weights:
-        names = (keras_hub.WEIGHTS,) if preset else tuple(hugging_face.weight_names())
+        names = (keras_hub.WEIGHTS,) if preset else hugging_face.WEIGHT_NAMES
         file = repository.first(names)
         if file is None:
-            raise repository.failure(repository.unreachable, "its weights")
+            raise repository.failure("its weights")
         for name in keras_hub.TASK_FILES if preset else ():
             repository.file(name)
         for name in hugging_face.read_index(file) if file.name.endswith(INDEX) else ():
             if repository.file(name) is None:
-                raise repository.failure(repository.unreachable, f"{name}, which {file.name} names")
+                raise repository.failure(f"{name}, which {file.name} names")
     vocabulary = None
     if tokenizer:
         vocabularies = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)
@@ -259,7 +246,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
         for name in sentence_transformers.module_files(modules.parent):
             repository.file(name)
     if config is None and vocabulary is None:
-        raise repository.failure(repository.unreachable)
+        raise repository.failure()
     return (config or vocabulary).parent  # type: ignore[union-attr]
 
 

@@ -13,23 +13,22 @@ from typing import Any, Final
 import numpy as np
 
 from albert_tf.checkpoints import names, tf_checkpoint
-from albert_tf.checkpoints.weights import Checkpoint
+from albert_tf.checkpoints.weights import Checkpoint, identity_projection
 from albert_tf.config import AlbertConfig
 from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, write_json
+from albert_tf.files import find_file, read_json, write_json
 from albert_tf.labels import unnamed_labels
 
 logger = logging.getLogger(__name__)
 
 PREFIX: Final = "model.ckpt"
 CONFIG: Final = "albert_config.json"
-_CONFIGS: Final = (CONFIG, "bert_config.json", "config.json")
+_CONFIGS: Final = (CONFIG, "bert_config.json", "config.json", "*config*.json")
 _OTHER_CONFIGS: Final = frozenset(
     {"tokenizer_config.json", "generation_config.json", "preprocessor_config.json"}
 )
 _SCOPE: Final = "module/"  # variable scope of a TF-Hub module
-_PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 _LAYER_NORM_EPSILON: Final = 1e-12  # fixed in tf.contrib.layers.layer_norm
 _ACTIVATIONS: Final = {"gelu_new": "gelu", "relu": "relu", "tanh": "tanh"}
 BLOCK: Final = "bert/encoder/transformer/group_0/inner_group_0/"
@@ -97,19 +96,8 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
 
 def find_config(folders: tuple[Path, ...]) -> Path | None:
     """Returns the configuration file from the first of these folders that has one."""
-    for folder in folders:
-        known = [folder / name for name in _CONFIGS if (folder / name).is_file()]
-        paths = known[:1] or sorted(
-            path for path in folder.glob("*config*.json") if path.name not in _OTHER_CONFIGS
-        )
-        if len(paths) > 1:
-            raise UserError(
-                "The checkpoint's folder has several configurations: "
-                f"{', '.join(map(str, paths))}. Rename the right one to {CONFIG}."
-            )
-        if paths:
-            return paths[0]
-    return None
+    found = (find_file(each, _CONFIGS, "configurations", _OTHER_CONFIGS) for each in folders)
+    return next(filter(None, found), None)
 
 
 def read_config(path: Path) -> AlbertConfig:
@@ -204,8 +192,7 @@ def as_checkpoint(
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()
     ):
-        tensors.setdefault(f"{_PROJECTION}.weight", np.eye(width, dtype="float32"))
-        tensors.setdefault(f"{_PROJECTION}.bias", np.zeros(width, "float32"))
+        tensors = {**identity_projection(width), **tensors}
     if "classifier.weight" in tensors:
         labels = unnamed_labels(tensors["classifier.weight"].shape[0])
         config = dataclasses.replace(config, id2label=labels)
@@ -288,11 +275,11 @@ def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[
     """Returns Google's variables in float32, and the step counter that its code restores."""
     given = dict(tensors)
     if config.embedding_size == config.hidden_size:  # The original code then has no projection.
-        weight, bias = given.pop(f"{_PROJECTION}.weight"), given.pop(f"{_PROJECTION}.bias")
-        if np.any(bias) or not np.array_equal(weight, np.eye(len(weight))):
+        identity = identity_projection(config.hidden_size)
+        if not all(np.array_equal(given.pop(name), tensor) for name, tensor in identity.items()):
             raise UserError(
                 "Google's format has no projection if embedding_size equals hidden_size "
-                f"({len(weight)}), but this model's projection isn't the identity. "
+                f"({config.hidden_size}), but this model's projection isn't the identity. "
                 "Save this model in another format."
             )
     table = {tensor: (name, turned) for name, (tensor, turned) in names.google(config).items()}

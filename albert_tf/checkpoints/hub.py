@@ -103,7 +103,7 @@ class Repository:
     def __init__(self, name: str, **options: Any):
         self.name = name
         self.options = options
-        self.unreachable: Exception | None = None
+        self._error: Exception | None = None
 
     def file(self, filename: str) -> Path | None:
         """Downloads a file unless it is cached. Returns its path, or None if it doesn't exist.
@@ -116,14 +116,15 @@ class Repository:
         try:
             path = Path(huggingface_hub.hf_hub_download(self.name, filename, **self.options))
         except errors.LocalEntryNotFoundError as error:  # also an EntryNotFoundError
-            self.unreachable = error
+            self._error = error
             self.options["local_files_only"] = True
             self.options.pop("force_download", None)
             return None
         except errors.EntryNotFoundError:
             return None
         except Exception as error:  # The client raises its HTTP library's errors.
-            raise self.failure(error) from error
+            self._error = error
+            raise self.failure() from error
         for folder in path.parents:  # All files must come from this commit.
             if folder.parent.name == "snapshots":
                 self.options["revision"] = folder.name
@@ -134,11 +135,12 @@ class Repository:
         """Returns the path of the first of these files that exists, or None."""
         return next((path for name in filenames if (path := self.file(name))), None)
 
-    def failure(self, error: Exception | None, what: str = "it") -> UserError:
+    def failure(self, what: str = "it") -> UserError:
         """Returns the error to raise for a file that can't be downloaded."""
         import huggingface_hub.constants as constants
         import huggingface_hub.errors as errors
 
+        error = self._error
         cache = self.options.get("cache_dir") or constants.HF_HUB_CACHE
         reason = "not found there" if error is None else type(error).__name__
         if constants.HF_HUB_OFFLINE:

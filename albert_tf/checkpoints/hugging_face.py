@@ -19,6 +19,7 @@ WEIGHTS: Final = "model.safetensors"
 INDEX: Final = ".index.json"  # suffix of a shard index, after the name of the weights file
 # In order of preference. Each may be split into shards.
 WEIGHT_FILES: Final = (WEIGHTS, "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+WEIGHT_NAMES: Final = tuple(name + ending for name in WEIGHT_FILES for ending in ("", INDEX))
 _WORDS: Final = "embeddings.word_embeddings.weight"
 _DECODER: Final = "predictions.decoder.weight"
 _BIASES: Final = ("predictions.decoder.bias", "predictions.bias")
@@ -45,13 +46,6 @@ _LAST: Final = {
 }
 Renamed = tuple[str, np.ndarray]  # a tensor and its PyTorch name, without "albert."
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
-
-
-def weight_names() -> Iterator[str]:
-    """Yields the possible names of a weights file or its index, in order of preference."""
-    for name in WEIGHT_FILES:
-        yield name
-        yield name + INDEX
 
 
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
@@ -102,7 +96,7 @@ def write(
     replace_files(
         folder,
         {
-            CONFIG: lambda path: path.write_text(text, encoding="utf-8", newline="\n"),
+            CONFIG: text.encode(),
             WEIGHTS: lambda path: weight_files.write_tensors(path, content, {"format": "pt"}),
         },
     )

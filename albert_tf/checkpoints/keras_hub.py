@@ -51,6 +51,7 @@ class KerasHubWeight(NamedTuple):
     """The location and layout of a weight in a file."""
 
     layer: str
+    path: str  # the layer's class name, numbered in the order of the graph
     below: tuple[str, ...]  # path below the layer
     variable: int
     transposed: bool  # whether KerasHub's array is the transpose of Hugging Face's
@@ -77,14 +78,15 @@ _SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
 _MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
 
 _ATTENTION: Final = "_self_attention_layer"
-# The weights: Hugging Face's module, KerasHub's layer, the path below it, and the variables.
-_BACKBONE: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
-    ("embeddings.word_embeddings", "token_embedding", (), _TABLE),
-    ("embeddings.position_embeddings", "position_embedding", (), _TABLE),
-    ("embeddings.token_type_embeddings", "segment_embedding", (), _TABLE),
-    ("embeddings.LayerNorm", "embeddings_layer_norm", (), _NORM),
-    ("encoder.embedding_hidden_mapping_in", "embedding_projection", (), _DENSE),
-    ("pooler", "pooled_dense", (), _DENSE),
+# Hugging Face's module, KerasHub's layer, its path, the path below it, and the weights.
+_Row = tuple[str, str, str, tuple[str, ...], _Kind]
+_BACKBONE: Final[tuple[_Row, ...]] = (
+    ("embeddings.word_embeddings", "token_embedding", "reversible_embedding", (), _TABLE),
+    ("embeddings.position_embeddings", "position_embedding", "position_embedding", (), _TABLE),
+    ("embeddings.token_type_embeddings", "segment_embedding", "embedding", (), _TABLE),
+    ("embeddings.LayerNorm", "embeddings_layer_norm", "layer_normalization", (), _NORM),
+    ("encoder.embedding_hidden_mapping_in", "embedding_projection", "dense", (), _DENSE),
+    ("pooler", "pooled_dense", "dense_1", (), _DENSE),
 )
 _BLOCK: Final[tuple[tuple[str, tuple[str, ...], _Kind], ...]] = (
     ("attention.query", (_ATTENTION, "query_dense"), _SPLIT),
@@ -96,52 +98,31 @@ _BLOCK: Final[tuple[tuple[str, tuple[str, ...], _Kind], ...]] = (
     ("ffn_output", ("_feedforward_output_dense",), _DENSE),
     ("full_layer_layer_norm", ("_feedforward_layer_norm",), _NORM),
 )
-_HEADS: Final[tuple[tuple[str, str, tuple[str, ...], _Kind], ...]] = (
-    ("classifier", "logits", (), _DENSE),
-    ("predictions", "mlm_head", (), (("bias", False, ""),)),
-    ("predictions.dense", "mlm_head", ("_intermediate_dense",), _DENSE),
-    ("predictions.LayerNorm", "mlm_head", ("_intermediate_layer_norm",), _NORM),
+_MLM: Final = ("mlm_head", "masked_lm_head")
+_HEADS: Final[tuple[_Row, ...]] = (
+    ("classifier", "logits", "dense", (), _DENSE),
+    ("predictions", *_MLM, (), (("bias", False, ""),)),
+    ("predictions.dense", *_MLM, ("_intermediate_dense",), _DENSE),
+    ("predictions.LayerNorm", *_MLM, ("_intermediate_layer_norm",), _NORM),
 )
 
 
 def backbone_weights(config: AlbertConfig) -> dict[str, KerasHubWeight]:
     """Returns the weights in `model.weights.h5`, keyed by Hugging Face's tensor names."""
     rows = list(_BACKBONE)
-    for group in range(config.stored_groups):
-        for inner in range(config.inner_group_num):
-            module = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-            layer = f"group_{group}_inner_layer_{inner}"
-            rows += [(f"{module}.{name}", layer, below, kind) for name, below, kind in _BLOCK]
+    for block in range(config.stored_groups * config.inner_group_num):
+        group, inner = divmod(block, config.inner_group_num)
+        module = f"encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+        layer = f"group_{group}_inner_layer_{inner}"
+        path = f"transformer_encoder_{block}" if block else "transformer_encoder"
+        rows += [(f"{module}.{name}", layer, path, below, kind) for name, below, kind in _BLOCK]
     return _weights(rows)
 
 
-def layer_path(layer: str, config: AlbertConfig) -> str:
-    """Returns a layer's path: its class name, numbered in the order of the graph."""
-    if not layer.startswith("group_"):
-        return _PATHS[layer]
-    _, group, *_, inner = layer.split("_")
-    number = int(group) * config.inner_group_num + int(inner)
-    return "transformer_encoder" + (f"_{number}" if number else "")
-
-
-_PATHS: Final = {
-    "token_embedding": "reversible_embedding",
-    "position_embedding": "position_embedding",
-    "segment_embedding": "embedding",
-    "embeddings_layer_norm": "layer_normalization",
-    "embedding_projection": "dense",
-    "pooled_dense": "dense_1",
-    "logits": "dense",
-    "mlm_head": "masked_lm_head",
-}
-
-
-def _weights(
-    rows: Iterable[tuple[str, str, tuple[str, ...], _Kind]],
-) -> dict[str, KerasHubWeight]:
+def _weights(rows: Iterable[_Row]) -> dict[str, KerasHubWeight]:
     return {
-        f"{module}.{weight}": KerasHubWeight(layer, below, index, transposed, axes)
-        for module, layer, below, kind in rows
+        f"{module}.{weight}": KerasHubWeight(layer, path, below, index, transposed, axes)
+        for module, layer, path, below, kind in rows
         for index, (weight, transposed, axes) in enumerate(kind)
     }
 
@@ -186,7 +167,7 @@ def _read_weights(
         }
     by_steps = {}
     for name, weight in weights.items():
-        layer = layers.get(weight.layer, layer_path(weight.layer, config))
+        layer = layers.get(weight.layer, weight.path)
         by_steps[steps(layer, *weight.below, "vars", str(weight.variable))] = name, weight
     for source, array in arrays.items():
         path_steps = steps(*source.removeprefix(f"{container}/").split("/"))

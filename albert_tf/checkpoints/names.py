@@ -34,6 +34,7 @@ _FORMS: Final[dict[str, tuple[_Form, ...]]] = {
     "norm": (_Form(".gamma", ".weight", "/gamma"), _Form(".beta", ".bias", "/beta")),
     "bias": (_Form("", "", ""),),
 }
+PROJECTION: Final = "encoder.embedding_hidden_mapping_in"
 _OURS: Final = "encoder.blocks.{block}"
 _LAYER: Final = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
 _SCOPE: Final = "bert/encoder/transformer/group_{group}/inner_group_{inner}"
@@ -55,7 +56,7 @@ _BACKBONE: Final = (
     (
         "dense",
         "embedding.projection",
-        "encoder.embedding_hidden_mapping_in",
+        PROJECTION,
         "bert/encoder/embedding_hidden_mapping_in",
         "H E",
     ),

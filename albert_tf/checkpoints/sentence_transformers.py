@@ -10,7 +10,6 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NamedTuple
 
@@ -149,10 +148,7 @@ def chosen(
 
 def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
     """Writes the files of `SentenceEmbedding.files` to a model's folder."""
-    contents = embedding.files(hidden_size).items()
-    replace_files(
-        folder, {name: partial(Path.write_bytes, data=content) for name, content in contents}
-    )
+    replace_files(folder, embedding.files(hidden_size))
 
 
 def encoder_folder(folder: Path) -> Path:

@@ -35,6 +35,14 @@ class Checkpoint(NamedTuple):
     folder: Path | None = None
 
 
+def identity_projection(width: int) -> dict[str, np.ndarray]:
+    """Returns the projection's tensors for formats that have none if E = H."""
+    return {
+        f"{names.PROJECTION}.weight": np.eye(width, dtype="float32"),
+        f"{names.PROJECTION}.bias": np.zeros(width, "float32"),
+    }
+
+
 def extract(model: Any) -> dict[str, np.ndarray]:
     """Returns a model's weights, keyed by Hugging Face's names without "albert."."""
     from keras import ops

@@ -81,7 +81,7 @@ def pipeline(
         **options: options of the task (see its class in `albert_tf.pipelines`), and the Hub options
             `revision`, `token`, `cache_dir`, and `local_files_only`. The older transformers names
             `return_all_scores`, `grouped_entities`, `ignore_subwords`, and `topk` are also
-            accepted. `use_fast` and `num_workers` are ignored.
+            accepted. `use_fast`, `num_workers`, and `padding` are ignored.
     Returns:
         A `Pipeline`.
     Raises:

@@ -42,7 +42,7 @@ class Window(NamedTuple):
         details: data that the task needs to interpret the model's outputs.
     """
 
-    features: dict[str, Sequence[int]]
+    features: Mapping[str, Sequence[int]]
     details: Any = None
 
     @property
@@ -51,54 +51,27 @@ class Window(NamedTuple):
         return len(self.features["input_ids"])
 
 
-@dataclasses.dataclass(frozen=True)
-class WindowOptions:
-    """Options for windows.
-
-    Attributes:
-        stride: number of tokens by which the windows of a long text overlap. The default depends
-            on the task.
-        max_length: maximum number of tokens in a sequence, including special tokens. Default: the
-            maximum that the model and the tokenizer support.
-        padding: ignored; accepted for compatibility with transformers.
-    """
-
-    stride: int | None = None
-    max_length: int | None = None
-    padding: Any = None
-
-    def __post_init__(self) -> None:
-        check_numbers(self, stride=NOT_NEGATIVE, max_length=COUNT)
-
-
-def check_numbers(options: Any, **ranges: Range) -> None:
-    """Checks that option fields are None, or integers within their ranges."""
-    for name, allowed in ranges.items():
-        if getattr(options, name) is not None:
-            check_number(name, getattr(options, name), allowed)
-
-
 TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_second")
 
 
 @dataclasses.dataclass(frozen=True)
-class LongTextOptions(WindowOptions):
-    """Options for texts longer than the model supports.
-
-    A long text is truncated, or split into windows if `stride` is set. For a pair, the second text
-    is split unless `truncation` is "only_first".
+class TruncationOptions:
+    """Options for texts longer than the model supports, which are truncated.
 
     Attributes:
+        max_length: maximum number of tokens in a sequence, including special tokens. Default: the
+            maximum that the model and the tokenizer support.
         truncation: True truncates the longer text of a pair first, as in training. "only_first"
             and "only_second" name the text to truncate. None truncates like True, but with a
             warning. False raises an error for long texts.
     """
 
-    supports_stride: ClassVar[bool] = True
+    max_length: int | None = None
     truncation: bool | str | None = None
+    strategy: ClassVar[bool | str] = True  # the meaning of None and True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_numbers(self, max_length=COUNT)
         if self.truncation == "do_not_truncate":  # transformers' name
             object.__setattr__(self, "truncation", False)
         if self.truncation not in TRUNCATIONS:
@@ -107,10 +80,30 @@ class LongTextOptions(WindowOptions):
                 f"Received: {self.truncation!r}."
             )
 
-    @property
-    def strategy(self) -> bool | str | None:
-        """The tokenizer's `truncation` argument for long texts."""
-        return True if self.truncation is None else self.truncation
+
+@dataclasses.dataclass(frozen=True)
+class LongTextOptions(TruncationOptions):
+    """Options for texts longer than the model supports, which are truncated or split.
+
+    A long text is split into windows if `stride` is set. For a pair, the second text is split
+    unless `truncation` is "only_first".
+
+    Attributes:
+        stride: number of tokens by which the windows of a long text overlap.
+    """
+
+    stride: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_numbers(self, stride=NOT_NEGATIVE)
+
+
+def check_numbers(options: Any, **ranges: Range) -> None:
+    """Checks that option fields are None, or integers within their ranges."""
+    for name, allowed in ranges.items():
+        if getattr(options, name) is not None:
+            check_number(name, getattr(options, name), allowed)
 
 
 class Pipeline(ABC):
@@ -138,6 +131,8 @@ class Pipeline(ABC):
     models: ClassVar[tuple[str, ...]]  # names of classes in `albert_tf.models`
     Options: ClassVar[Any]  # a frozen dataclass
     takes_pairs: ClassVar[bool] = False  # whether a tuple of two texts is one example
+    length_option: ClassVar[str] = "max_length"  # the option that limits a sequence's length
+    shortest: ClassVar[int] = special_count(True)  # the smallest value of this option
     ahead: int = 1
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
@@ -261,7 +256,14 @@ class Pipeline(ABC):
                 f"Unknown option {', '.join(sorted(unknown))}. The options of {self.task!r} are "
                 f"{', '.join(known)} and batch_size."
             )
-        return dataclasses.replace(self.options, **given)
+        chosen = dataclasses.replace(self.options, **given)
+        length = getattr(chosen, self.length_option)
+        if length is not None and not self.shortest <= length <= self.max_length:
+            raise UserError(
+                f"{self.length_option} must be between {self.shortest} and {self.max_length}, the "
+                f"maximum that the model and the tokenizer support. Received: {length}."
+            )
+        return chosen
 
 
 def is_text(inputs: Any) -> bool:
@@ -318,28 +320,16 @@ def as_texts(example: Any) -> Texts:
     return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
 
 
-def checked_length(
-    length: int | None, longest: int, name: str = "max_length", least: int = special_count(True)
-) -> int:
-    """Checks and returns the maximum number of tokens in a sequence.
+def text_windows(
+    tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int
+) -> Iterator[list[Window]]:
+    """Yields the windows of each text or pair. A short text has a single window.
 
     Args:
-        length: value of the option `name`. Default: `longest`, the model's maximum.
+        options: `TruncationOptions` or `LongTextOptions`.
+        longest: the default for `options.max_length`.
     """
-    length = longest if length is None else length
-    if not least <= length <= longest:
-        raise UserError(
-            f"{name} must be between {least} and {longest}, the maximum that the model and the "
-            f"tokenizer support. Received: {length}."
-        )
-    return length
-
-
-def text_windows(
-    tokenizer: Any, examples: Sequence[Texts], options: LongTextOptions, longest: int
-) -> Iterator[list[Window]]:
-    """Yields the windows of each text or pair. A short text has a single window."""
-    length = checked_length(options.max_length, longest)
+    length = options.max_length or longest
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
     for texts in given:
@@ -348,16 +338,12 @@ def text_windows(
         layout = Layout()
         if sum(lengths) + special_count(len(texts) == 2) > length:
             layout = _long_layout(texts, lengths, options, length, tokenizer.truncation_side)
-        try:
-            first, second = tokens[:1], tokens[1:] or None
-            sequences = make_sequences(first, second, tokenizer.special, layout)
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        sequences = make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout)
         yield [window(sequence) for sequence in sequences]
 
 
 def _long_layout(
-    texts: Sequence[str], lengths: Sequence[int], options: LongTextOptions, length: int, side: str
+    texts: Sequence[str], lengths: Sequence[int], options: Any, length: int, side: str
 ) -> Layout:
     """Returns the layout of a text or pair longer than `length`.
 
@@ -366,22 +352,23 @@ def _long_layout(
         side: side on which tokens are truncated. The first window starts at the beginning of the
         text.
     """
-    stride = options.stride
+    stride, strategy = getattr(options, "stride", None), options.truncation
     if stride is None:
-        if options.truncation is False:
+        or_split = ", or stride=64 to split long texts into windows" * hasattr(options, "stride")
+        if strategy is False:
             raise UserError(
                 f"With truncation=False, a text can have at most {length} tokens. "
-                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it"
-                f"{', or stride=64 to split it into windows' * options.supports_stride}."
+                f"Received: {texts[0][:60]!r}…. Pass truncation=True to truncate it{or_split}."
             )
-        if options.truncation is None:
+        if strategy is None:
             warnings.warn(
                 f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                f"this warning{', or stride=64 to split long texts' * options.supports_stride}.",
+                f"this warning{or_split}.",
                 stacklevel=3,
             )
-        return Layout(truncation=options.strategy, max_length=length, truncation_side=side)
-    is_pair, strategy = len(texts) == 2, options.truncation
+        strategy = options.strategy if strategy in (None, True) else strategy
+        return Layout(truncation=strategy, max_length=length, truncation_side=side)
+    is_pair = len(texts) == 2
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
     room = length - special_count(True) - stride  # for the first text if the second is split

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import UserError, short_repr
+from albert_tf.options import COUNT, check_number
 from albert_tf.pipelines.base import (
-    FEATURES,
     POSITIONS,
-    LongTextOptions,
     Outputs,
     Pipeline,
+    TruncationOptions,
     Window,
     as_text,
-    checked_length,
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import MASKED_LM, PRETRAINING
@@ -53,7 +52,7 @@ class FillMaskPipeline(Pipeline):
     models = (MASKED_LM.model, PRETRAINING.model)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(LongTextOptions):
+    class Options(TruncationOptions):
         """Options for mask filling.
 
         Attributes:
@@ -67,13 +66,7 @@ class FillMaskPipeline(Pipeline):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.stride is not None:
-                raise UserError(
-                    "fill-mask doesn't support stride, because it always uses the window around a "
-                    f"mask. Received: stride={self.stride}."
-                )
-            if not isinstance(self.top_k, Integral) or self.top_k < 1:
-                raise UserError(f"top_k must be at least 1. Received: {self.top_k!r}.")
+            check_number("top_k", self.top_k, COUNT)
             if isinstance(self.targets, Sequence | np.ndarray) and not len(self.targets):
                 raise UserError("targets must not be empty. Pass at least one token.")
 
@@ -88,7 +81,7 @@ class FillMaskPipeline(Pipeline):
             self.tokenizer(
                 text,
                 truncation=bool(options.truncation),
-                max_length=checked_length(options.max_length, self.max_length),
+                max_length=options.max_length or self.max_length,
                 split_special_tokens=False,
             )["input_ids"]
         )
@@ -101,7 +94,7 @@ class FillMaskPipeline(Pipeline):
         return self._without_space_after_mask(ids)
 
     def encode(self, examples: Sequence[list[int]], options: Options) -> Iterable[list[Window]]:
-        length = checked_length(options.max_length, self.max_length)
+        length = options.max_length or self.max_length
         return [self._windows(ids, length) for ids in examples]
 
     def postprocess(
@@ -222,5 +215,6 @@ class FillMaskPipeline(Pipeline):
 
 def _window(ids: list[int], masks: list[int], start: int) -> Window:
     """Returns the window at token `start`. `masks` are positions in the whole text."""
-    features = {FEATURES[0]: ids, FEATURES[1]: [0] * len(ids)}
-    return Window({**features, POSITIONS: [mask - start for mask in masks]}, masks)
+    positions = [mask - start for mask in masks]
+    features = {"input_ids": ids, "token_type_ids": [0] * len(ids), POSITIONS: positions}
+    return Window(features, masks)

@@ -13,7 +13,6 @@ from albert_tf.pipelines.base import (
     as_column,
     as_text,
     check_numbers,
-    checked_length,
     window,
 )
 from albert_tf.tasks import QUESTION_ANSWERING
@@ -70,6 +69,8 @@ class QuestionAnsweringPipeline(Pipeline):
     task = "question-answering"
     models = (QUESTION_ANSWERING.model,)
     takes_pairs = True
+    length_option = "max_seq_len"
+    shortest = SPECIAL + 1
 
     @dataclasses.dataclass(frozen=True)
     class Options:
@@ -87,7 +88,6 @@ class QuestionAnsweringPipeline(Pipeline):
             max_seq_len: maximum number of tokens in a window, including the question. Default:
                 384, or less if the model or the tokenizer supports less.
             max_question_len: maximum number of tokens in a question, at most half a window.
-            padding: ignored; accepted for compatibility with transformers.
         """
 
         top_k: int = 1
@@ -97,7 +97,6 @@ class QuestionAnsweringPipeline(Pipeline):
         doc_stride: int | None = None
         max_seq_len: int | None = None
         max_question_len: int = MAX_QUESTION
-        padding: Any = None
 
         def __post_init__(self) -> None:
             counts = ("top_k", "max_answer_len", "max_question_len", "max_seq_len")
@@ -140,11 +139,7 @@ class QuestionAnsweringPipeline(Pipeline):
     def encode(
         self, examples: Sequence[QuestionInContext], options: Options
     ) -> Iterable[list[Window]]:
-        length = min(self.max_length, LENGTH)
-        if options.max_seq_len is not None:
-            length = checked_length(
-                options.max_seq_len, self.max_length, "max_seq_len", SPECIAL + 1
-            )
+        length = options.max_seq_len or min(self.max_length, LENGTH)
         encoded = question_windows(
             self.tokenizer,
             [example.question for example in examples],

@@ -9,13 +9,13 @@ import numpy as np
 
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
+from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
     Window,
-    WindowOptions,
     as_text,
-    checked_length,
+    check_numbers,
     window,
 )
 from albert_tf.probabilities import softmax
@@ -23,10 +23,7 @@ from albert_tf.tasks import TOKEN_CLASSIFICATION
 from albert_tf.text.answers import trimmed
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.tokens import Tokens
-from albert_tf.text.windows import special_count, word_windows
-
-STRATEGIES: Final = ("none", "simple", "first", "average", "max")
-SPECIAL: Final = special_count(False)
+from albert_tf.text.windows import word_windows
 
 
 class Token(NamedTuple):
@@ -46,6 +43,20 @@ class Token(NamedTuple):
     end: int
     position: int
     continues: bool
+
+
+def _average(tokens: Sequence[Token]) -> np.ndarray:
+    return np.mean([token.scores for token in tokens], axis=0)
+
+
+# The scores of a word, or of tokens that share a character, by aggregation strategy.
+_SCORES: Final[dict[str, Callable[[Sequence[Token]], np.ndarray]]] = {
+    "simple": _average,
+    "first": lambda word: word[0].scores,
+    "average": _average,
+    "max": lambda word: max(word, key=lambda token: token.scores.max()).scores,
+}
+STRATEGIES: Final = ("none", *_SCORES)
 
 
 class SplitText(NamedTuple):
@@ -96,10 +107,14 @@ class TokenClassificationPipeline(Pipeline):
     models = (TOKEN_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(WindowOptions):
+    class Options:
         """Options for token classification.
 
         Attributes:
+            stride: number of tokens by which the windows of a long text overlap. Default: 64, but
+                at most a quarter of a window's text tokens.
+            max_length: maximum number of tokens in a sequence, including special tokens. Default:
+                the maximum that the model and the tokenizer support.
             aggregation_strategy: "none" returns every token. "simple" groups neighboring tokens of
                 the same entity type. "first", "average", and "max" assign a single label to all
                 tokens of a word, and then group the words.
@@ -110,15 +125,15 @@ class TokenClassificationPipeline(Pipeline):
             delimiter: string between the joined words.
         """
 
+        stride: int | None = None
+        max_length: int | None = None
         aggregation_strategy: str = "none"
         ignore_labels: Sequence[str] | None = ("O",)
         is_split_into_words: bool = False
         delimiter: str = " "
 
         def __post_init__(self) -> None:
-            super().__post_init__()
-            if self.ignore_labels is None:
-                object.__setattr__(self, "ignore_labels", ())
+            check_numbers(self, stride=NOT_NEGATIVE, max_length=COUNT)
             if self.aggregation_strategy not in STRATEGIES:
                 raise UserError(
                     f"aggregation_strategy must be one of {', '.join(STRATEGIES)}. "
@@ -146,7 +161,7 @@ class TokenClassificationPipeline(Pipeline):
         return SplitText(options.delimiter.join(words), words, starts)
 
     def encode(self, examples: Sequence[SplitText], options: Options) -> Iterable[list[Window]]:
-        length = checked_length(options.max_length, self.max_length)
+        length = options.max_length or self.max_length
         is_split, tokenizer = options.is_split_into_words, self.tokenizer
         tokens_of = tokenizer.tokens_of_words if is_split else tokenizer.tokens_of
         for example in examples:
@@ -155,8 +170,8 @@ class TokenClassificationPipeline(Pipeline):
             windows = []
             for start, end in word_windows(tokens, length, options.stride):
                 part = tokens.cut(start, end)
-                details = list(self._tokens(example, part, start))
-                windows.append(window(EncodedSequence([part], tokenizer.special), details))
+                sequence = EncodedSequence([part], tokenizer.special)
+                windows.append(window(sequence, (part, start)))
             yield windows
 
     def postprocess(
@@ -167,21 +182,17 @@ class TokenClassificationPipeline(Pipeline):
         options: Options,
     ) -> list[dict[str, Any]]:
         labels, strategy = self.model.config.labels, options.aggregation_strategy
+        ignored = options.ignore_labels or ()
         results = []
         for each_window, each in zip(windows, found, strict=True):
-            scores = softmax(each["logits"][1:], axis=-1)  # without [CLS]
-            tokens = [
-                token._replace(scores=probabilities)
-                for token, probabilities in zip(each_window.details, scores, strict=False)
-            ]
+            part, start = each_window.details
+            logits = each["logits"][1 : 1 + len(part.ids)]  # without special tokens and padding
+            tokens = self._tokens(example, part, start, softmax(logits, axis=-1))
             results += (
-                labelled_tokens(tokens, labels)
+                labelled_tokens(tokens, labels, ignored)
                 if strategy == "none"
-                else entities(tokens, labels, strategy, example.text, options.ignore_labels or ())
+                else entities(tokens, labels, strategy, example.text, ignored)
             )
-        if strategy == "none":
-            ignored = options.ignore_labels or ()
-            results = [each for each in results if each["entity"] not in ignored]
         return without_overlaps(results) if len(windows) > 1 else results
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
@@ -192,28 +203,24 @@ class TokenClassificationPipeline(Pipeline):
         if is_grouped is not None or is_first is not None:
             strategy = ("first" if is_first else "simple") if is_grouped else "none"
             given.setdefault("aggregation_strategy", strategy)
-        chosen = super()._merge_options(given)
-        length = checked_length(chosen.max_length, self.max_length)
-        if chosen.stride is not None and chosen.stride >= length - SPECIAL:
-            raise UserError(
-                f"stride must be less than {length - SPECIAL}, the number of text tokens in a "
-                f"window. Received: stride={chosen.stride}."
-            )
-        return chosen
+        return super()._merge_options(given)
 
-    def _tokens(self, example: SplitText, tokens: Tokens, start: int) -> Iterator[Token]:
-        """Yields a window's tokens, without scores. `start` is the index of the first token."""
+    def _tokens(
+        self, example: SplitText, tokens: Tokens, start: int, scores: np.ndarray
+    ) -> Iterator[Token]:
+        """Yields a window's tokens. `start` is the index of the first token in the text."""
         names = self.tokenizer.convert_ids_to_tokens(tokens.ids)
-        rows = zip(names, tokens.ids, tokens.words.tolist(), tokens.offsets.tolist(), strict=True)
+        words, offsets = tokens.words.tolist(), tokens.offsets.tolist()
+        rows = zip(names, tokens.ids, words, offsets, scores, strict=True)
         last = None
-        for position, (name, index, word, span) in enumerate(rows, start + 1):
+        for position, (name, index, word, span, probabilities) in enumerate(rows, start + 1):
             # For split texts, offsets are relative to each word.
             first = 0 if example.words is None else example.starts[word]
             start, end = first + span[0], first + span[1]
             is_unknown = index == self.tokenizer.unk_token_id
             yield Token(
                 text=example.text[start:end] if is_unknown else name,
-                scores=(),  # type: ignore[arg-type]
+                scores=probabilities,
                 start=start,
                 end=end,
                 position=position,
@@ -222,15 +229,10 @@ class TokenClassificationPipeline(Pipeline):
             last = word
 
 
-_WORD_SCORES: Final[dict[str, Callable[[Sequence[Token]], np.ndarray]]] = {
-    "first": lambda word: word[0].scores,
-    "max": lambda word: max(word, key=lambda token: token.scores.max()).scores,
-    "average": lambda word: np.mean([token.scores for token in word], axis=0),
-}
-
-
-def labelled_tokens(tokens: Iterable[Token], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns each token with its highest-scoring label."""
+def labelled_tokens(
+    tokens: Iterable[Token], labels: Sequence[str], ignored: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Returns each token with its highest-scoring label, except tokens with an ignored label."""
     return [
         {
             "entity": labels[best],
@@ -242,11 +244,12 @@ def labelled_tokens(tokens: Iterable[Token], labels: Sequence[str]) -> list[dict
         }
         for token in tokens
         for best in [int(token.scores.argmax())]
+        if labels[best] not in ignored
     ]
 
 
 def entities(
-    tokens: Sequence[Token],
+    tokens: Iterable[Token],
     labels: Sequence[str],
     strategy: str,
     text: str,
@@ -263,34 +266,35 @@ def entities(
         ignored: entity types to omit. `OUTSIDE` refers to the label "O", not to a type with this
             name.
     """
-    is_simple = strategy == "simple"
-    units = _units(tokens) if is_simple else words(tokens)
-    scores = [_WORD_SCORES["average" if is_simple else strategy](unit) for unit in units]
-    tagged = [
-        TaggedSpan(labels[int(each.argmax())], float(each.max()), unit[0].start, unit[-1].end)
-        for unit, each in zip(units, scores, strict=True)
-    ]
+    tagged = []
+    for unit in _units(tokens, by_word=strategy != "simple"):
+        scores = _SCORES[strategy](unit)
+        label = labels[int(scores.argmax())]
+        tagged.append(TaggedSpan(label, float(scores.max()), unit[0].start, unit[-1].end))
     found = []
     for group in grouped(tagged, labels):
-        entity = _entity(group, text)
-        label, kind = group[0].label, entity["entity_group"]
-        if entity["word"] and (label if kind == OUTSIDE else kind) not in ignored:
-            found.append(entity)
+        label = group[0].label
+        kind = label.split("-", 1)[-1]
+        start, end = trimmed(text, group[0].start, group[-1].end)
+        if start < end and (label if kind == OUTSIDE else kind) not in ignored:
+            found.append(
+                {
+                    "entity_group": kind,
+                    "score": float(np.mean([each.score for each in group])),
+                    "word": text[start:end],
+                    "start": start,
+                    "end": end,
+                }
+            )
     return found
 
 
-def words(tokens: Iterable[Token]) -> list[list[Token]]:
-    """Groups tokens by word. Tokens that share a character always stay together."""
-    return _units(tokens, lambda token: token.continues)
-
-
-def _units(
-    tokens: Iterable[Token], joins: Callable[[Token], bool] = lambda token: False
-) -> list[list[Token]]:
-    """Groups a token with the previous one if they share a character or `joins(token)` is True."""
+def _units(tokens: Iterable[Token], by_word: bool) -> list[list[Token]]:
+    """Groups tokens that share a character and, if `by_word` is True, the tokens of a word."""
     found: list[list[Token]] = []
     for token in tokens:
-        if found and (joins(token) or token.start < found[-1][-1].end):
+        continues = by_word and token.continues
+        if found and (continues or token.start < found[-1][-1].end):
             found[-1].append(token)
         else:
             found.append([token])
@@ -311,17 +315,6 @@ def grouped(tagged: Sequence[TaggedSpan], labels: Sequence[str]) -> list[list[Ta
         else:
             groups.append([each])
     return groups
-
-
-def _entity(group: Sequence[TaggedSpan], text: str) -> dict[str, Any]:
-    start, end = trimmed(text, group[0].start, group[-1].end)
-    return {
-        "entity_group": group[0].label.split("-", 1)[-1],
-        "score": float(np.mean([each.score for each in group])),
-        "word": text[start:end],
-        "start": start,
-        "end": end,
-    }
 
 
 def without_overlaps(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

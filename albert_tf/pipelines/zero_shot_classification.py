@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.errors import UserError, listed
-from albert_tf.pipelines.base import LongTextOptions, Outputs, Pipeline, Texts, Window, as_text
+from albert_tf.pipelines.base import Outputs, Pipeline, Texts, TruncationOptions, Window, as_text
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 
@@ -47,7 +47,7 @@ class ZeroShotClassificationPipeline(Pipeline):
     models = (SEQUENCE_CLASSIFICATION.model,)
 
     @dataclasses.dataclass(frozen=True)
-    class Options(LongTextOptions):
+    class Options(TruncationOptions):
         """Options for zero-shot classification.
 
         Attributes:
@@ -59,28 +59,18 @@ class ZeroShotClassificationPipeline(Pipeline):
                 single label is always scored this way.
         """
 
-        supports_stride = False
         candidate_labels: str | Sequence[str] = ()
         hypothesis_template: str = "This example is {}."
         multi_label: bool = False
+        strategy = "only_first"  # the text, not the hypothesis
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.stride is not None:
-                raise UserError(
-                    "zero-shot-classification doesn't support stride, because it truncates long "
-                    f"texts. Received: stride={self.stride}."
-                )
             if not _has_one_field(self.hypothesis_template):
                 raise UserError(
                     "hypothesis_template must contain {} exactly once, for the label; {{ and }} "
                     f"stand for braces. Received: {self.hypothesis_template!r}."
                 )
-
-        @property
-        def strategy(self) -> bool | str | None:
-            """The tokenizer's `truncation` argument. By default, only the text is truncated."""
-            return "only_first" if self.truncation in (None, True) else self.truncation
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
         super().__init__(model, tokenizer, batch_size, **options)

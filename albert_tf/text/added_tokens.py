@@ -27,16 +27,12 @@ def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = 
     if "" in new:
         raise UserError("An added token must not be empty. Received: ''.")
     if new:
-        _add(tokenizer, new)
+        larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
+        for token in new:
+            _require_token(larger, token)
+        vars(tokenizer).update(vars(larger))
     tokenizer._mark_special(marked)
     return len(new)
-
-
-def _add(tokenizer: Any, new: Sequence[str]) -> None:
-    larger = type(tokenizer)(tokenizer._with_tokens(new), **tokenizer.settings)
-    for token in new:
-        _require_token(larger, token)
-    vars(tokenizer).update(vars(larger))
 
 
 def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list[str]:
@@ -94,10 +90,14 @@ def text_and_options(token: Any) -> tuple[Any, Mapping[str, Any]]:
     return (token.get("content"), token) if isinstance(token, dict) else (token, {})
 
 
-def check_special(tokenizer: Any, stored: Mapping[str, Any]) -> None:
-    """Checks that the `stored` special tokens, keyed by name, match the vocabulary."""
+def check_special(
+    tokenizer: Any, files: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+) -> None:
+    """Checks that the special tokens in JSON files or options match the vocabulary."""
+    stored = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {}), **options}
     for name in _TRAINED:
-        own, given = getattr(tokenizer, f"{name}_token"), stored.get(f"{name}_token")
+        own = getattr(tokenizer, f"{name}_token")
+        given, _ = text_and_options(stored.get(f"{name}_token"))
         if given not in (None, own):
             raise UserError(
                 f"{name}_token must be {own!r}, as in the vocabulary. Received: "

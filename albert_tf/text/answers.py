@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from albert_tf.errors import UserError
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import EncodedSequence
@@ -54,16 +53,13 @@ def question_windows(
     for sample, question in enumerate(_encode_questions(tokenizer, questions, longest, locations)):
         room = length - SPECIAL - len(question.ids)
         context = encoded[unique[contexts[sample]]]
-        try:
-            layout = Layout(
-                truncation="only_second",
-                max_length=length,
-                stride=max(0, min(ANSWER_OVERLAP, room // 2)) if stride is None else stride,
-                return_overflowing_tokens=True,
-            )
-            windows.append(make_sequences([question], [context], tokenizer.special, layout))
-        except ValueError as error:
-            raise UserError(str(error)) from error
+        layout = Layout(
+            truncation="only_second",
+            max_length=length,
+            stride=max(0, min(ANSWER_OVERLAP, room // 2)) if stride is None else stride,
+            return_overflowing_tokens=True,
+        )
+        windows.append(make_sequences([question], [context], tokenizer.special, layout))
     return windows
 
 

@@ -24,19 +24,14 @@ from albert_tf.huggingface import (
     Foreign,
     own_options,
 )
-from albert_tf.options import without_foreign, without_methods
+from albert_tf.options import COUNT, check_number, without_foreign, without_methods
 from albert_tf.text.added_tokens import add_tokens, additional_tokens, check_special, mark_special
 from albert_tf.text.encoding import BatchEncoding, EncodedSequence, collect
 from albert_tf.text.ids import IdMethods
 from albert_tf.text.layout import OPTIONS, Layout, Side, Tensors, checked_side
 from albert_tf.text.padding import as_tensors, pad_encodings, pad_rows
 from albert_tf.text.texts import Text, as_text, as_texts, as_words
-from albert_tf.text.tokenizer_files import (
-    read_tokenizer,
-    reject_other_kinds,
-    stored_settings,
-    write_tokenizer,
-)
+from albert_tf.text.tokenizer_files import read_tokenizer, stored_settings, write_tokenizer
 from albert_tf.text.tokens import Segment, SpecialTokens, Tokens, join_segments, join_words
 from albert_tf.text.windows import make_sequences
 
@@ -99,10 +94,7 @@ class BaseTokenizer(IdMethods):
         self.bos_token, self.bos_token_id = self.cls_token, self.cls_token_id
         self.eos_token, self.eos_token_id = self.sep_token, self.sep_token_id
         self._mark_special(())
-        if not isinstance(model_max_length, int) or model_max_length < 1:
-            raise UserError(
-                f"model_max_length must be a positive integer. Received: {model_max_length!r}."
-            )
+        check_number("model_max_length", model_max_length, COUNT)
         self.model_max_length = model_max_length
         self.split_special_tokens = split_special_tokens
         self.padding_side = checked_side(padding_side)
@@ -338,9 +330,9 @@ class BaseTokenizer(IdMethods):
         """Returns the tokens as strings, by default without `[CLS]` and `[SEP]`."""
         tokens = [self.cls_token] if add_special_tokens else []
         for each in [text] if pair is None else [text, pair]:
-            plain = Segment(as_text(each), 0, False)
-            is_plain = self.split_special_tokens
-            for segment in [plain] if is_plain else self.special.split(plain.content):
+            whole = as_text(each)
+            plain = [Segment(whole, 0, False)]
+            for segment in plain if self.split_special_tokens else self.special.split(whole):
                 content = segment.content
                 tokens += [content] if segment.is_special else self._tokenize(content)
             tokens += [self.sep_token] if add_special_tokens else []
@@ -441,13 +433,12 @@ class BaseTokenizer(IdMethods):
                 vocabulary, or if the vocabulary lacks a token that the JSON files add.
         """
         hub_options, options = split_hub_options(without_foreign(options, TOKENIZER_LOADING))
-        stored = read_tokenizer(pretrained_model_name_or_path, hub_options)
-        tokenizer_class: Any = cls._class_for(stored.vocabulary)
-        reject_other_kinds(stored.files.get(TOKENIZER_CONFIG, {}))
-        settings = stored_settings(stored.files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
-        tokenizer = tokenizer_class(stored.vocabulary, **{**settings, **options})
-        check_special(tokenizer, {**stored.special, **options})
-        mark_special(tokenizer, stored.files)
+        vocabulary, files = read_tokenizer(pretrained_model_name_or_path, hub_options)
+        tokenizer_class: Any = cls._class_for(vocabulary)
+        settings = stored_settings(files.get(TOKENIZER_CONFIG, {}), tokenizer_class.SETTINGS)
+        tokenizer = tokenizer_class(vocabulary, **{**settings, **options})
+        check_special(tokenizer, files, options)
+        mark_special(tokenizer, files)
         return tokenizer
 
     @classmethod

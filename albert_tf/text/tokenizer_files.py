@@ -3,25 +3,19 @@
 import os
 import reprlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from albert_tf.checkpoints.finder import (
-    ADDED_TOKENS,
     SENTENCEPIECE,
-    SENTENCEPIECE_ENDINGS,
-    SPECIAL_TOKENS_MAP,
+    TOKENIZER_FILES,
     TOKENIZER_JSON,
     WORDPIECE,
-    WORDPIECE_ENDINGS,
     find,
-    find_vocabulary,
 )
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
-from albert_tf.files import read_json, replace_files, user_path
-from albert_tf.text.added_tokens import text_and_options
+from albert_tf.files import find_file, read_json, replace_files, user_path
 from albert_tf.text.wordpiece_json import is_wordpiece
 
 # WordPiece settings that are also part of the normalizer in a tokenizer.json.
@@ -31,60 +25,45 @@ _GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
-class Stored(NamedTuple):
-    """The files of a tokenizer.
-
-    Attributes:
-        vocabulary: path of the vocabulary file.
-        files: the content of the JSON files in the same folder, keyed by name.
-        special: texts of special tokens keyed by their transformers names, such as `cls_token`.
-    """
-
-    vocabulary: Path
-    files: Mapping[str, Mapping[str, Any]] = {}
-    special: Mapping[str, Any] = {}
-
-
-def read_tokenizer(name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]) -> Stored:
-    """Reads a vocabulary file, or the tokenizer in a directory or on the Hub.
+def read_tokenizer(
+    name_or_path: str | os.PathLike[str], hub: Mapping[str, Any]
+) -> tuple[Path, dict[str, dict[str, Any]]]:
+    """Finds a vocabulary file, or the tokenizer in a directory or on the Hub.
 
     For a TensorFlow 1 checkpoint, its directory is used. `hub` contains `find` options.
+
+    Returns:
+        The path of the vocabulary file, and the content of the directory's JSON files by name.
     """
     path = user_path(name_or_path)
     if path.is_file() and path.suffix != ".index":
-        return Stored(path)
+        return path, {}
     folder = find(name_or_path, weights=False, tokenizer=True, **hub).folder
     vocabulary = vocabulary_in(folder)
     if vocabulary is None:
         raise _vocabulary_error(folder, str(name_or_path))
-    names = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS, TOKENIZER_JSON)
-    files = {name: read_json(folder / name) for name in names if (folder / name).exists()}
+    paths = {name: folder / name for name in TOKENIZER_FILES}
+    files = {name: read_json(path) for name, path in paths.items() if path.exists()}
     config = files.get(TOKENIZER_CONFIG, {})
     if vocabulary.name == TOKENIZER_JSON and config.get("tokenizer_class") in _GENERIC:
         files[TOKENIZER_CONFIG] = {
             name: value for name, value in config.items() if name not in NORMALIZATION
         }
-    special = {**files.get(SPECIAL_TOKENS_MAP, {}), **files.get(TOKENIZER_CONFIG, {})}
-    texts = {name: text_and_options(value)[0] for name, value in special.items()}
-    return Stored(vocabulary, files, texts)
-
-
-def reject_other_kinds(config: Mapping[str, Any]) -> None:
-    """Rejects a `tokenizer_config.json` for other splitting rules than BERT's."""
-    for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
-        if config.get(name, own) != own:
-            raise UserError(
-                f"{name} in {TOKENIZER_CONFIG} must be {own}, as in BERT. Received: "
-                f"{reprlib.repr(config[name])}. Encode texts with the checkpoint's own tokenizer."
-            )
+    return vocabulary, files
 
 
 def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dict[str, Any]:
     """Returns the settings from a `tokenizer_config.json` that are in `types` and not null.
 
     transformers writes a special token as a string or a dict, and a `model_max_length` of 1e30 if
-    there is no limit.
+    there is no limit. Splitting rules that differ from BERT's raise an error.
     """
+    for name, own in (("word_tokenizer_type", "basic"), ("subword_tokenizer_type", "wordpiece")):
+        if config.get(name, own) != own:
+            raise UserError(
+                f"{name} in {TOKENIZER_CONFIG} must be {own}, as in BERT. Received: "
+                f"{reprlib.repr(config[name])}. Encode texts with the checkpoint's own tokenizer."
+            )
     settings = {}
     for name in types.keys() & config.keys():
         value: Any = config[name]
@@ -106,16 +85,15 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Writes the files of a tokenizer, and returns their paths."""
-    writers = {name: partial(Path.write_bytes, data=content) for name, content in files.items()}
     path = user_path(folder)
-    replace_files(path, writers)
+    replace_files(path, files)
     return tuple(str(path / name) for name in files)
 
 
 def vocabulary_in(folder: Path) -> Path | None:
     """Returns the path of the vocabulary file in a folder, or None."""
-    for names, endings in ((SENTENCEPIECE, SENTENCEPIECE_ENDINGS), (WORDPIECE, WORDPIECE_ENDINGS)):
-        if vocabulary := find_vocabulary(folder, names, endings):
+    for names in (SENTENCEPIECE, WORDPIECE):
+        if vocabulary := find_file(folder, names, "vocabularies"):
             return vocabulary
     tokenizer_json = folder / TOKENIZER_JSON
     is_ours = tokenizer_json.is_file() and is_wordpiece(read_json(tokenizer_json))

@@ -24,7 +24,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import filterfalse
 from typing import Any, Final
 
@@ -361,6 +361,7 @@ def train_vocabulary(
     normalization = Normalization(lower_case, keep_accents, quotes, turkish_i)
     lines = (as_text(text).replace(NO_CHARACTER, " ") for text in texts)
     model = io.BytesIO()
+    options = Baked("", lower_case, keep_accents, digit_comma, quotes, turkish_i)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=map(normalization, lines),
@@ -386,11 +387,5 @@ def train_vocabulary(
             f"SentencePiece can't train a vocabulary with vocab_size={vocab_size} on this text "
             f"({error}). Pass more text, or change vocab_size."
         ) from error
-    return bake(
-        model.getvalue(),
-        lower_case=lower_case,
-        keep_accents=keep_accents,
-        digit_comma=digit_comma,
-        quotes=quotes,
-        turkish_i=turkish_i,
-    )
+    content = model.getvalue()
+    return _bake(content, replace(options, sha256=hashlib.sha256(content).hexdigest()))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from albert_tf.errors import UserError
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
 from albert_tf.text.tokens import SpecialTokens, Tokens
@@ -29,7 +30,7 @@ def make_sequences(
     around = special if layout.add_special_tokens else None
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
     if first and truncates and room < 0:
-        raise ValueError(
+        raise UserError(
             f"max_length must be at least {added}, the number of special tokens. "
             f"Received: max_length={layout.length}."
         )
@@ -50,7 +51,7 @@ def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[li
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
     strategy, side = str(layout.truncation), layout.truncation_side
     if not is_pair and strategy == "only_second":
-        raise ValueError(
+        raise UserError(
             "truncation='only_second' requires text pairs. For single texts, pass truncation=True."
         )
     kept = kept_lengths(*lengths, room, strategy)
@@ -62,7 +63,7 @@ def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[li
         yield [text.cut(*span) for text, span in zip(texts, spans, strict=False)]
         return
     if is_pair and strategy == "longest_first":
-        raise ValueError(
+        raise UserError(
             "For pairs, return_overflowing_tokens requires truncation='only_first' or "
             "'only_second'. Received: truncation='longest_first'."
         )
@@ -96,7 +97,7 @@ def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int
     kept_first = room - second if strategy == "only_first" else first
     kept_second = room - first if strategy == "only_second" else second
     if kept_first < 0 or kept_second < 0:
-        raise ValueError(
+        raise UserError(
             f"With truncation={strategy!r}, texts of {first} and {second} tokens don't fit into "
             f"{room} positions. Pass truncation='longest_first', or a larger max_length."
         )
@@ -109,7 +110,7 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
     The first span contains the tokens that truncation on `side` would keep.
     """
     if length > size and not 0 <= stride < size:
-        raise ValueError(
+        raise UserError(
             f"stride must be at least 0 and less than {size}, the number of text tokens in a "
             f"window. Received: stride={stride}."
         )

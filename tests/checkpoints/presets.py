@@ -23,7 +23,7 @@ def write_weights(path, config, tensors, table):
     with h5py.File(path, "w") as file:
         for name, weight in table.items():
             if name in tensors:
-                layer = f"layers/{keras_hub.layer_path(weight.layer, config)}"
+                layer = f"layers/{weight.path}"
                 steps = "/".join((layer, *weight.below, "vars", str(weight.variable)))
                 file[steps] = stored(weight, tensors[name], config)
                 file.require_group(f"{layer}/vars").attrs["name"] = weight.layer

@@ -213,8 +213,6 @@ def test_windows_of_a_pair(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "options", "received"),
     [
-        (LONG, {"max_length": 2}, "between 3 and 8, .* Received: 2"),
-        (LONG, {"max_length": 9}, "between 3 and 8, .* Received: 9"),
         (LONG, {"truncation": False}, "truncation=False, .* 8 tokens. Received: 'the"),
         (LONG, {"stride": -1}, "0 or more. Received: -1"),
         (LONG, {"stride": 6}, "less than 6, .* Received: stride=6"),
@@ -226,6 +224,12 @@ def test_windows_of_a_pair(tokenizer):
 def test_options_that_leave_no_window(tokenizer, texts, options, received):
     with pytest.raises(UserError, match=received):
         rows(tokenizer, texts, **options)
+
+
+@pytest.mark.parametrize("length", [2, 33])
+def test_lengths_that_the_model_lacks(pipe, length):
+    with pytest.raises(UserError, match=f"max_length must be between 3 and 32, .* {length}"):
+        pipe("text-classification")("the cat", max_length=length)
 
 
 def test_texts_in_every_form():

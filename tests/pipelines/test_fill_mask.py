@@ -138,7 +138,7 @@ def test_options_out_of_range(pipe, options, message):
 
 
 def test_windows_need_no_stride(pipe):
-    with pytest.raises(UserError, match="the window around a mask. Received: stride=4"):
+    with pytest.raises(TypeError, match="Unknown option stride"):
         pipe("fill-mask", stride=4)
 
 

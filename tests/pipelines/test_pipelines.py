@@ -99,7 +99,13 @@ def test_mistakes(saved, model, task, given, options, message):
 
 @pytest.mark.tensorflow
 def test_options_reach_the_task_and_those_of_transformers_change_nothing(saved):
-    ignored = {"use_fast": False, "num_workers": 2, "framework": "tf", "device": None}
+    ignored = {
+        "use_fast": False,
+        "num_workers": 2,
+        "padding": True,
+        "framework": "tf",
+        "device": None,
+    }
     made = pipeline("fill-mask", saved("fill-mask"), top_k=3, batch_size=5, **ignored)
     assert (made.options, made.batch_size) == (made.Options(top_k=3), 5)
 

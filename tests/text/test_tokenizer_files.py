@@ -29,8 +29,8 @@ def put(path, content=b"x"):
 def test_names(tmp_path, name):
     put(tmp_path / "config.json")
     put(tmp_path / name)
-    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {}, {})
-    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {}, {})
+    assert read_tokenizer(tmp_path, {}) == (tmp_path / name, {})
+    assert read_tokenizer(tmp_path / name, {}) == (tmp_path / name, {})
 
 
 def test_the_first_of_several_names_and_sentencepiece_before_wordpiece(tmp_path):
