@@ -3,13 +3,14 @@
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.files import user_path, written_atomically
 from albert_tf.layers.encoder import Unroll
@@ -40,7 +41,7 @@ from albert_tf_export.signatures import (
     masked_signature,
     text_signature,
 )
-from albert_tf_export.words import TextFunction, text_function
+from albert_tf_export.words import text_function
 
 UNROLL: Final = "last"  # a loop over all layers except the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
@@ -108,7 +109,7 @@ def export_saved_model(
         differences = {}
         if options.check:
             exact = in_precision(model, "float32")
-            in_words = _in_words(exact, tokenizer, options, plan, unroll=True)
+            in_words = _in_words(exact, tokenizer, plan, unroll=True)
             cases = sample(exact, tokenizer, plan.max_length, plan.pairs, in_words=in_words)
             names = [signature.name for signature in signatures]
             differences = checks.compare(
@@ -127,6 +128,7 @@ class _SavedModelPlan(NamedTuple):
 
     max_length: int  # number of tokens to truncate texts to
     pairs: bool  # whether `text` takes text pairs
+    embedding: SentenceEmbedding | None  # how `text` pools an encoder's states
     preprocessor: AlbertPreprocessor | None  # None if there is no `text` signature
     requests: Sequence[dict[str, Any]]  # for warm-up
 
@@ -162,7 +164,7 @@ def _plan(
     preprocessor = None
     if not options.ids_only:
         preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-    return _SavedModelPlan(max_length, pairs, preprocessor, requests)
+    return _SavedModelPlan(max_length, pairs, embedding, preprocessor, requests)
 
 
 def _signatures(
@@ -179,7 +181,7 @@ def _signatures(
             unroll=UNROLL,
             pairs=plan.pairs,
             max_bytes=options.max_bytes,
-            in_words=_in_words(model, tokenizer, options, plan, UNROLL),
+            in_words=_in_words(model, tokenizer, plan, UNROLL),
         )
         signatures.insert(0, text)
     if model.task.takes_positions:
@@ -190,12 +192,8 @@ def _signatures(
 
 
 def _in_words(
-    model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
-    options: SavedModelOptions,
-    plan: _SavedModelPlan,
-    unroll: Unroll,
-) -> TextFunction | None:
+    model: PreTrainedModel, tokenizer: BaseTokenizer, plan: _SavedModelPlan, unroll: Unroll
+) -> Callable[..., Tensors] | None:
     """Returns the function that maps texts to text outputs, or None if the export has none."""
     if plan.preprocessor is None:
         return None
@@ -205,8 +203,7 @@ def _in_words(
         plan.preprocessor,
         unroll=unroll,
         pairs=plan.pairs,
-        pooling=options.pooling,
-        normalize=options.normalize,
+        embedding=plan.embedding,
     )
 
 
