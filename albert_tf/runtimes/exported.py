@@ -28,7 +28,7 @@ from albert_tf.checkpoints.finder import (
     WORDPIECE,
     CheckpointLocation,
 )
-from albert_tf.checkpoints.hugging_face import CONFIG, config_json
+from albert_tf.checkpoints.hugging_face import CONFIG
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -171,17 +171,6 @@ class ExportedSimilarity(ExportedModel):
         states = super().predict_on_batch(rows)["last_hidden_state"][:, :length]
         vectors = self._vectors(states, rows["attention_mask"].astype("float32"))
         return {"embeddings": vectors.reshape(*shape, -1)}
-
-
-def model_files(
-    config: AlbertConfig,
-    class_name: str,
-    tokenizer: BaseTokenizer,
-    embedding: SentenceEmbedding | None = None,
-) -> dict[str, bytes]:
-    """Returns the files that an export contains, keyed by name."""
-    files = {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
-    return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -33,12 +33,12 @@ from albert_tf_export.options import (
 from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
+    MASKED,
     TEXT,
     TEXT_PAIR,
     Signature,
     Tensors,
     ids_signature,
-    masked_signature,
     text_signature,
 )
 from albert_tf_export.words import text_function
@@ -140,12 +140,8 @@ def _plan(
     options: SavedModelOptions,
 ) -> _SavedModelPlan:
     """Rejects conflicting options, and returns the inputs."""
-    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = sentence_embedding(model, options.pooling, options.normalize)
-    if embedding is not None:
-        limit = min(limit, embedding.max_length or limit)
-    max_length = options.max_length or limit
-    pairs = check_model(model, tokenizer, max_length, options.pairs)
+    max_length, pairs = check_model(model, tokenizer, options.max_length, options.pairs, embedding)
     least = max(1024, 16 * max_length)  # so that only max_length truncates ordinary texts
     if options.max_bytes is not None and options.max_bytes < least:
         raise UserError(
@@ -185,7 +181,7 @@ def _signatures(
         )
         signatures.insert(0, text)
     if model.task.takes_positions:
-        signatures.append(masked_signature(model, unroll=UNROLL))
+        signatures.append(ids_signature(model, unroll=UNROLL, name=MASKED, predictions=None))
     if options.max_batch is None:
         return signatures
     return [limit_rows(signature, options.max_batch) for signature in signatures]

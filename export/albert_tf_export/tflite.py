@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +17,7 @@ from albert_tf.files import user_path, written_atomically
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
-from albert_tf.runtimes.exported import model_files, with_checksum
+from albert_tf.runtimes.exported import with_checksum
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
@@ -26,7 +25,14 @@ from albert_tf_export import check as checks
 from albert_tf_export.check import Case
 from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import convert
-from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
+from albert_tf_export.metadata import (
+    LABELS,
+    VOCABULARY,
+    label_lines,
+    model_files,
+    with_files,
+    with_metadata,
+)
 from albert_tf_export.options import (
     TFLiteOptions,
     check_counts,
@@ -45,14 +51,11 @@ from albert_tf_export.signatures import (
     Tensors,
     classes,
     ids_signature,
-    masked_signature,
     text_signature,
 )
 
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
-# MediaPipe's name for each input in the metadata (bert_preprocessor_calculator.cc).
-NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
 # The output of a MediaPipe file for a classifier, and for an encoder.
 PROBABILITIES: Final = "probabilities"
 EMBEDDING: Final = "embedding"
@@ -146,15 +149,12 @@ class _TFLitePlan(NamedTuple):
 
 def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
     """Rejects conflicting options, and returns the inputs."""
-    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     embedding = None
     if options.host:
         embedding = sentence_embedding(model, options.pooling, options.normalize)
         check_mediapipe(model, tokenizer, options, embedding)
-    if embedding is not None:
-        limit = min(limit, embedding.max_length or limit)
-    max_length = options.max_length or max(options.lengths, default=limit)
-    pairs = check_model(model, tokenizer, max_length, options.pairs)
+    max_length = options.max_length or max(options.lengths, default=None)
+    max_length, pairs = check_model(model, tokenizer, max_length, options.pairs, embedding)
     check_fit(tokenizer, model.config, min(options.lengths, default=max_length))
     check_counts(model, options.choices, options.predictions)
     if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
@@ -174,32 +174,33 @@ def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptio
 def _content(
     model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> bytes:
-    signatures = _signatures(model, tokenizer, options, plan)
-    graph, described = with_metadata(
-        convert(signatures, options.quantize),
-        type(model).__name__,
-        classes(model),
-        *((tokenizer.model_bytes, NAMES) if options.host else ()),
-    )
+    graph = convert(_signatures(model, tokenizer, options, plan), options.quantize)
+    labels = classes(model)
+    described = {LABELS: label_lines(labels).encode()} if labels else {}
+    if options.host:
+        described[VOCABULARY] = tokenizer.model_bytes
+    graph = with_metadata(graph, type(model).__name__, described)
     if options.host:
         return with_files(graph, described)
-    embedding = model.sentence_embedding()
-    files = model_files(model.config, model.task.model, tokenizer, embedding)
-    return with_files(graph, described | with_checksum(graph, files))
+    return with_files(graph, described | with_checksum(graph, model_files(model, tokenizer)))
 
 
 def _signatures(
     model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
 ) -> list[Signature]:
     unroll = options.layers == "unrolled" or options.host is not None
-    make = (
-        partial(masked_signature, predictions=options.predictions)
-        if options.predictions
-        else partial(ids_signature, choices=plan.choices, strings=False)
-    )
     # Hosts that don't support signatures run the graph whose name comes first alphabetically.
     signatures = [
-        make(model, unroll=unroll, name=name, batch=options.batch, length=length)
+        ids_signature(
+            model,
+            unroll=unroll,
+            name=name,
+            batch=options.batch,
+            length=length,
+            choices=plan.choices,
+            predictions=options.predictions or 0,
+            strings=False,
+        )
         for name, length in plan.lengths.items()
     ]
     if options.host:
