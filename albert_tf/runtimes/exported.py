@@ -37,15 +37,14 @@ from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import run as runtimes
 from albert_tf.runtimes.run import Arrays, RuntimeSignature
-from albert_tf.tasks import QUESTION_ANSWERING, TASKS, TaskFacts
+from albert_tf.tasks import BEAM, MASKED_LM_POSITIONS, QUESTION_ANSWERING, TASKS, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 CHECKSUM: Final = "sha256.txt"
-POSITIONS: Final = "masked_lm_positions"
+POSITIONS: Final = MASKED_LM_POSITIONS.name
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # outputs of models that take positions
-BEAM: Final = 5  # same as `layers.heads.BEAM`, but without importing Keras
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 

@@ -70,8 +70,8 @@ def export_onnx(
     predictions = options.predictions
     max_length, pairs = check_model(model, tokenizer)
     check_counts(model, None, predictions)
-    labels = classes(model)
-    metadata = {"labels": label_lines(labels)} if labels else {}
+    labels = label_lines(classes(model))
+    metadata = {"labels": labels} if labels else {}
     with written_with_companions(path, options.force, labels) as (file, report_file):
         model = in_precision(model, "float32")
         signature = ids_signature(

@@ -7,18 +7,17 @@ from typing import Final
 import tensorflow as tf
 
 from albert_tf.layers.encoder import Unroll
-from albert_tf.layers.heads import BEAM
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.tasks import INPUTS, TASKS
+from albert_tf.runtimes.run import TEXTS
+from albert_tf.tasks import BEAM, INPUTS, MASKED_LM_POSITIONS, TASKS
 from albert_tf.text.preprocessing import AlbertPreprocessor, of_one_shape
 
 Tensors = dict[str, tf.Tensor]
 IDS: Final = "ids"
 MASKED: Final = "masked"
-TEXT: Final = "text"
-TEXT_PAIR: Final = "text_pair"
-POSITIONS: Final = "masked_lm_positions"
+TEXT, TEXT_PAIR = TEXTS
+POSITIONS: Final = MASKED_LM_POSITIONS.name
 LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs with the same shape as the ids
 
 
@@ -140,7 +139,7 @@ def text_signature(
         outputs = task_outputs(model, features, unroll)
         return {**outputs, **features} if model.task.outputs_by_token else outputs
 
-    names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
+    names = TEXTS if pairs else (TEXT,)
     specs = [tf.TensorSpec(leading, tf.string, name) for name in names]
     return Signature(TEXT, specs, function)
 
