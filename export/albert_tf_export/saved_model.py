@@ -137,13 +137,14 @@ class _SavedModel:
     ):
         self.tokenizer, self.options = tokenizer, options
         self.embedding = sentence_embedding(model, options.pooling, options.normalize)
-        self.max_length, self.pairs = check_model(
+        max_length, self.pairs = check_model(
             model, tokenizer, options.max_length, options.pairs, self.embedding
         )
-        least = max(1024, 16 * self.max_length)  # so that only max_length truncates ordinary texts
+        self.max_length = max_length  # number of tokens to truncate texts to
+        least = max(1024, 16 * max_length)  # so that only max_length truncates ordinary texts
         if options.max_bytes is not None and options.max_bytes < least:
             raise UserError(
-                f"max_bytes must be at least {least} for max_length={self.max_length}. "
+                f"max_bytes must be at least {least} for max_length={max_length}. "
                 f"Received: {options.max_bytes}."
             )
         self.requests: Sequence[dict[str, Any]] = ()
@@ -157,7 +158,7 @@ class _SavedModel:
             )
         self.preprocessor = None  # None if there is no `text` signature
         if not options.ids_only:
-            self.preprocessor = AlbertPreprocessor(tokenizer, self.max_length, padding="longest")
+            self.preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
 
     def signatures(self, model: PreTrainedModel) -> list[Signature]:
         """Returns the signatures of the SavedModel, the default first."""

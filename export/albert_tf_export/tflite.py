@@ -121,8 +121,7 @@ def export_tflite(
         if options.check and export.has_text:
             check_tokens(tokenizer)
             # The new process imports TensorFlow while this one converts the model.
-            process = stack.enter_context(FreshProcess("tensorflow_text"))
-            processes = {TEXT: process}
+            processes[TEXT] = stack.enter_context(FreshProcess("tensorflow_text"))
         model = in_precision(model, "float32")
         file.write_bytes(export.content(model))
         differences = {}
