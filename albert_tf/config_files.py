@@ -87,9 +87,8 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
         UserError: a key is misspelled, the file describes a different model family, or ALBERT
             doesn't support a value.
     """
-    values = dict(config_dict)
-    if values.get("model_type") == "bert":
-        values = _from_bert(values)
+    is_bert = config_dict.get("model_type") == "bert"
+    values = _from_bert(config_dict) if is_bert else config_dict
     _check_keys(values, fields)
     arguments = {key: value for key, value in values.items() if key in fields}
     if values.keys() <= _GOOGLE and arguments.get("hidden_act") == "gelu":

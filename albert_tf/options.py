@@ -314,22 +314,20 @@ def accepts_keywords(
     """Lets callers pass the fields of a function's last argument, a `cls`, as keywords."""
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
-        *leading, _ = inspect.signature(function).parameters.values()
-
-        signature = inspect.signature(function).replace(
-            parameters=[*leading, *inspect.signature(cls).parameters.values()]
-        )
+        signature, fields = inspect.signature(function), inspect.signature(cls).parameters
+        *leading, _ = signature.parameters.values()
+        signature = signature.replace(parameters=[*leading, *fields.values()])
 
         @functools.wraps(function)
         def call(*arguments: Any, **values: Any) -> Result:
             if arguments and isinstance(arguments[-1], cls) and not values:
                 return function(*arguments)
             try:
-                fields = signature.bind(*arguments, **values).arguments
+                given = signature.bind(*arguments, **values).arguments
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
-            first = [fields.pop(parameter.name) for parameter in leading]
-            return function(*first, cls(**fields))
+            first = [given.pop(parameter.name) for parameter in leading]
+            return function(*first, cls(**given))
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         lines = [f"    {name}: {option.help}." for name, option in declared(cls).items()]

@@ -25,6 +25,7 @@ INPUTS: Final = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
 MASKED_LM_POSITIONS: Final = Feature("masked_lm_positions", "int32", (None, None))
 MASKED_LM_LABELS: Final = Feature("labels", "int32", (None, None))
 SENTENCE_ORDER_LABEL: Final = Feature("sentence_order_label", "int32", (None,))
+BEAM: Final = 5  # number of starts, and of ends per start, in the SQuAD 2.0 head
 IGNORED: Final = -100  # label that losses and metrics ignore, as in transformers
 
 

@@ -116,7 +116,7 @@ def write_files(folder, options, files):
         elif file == "saved-bfloat16":
             graphs.write([in_bfloat16], path)
         elif path.suffix == ".onnx":
-            onnx_export.convert(served, ("batch", "length"), path.stem, {}, path)
+            path.write_bytes(onnx_export.convert(served, ("batch", "length"), path.stem, {}))
         elif form == "texts":
             length = options.length
             shape = {"host": "mediapipe", "max_length": length, "check": False}

@@ -9,9 +9,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers.common import ConfiguredLayer, Dropout, Tensor, dense, initializer
 from albert_tf.layers.embedding import rows_at, whole_numbers
 from albert_tf.layers.functions import activation, layer_norm
+from albert_tf.tasks import BEAM
 
 IMPOSSIBLE: Final = -1e30  # float32 logit of positions where an answer can't start or end
-BEAM: Final = 5  # number of starts, and of ends per start
 DROPOUT: Final = 0.1  # dropout rate before the answerability score
 
 

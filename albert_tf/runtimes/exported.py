@@ -28,7 +28,7 @@ from albert_tf.checkpoints.finder import (
     WORDPIECE,
     CheckpointLocation,
 )
-from albert_tf.checkpoints.hugging_face import CONFIG, config_json
+from albert_tf.checkpoints.hugging_face import CONFIG
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
@@ -37,15 +37,14 @@ from albert_tf.options import cores
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import run as runtimes
 from albert_tf.runtimes.run import Arrays, RuntimeSignature
-from albert_tf.tasks import QUESTION_ANSWERING, TASKS, TaskFacts
+from albert_tf.tasks import BEAM, MASKED_LM_POSITIONS, QUESTION_ANSWERING, TASKS, TaskFacts
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 CHECKSUM: Final = "sha256.txt"
-POSITIONS: Final = "masked_lm_positions"
+POSITIONS: Final = MASKED_LM_POSITIONS.name
 LOGITS_OF_TOKENS: Final = ("logits", "prediction_logits")  # outputs of models that take positions
-BEAM: Final = 5  # same as `layers.heads.BEAM`, but without importing Keras
 _OF_IDS: Final = re.compile(r"(ids|masked)(_\d+)?")  # ids_16 takes 16 ids
 
 
@@ -173,17 +172,6 @@ class ExportedSimilarity(ExportedModel):
         states = super().predict_on_batch(rows)["last_hidden_state"][:, :length]
         vectors = self._vectors(states, rows["attention_mask"].astype("float32"))
         return {"embeddings": vectors.reshape(*shape, -1)}
-
-
-def model_files(
-    config: AlbertConfig,
-    class_name: str,
-    tokenizer: BaseTokenizer,
-    embedding: SentenceEmbedding | None = None,
-) -> dict[str, bytes]:
-    """Returns the files that an export contains, keyed by name."""
-    files = {CONFIG: config_json(config, class_name).encode(), **tokenizer.files()}
-    return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def with_checksum(graph: bytes, files: Mapping[str, bytes]) -> dict[str, bytes]:

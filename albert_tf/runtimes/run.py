@@ -37,12 +37,10 @@ class RuntimeSignature(NamedTuple):
 
     Attributes:
         inputs: shape of each input, in which -1 means any size.
-        outputs: names of the outputs.
         run: function that takes one array per input and returns the outputs keyed by name.
     """
 
     inputs: Mapping[str, Sequence[int]]
-    outputs: Sequence[str]
     run: Callable[..., Arrays]
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
@@ -91,12 +89,12 @@ def open_tflite(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Run
         interpreter = Interpreter(str(path), num_threads=threads)
     interpreter.allocate_tensors()  # prints a line, which callers hide
     signatures = {}
-    for name, names in interpreter.get_signature_list().items():
+    for name in interpreter.get_signature_list():
         run = interpreter.get_signature_runner(name)
         inputs = {
             key: each["shape_signature"].tolist() for key, each in run.get_input_details().items()
         }
-        signatures[name] = RuntimeSignature(inputs, names["outputs"], run)
+        signatures[name] = RuntimeSignature(inputs, run)
     return signatures
 
 
@@ -118,7 +116,7 @@ def open_onnx(path: str | os.PathLike[str], threads: int = 1) -> dict[str, Runti
         return dict(zip(outputs, session.run(outputs, arrays), strict=True))
 
     name = "masked" if "masked_lm_positions" in inputs else "ids"
-    return {name: RuntimeSignature(inputs, outputs, run)}
+    return {name: RuntimeSignature(inputs, run)}
 
 
 def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str, RuntimeSignature]:
@@ -139,7 +137,7 @@ def open_saved_model(path: str | os.PathLike[str], threads: int = 1) -> dict[str
                 raise ValueError(reason(error)) from error
             return {name: value.numpy() for name, value in outputs.items()}
 
-        return RuntimeSignature(inputs, list(function.structured_outputs), run)
+        return RuntimeSignature(inputs, run)
 
     model = tf.saved_model.load(str(path))
     signatures = {name: signature(function) for name, function in model.signatures.items()}

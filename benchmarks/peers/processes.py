@@ -52,7 +52,7 @@ def prepare(folder, size, shapes):
         (folder / f"{precision}.tflite").write_bytes(graphs.convert([loop], precision))
         path = folder / f"{precision}.onnx"
         try:
-            onnx_export.convert(signature, ("batch", "length"), precision, {}, path)
+            path.write_bytes(onnx_export.convert(signature, ("batch", "length"), precision, {}))
         except ImportError as error:  # its lines are left out
             print(error)
     generator, spreads = np.random.default_rng(1), []

@@ -7,17 +7,27 @@ packages that write metadata can't be installed on every supported Python versio
 
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
+from albert_tf.checkpoints.hugging_face import CONFIG, config_json
+from albert_tf.checkpoints.sentence_transformers import read_to_copy
 from albert_tf.errors import UserError
+from albert_tf.models.base import PreTrainedModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 LABELS: Final = "labels.txt"
 VOCABULARY: Final = "spiece.model"
+# MediaPipe's name for each input (bert_preprocessor_calculator.cc).
+MEDIAPIPE: Final[Mapping[str, str]] = {
+    "input_ids": "ids",
+    "attention_mask": "mask",
+    "token_type_ids": "segment_ids",
+}
 # Outputs whose last axis is the class axis.
 BY_CLASS: Final = ("logits", "probabilities")
 NAME: Final = "TFLITE_METADATA"
@@ -34,31 +44,27 @@ SENTENCEPIECE: Final = 5
 ALIGNMENT: Final = 16  # bytes; required for buffers by schema.fbs
 
 
-def with_metadata(
-    model: bytes,
-    name: str,
-    labels: Sequence[str],
-    vocabulary: bytes | None = None,
-    names: Mapping[str, str] | None = None,
-) -> tuple[bytes, dict[str, bytes]]:
-    """Adds the signatures' tensor names to a .tflite file; returns it and the files to append.
+def with_metadata(model: bytes, name: str, files: Collection[str]) -> bytes:
+    """Adds tensor names and descriptions of the appended files to a .tflite file.
 
     Args:
         name: name of the model.
-        labels: label names; empty for models without classes.
-        vocabulary: SentencePiece model, for hosts that read the tokenizer from the file.
-        names: those hosts' input names, keyed by the signature's input names.
+        files: names of the files that will be appended: `LABELS` for models with classes, and
+            `VOCABULARY` for MediaPipe. With `VOCABULARY`, the inputs get MediaPipe's names.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())
-    unpacked.buffers[-1].data = np.frombuffer(
-        _metadata_table(unpacked, name, bool(labels), vocabulary is not None, names or {}), "u1"
-    )
+    unpacked.buffers[-1].data = np.frombuffer(_Metadata().model(unpacked, name, files), "u1")
     unpacked.metadata.append(schema.MetadataT())
     unpacked.metadata[-1].name, unpacked.metadata[-1].buffer = NAME, len(unpacked.buffers) - 1
-    files = {LABELS: label_lines(labels).encode()} if labels else {}
-    files |= {VOCABULARY: vocabulary} if vocabulary else {}
-    return pack(unpacked), files
+    return pack(unpacked)
+
+
+def model_files(model: PreTrainedModel, tokenizer: BaseTokenizer) -> dict[str, bytes]:
+    """Returns the files with which `albert_tf.pipeline` can load an export, keyed by name."""
+    config, embedding = model.config, read_to_copy(model.sentence_embedding)
+    files = {CONFIG: config_json(config, model.task.model).encode(), **tokenizer.files()}
+    return files if embedding is None else files | embedding.files(config.hidden_size)
 
 
 def with_files(content: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -103,76 +109,66 @@ class _Aligned(flatbuffers.Builder):
         return self.EndVector()
 
 
-def _metadata_table(
-    model: Any, name: str, has_labels: bool, has_vocabulary: bool, others: Mapping[str, str]
-) -> bytes:
-    """Returns the bytes of a ModelMetadata table; `others` maps tensor names to new names."""
-    builder = flatbuffers.Builder()
-    graphs = []
-    signatures = {each.subgraphIndex: each for each in model.signatureDefs}
-    for index in range(max(signatures) + 1):
-        graph, signature = model.subgraphs[index], signatures.get(index)
-        fields = {GRAPH_NAME: builder.CreateString(signature.signatureKey if signature else "")}
-        if signature:
-            for field, numbers, tensors in (
-                (GRAPH_INPUTS, graph.inputs, signature.inputs),
-                (GRAPH_OUTPUTS, graph.outputs, signature.outputs),
-            ):
-                names = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
-                tables = [
-                    _tensor(builder, others.get(names[number], names[number]), has_labels)
-                    for number in numbers
-                ]
-                fields[field] = _vector(builder, tables)
-            if has_vocabulary:
-                fields[GRAPH_INPUT_UNITS] = _tokenizer(builder)
-        graphs.append(_table(builder, fields))
-    fields = {
-        MODEL_NAME: builder.CreateString(name),
-        MODEL_GRAPHS: _vector(builder, graphs),
-        MODEL_PARSER: builder.CreateString("1.0.0"),
-    }
-    builder.Finish(_table(builder, fields), b"M001")
-    return bytes(builder.Output())
+class _Metadata(flatbuffers.Builder):
+    """A builder of the tables in metadata_schema.fbs."""
 
+    def model(self, model: Any, name: str, files: Collection[str]) -> bytes:
+        """Returns the bytes of a ModelMetadata table."""
+        others = MEDIAPIPE if VOCABULARY in files else {}
+        graphs = []
+        signatures = {each.subgraphIndex: each for each in model.signatureDefs}
+        for index in range(max(signatures) + 1):
+            graph, signature = model.subgraphs[index], signatures.get(index)
+            fields = {GRAPH_NAME: self.CreateString(signature.signatureKey if signature else "")}
+            if signature:
+                for field, numbers, tensors in (
+                    (GRAPH_INPUTS, graph.inputs, signature.inputs),
+                    (GRAPH_OUTPUTS, graph.outputs, signature.outputs),
+                ):
+                    names = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
+                    tables = [
+                        self.tensor(others.get(names[number], names[number]), files)
+                        for number in numbers
+                    ]
+                    fields[field] = self.vector(tables)
+                if VOCABULARY in files:
+                    fields[GRAPH_INPUT_UNITS] = self.tokenizer()
+            graphs.append(self.table(fields))
+        fields = {
+            MODEL_NAME: self.CreateString(name),
+            MODEL_GRAPHS: self.vector(graphs),
+            MODEL_PARSER: self.CreateString("1.0.0"),
+        }
+        self.Finish(self.table(fields), b"M001")
+        return bytes(self.Output())
 
-def _tensor(builder: flatbuffers.Builder, name: str, has_labels: bool) -> int:
-    fields = {TENSOR_NAME: builder.CreateString(name)}
-    if has_labels and name in BY_CLASS:
-        about = "Names of the classes on the last axis."
-        fields[TENSOR_FILES] = _file(builder, LABELS, about, TENSOR_AXIS_LABELS)
-    return _table(builder, fields)
+    def tensor(self, name: str, files: Collection[str]) -> int:
+        fields = {TENSOR_NAME: self.CreateString(name)}
+        if LABELS in files and name in BY_CLASS:
+            about = "Names of the classes on the last axis."
+            fields[TENSOR_FILES] = self.file(LABELS, about, TENSOR_AXIS_LABELS)
+        return self.table(fields)
 
+    def tokenizer(self) -> int:
+        """Returns the input process units: one SentencePiece tokenizer."""
+        file = self.file(VOCABULARY, "SentencePiece model.", VOCABULARY_FILE)
+        options = self.table({TOKENIZER_FILES: file})
+        return self.vector([self.table({UNIT_OPTIONS: options}, {UNIT_TYPE: SENTENCEPIECE})])
 
-def _tokenizer(builder: flatbuffers.Builder) -> int:
-    """Returns the input process units: one SentencePiece tokenizer."""
-    file = _file(builder, VOCABULARY, "SentencePiece model.", VOCABULARY_FILE)
-    options = _table(builder, {TOKENIZER_FILES: file})
-    unit = _table(builder, {UNIT_OPTIONS: options}, {UNIT_TYPE: SENTENCEPIECE})
-    return _vector(builder, [unit])
+    def file(self, name: str, about: str, kind: int) -> int:
+        fields = {FILE_NAME: self.CreateString(name), FILE_DESCRIPTION: self.CreateString(about)}
+        return self.vector([self.table(fields, {FILE_TYPE: kind})])
 
+    def table(self, offsets: Mapping[int, int], enums: Mapping[int, int] = {}) -> int:
+        self.StartObject(8)
+        for field, offset in offsets.items():
+            self.PrependUOffsetTRelativeSlot(field, offset, 0)
+        for field, value in enums.items():
+            self.PrependInt8Slot(field, value, 0)
+        return self.EndObject()
 
-def _file(builder: flatbuffers.Builder, name: str, about: str, kind: int) -> int:
-    fields = {
-        FILE_NAME: builder.CreateString(name),
-        FILE_DESCRIPTION: builder.CreateString(about),
-    }
-    return _vector(builder, [_table(builder, fields, {FILE_TYPE: kind})])
-
-
-def _table(
-    builder: flatbuffers.Builder, offsets: dict[int, int], enums: dict[int, int] | None = None
-) -> int:
-    builder.StartObject(8)
-    for field, offset in offsets.items():
-        builder.PrependUOffsetTRelativeSlot(field, offset, 0)
-    for field, value in (enums or {}).items():
-        builder.PrependInt8Slot(field, value, 0)
-    return builder.EndObject()
-
-
-def _vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    return builder.EndVector()
+    def vector(self, offsets: Sequence[int]) -> int:
+        self.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.PrependUOffsetTRelative(offset)
+        return self.EndVector()

@@ -4,21 +4,19 @@ import copy
 import itertools
 import os
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.sentence_transformers import read_to_copy
 from albert_tf.files import user_path
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
-from albert_tf.runtimes.exported import model_files, with_checksum
+from albert_tf.runtimes.exported import with_checksum
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf_export import check as checks
 from albert_tf_export.graphs import words_stored
-from albert_tf_export.metadata import label_lines, with_files
+from albert_tf_export.metadata import label_lines, model_files, with_files
 from albert_tf_export.options import (
     OnnxOptions,
     Quantize,
@@ -28,12 +26,7 @@ from albert_tf_export.options import (
 )
 from albert_tf_export.report import Report
 from albert_tf_export.samples import numeric, sample
-from albert_tf_export.signatures import (
-    Signature,
-    classes,
-    ids_signature,
-    masked_signature,
-)
+from albert_tf_export.signatures import IDS, MASKED, Signature, classes, ids_signature
 from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest opset that tf2onnx 1.17 writes
@@ -75,23 +68,22 @@ def export_onnx(
     """
     path = user_path(path)
     predictions = options.predictions
-    max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    pairs = check_model(model, tokenizer, max_length, None)
+    max_length, pairs = check_model(model, tokenizer)
     check_counts(model, None, predictions)
-    labels = classes(model)
-    metadata = {"labels": label_lines(labels)} if labels else {}
+    labels = label_lines(classes(model))
+    metadata = {"labels": labels} if labels else {}
     with written_with_companions(path, options.force, labels) as (file, report_file):
         model = in_precision(model, "float32")
-        signature = (
-            masked_signature(model, unroll="last", predictions=predictions)
-            if predictions
-            else ids_signature(model, unroll="last", strings=False)
+        signature = ids_signature(
+            model,
+            unroll="last",
+            name=MASKED if predictions else IDS,
+            predictions=predictions or 0,
+            strings=False,
         )
         axes = ("batch", "choices", "length") if model.task.has_choices else ("batch", "length")
-        convert(signature, axes, options.quantize, metadata, file)
-        embedding = read_to_copy(model.sentence_embedding)
-        files = model_files(model.config, model.task.model, tokenizer, embedding)
-        file.write_bytes(with_archive(file.read_bytes(), files))
+        graph = convert(signature, axes, options.quantize, metadata)
+        file.write_bytes(with_archive(graph, model_files(model, tokenizer)))
         differences = {}
         if options.check:
             cases = sample(model, tokenizer, max_length, pairs, predictions=predictions or 1)
@@ -107,15 +99,13 @@ def convert(
     axes: tuple[str, ...],
     quantize: Quantize,
     metadata: Mapping[str, str],
-    path: Path,
-) -> None:
-    """Writes an ONNX file, with the same bytes for the same model and packages.
+) -> bytes:
+    """Returns the bytes of an ONNX file, which are the same for the same model and packages.
 
     Args:
         signature: function to convert.
         axes: names for the dynamic leading axes of inputs and outputs.
         metadata: the file's metadata.
-        path: file to write.
     """
     import onnx
     import tf2onnx
@@ -141,7 +131,7 @@ def convert(
             if not size.HasField("dim_value"):
                 size.dim_param = name
     onnx.helper.set_model_props(model, dict(metadata))
-    path.write_bytes(model.SerializeToString(deterministic=True))
+    return model.SerializeToString(deterministic=True)
 
 
 def with_archive(content: bytes, files: Mapping[str, bytes]) -> bytes:
@@ -317,10 +307,8 @@ def _sort(
             return
         if name in constants:
             used.append(constants[name])
-        elif name not in makers:
-            visit_outside(name)
-            return
-        else:
+            made = [name]
+        elif name in makers:
             node = makers[name]
             for each in node.input:
                 visit(each)
@@ -328,7 +316,11 @@ def _sort(
                 if attribute.HasField("g"):
                     _sort(attribute.g, names, (), visit)
             nodes.append(node)
-        rename(*(makers[name].output if name in makers else [name]))
+            made = node.output
+        else:
+            visit_outside(name)
+            return
+        rename(*made)
 
     def rename(*values: str) -> None:
         for value in values:

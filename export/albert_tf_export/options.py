@@ -209,13 +209,16 @@ def refuse_left(tokenizer: "BaseTokenizer", what: str) -> None:
 def check_model(
     model: "PreTrainedModel",
     tokenizer: "BaseTokenizer",
-    max_length: int,
-    pairs: bool | None,
-) -> bool:
+    max_length: int | None = None,
+    pairs: bool | None = None,
+    embedding: "SentenceEmbedding | None" = None,
+) -> tuple[int, bool]:
     """Rejects vocabularies and lengths that don't fit, and all backends except TensorFlow.
 
     Returns:
-        Whether the export takes text pairs, because the task requires them or `pairs` is True.
+        The number of tokens to truncate texts to (by default, as many as the tokenizer, the model,
+        and the embedding allow), and whether the export takes text pairs, because the task requires
+        them or `pairs` is True.
     """
     import keras
 
@@ -226,19 +229,21 @@ def check_model(
             f"Exports require Keras's TensorFlow backend. Received: {keras.backend.backend()!r}. "
             "Save the model with save_pretrained, and load it with KERAS_BACKEND=tensorflow."
         )
+    limits = [tokenizer.model_max_length, model.config.max_position_embeddings]
+    if embedding is not None and embedding.max_length:
+        limits.append(embedding.max_length)
+    max_length = max_length or min(limits)
     check_fit(tokenizer, model.config, max_length)
     if pairs and model.config.type_vocab_size < 2:
         raise UserError(
             "A model for text pairs requires type_vocab_size >= 2. Received: "
             f"{model.config.type_vocab_size}. Drop pairs (--pairs)."
         )
-    if not model.task.needs_pairs:
-        return bool(pairs)
-    if pairs is False:
+    if pairs is False and model.task.needs_pairs:
         raise UserError(
             f"{type(model).__name__} always takes text pairs. Received: pairs=False. Drop pairs."
         )
-    return True
+    return max_length, model.task.needs_pairs or bool(pairs)
 
 
 def sentence_embedding(

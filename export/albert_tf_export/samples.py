@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.layers.heads import BEAM
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.runtimes.run import without_objects
+from albert_tf.tasks import BEAM
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto

@@ -3,10 +3,10 @@
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -16,7 +16,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
 from albert_tf.outputs import SAVED_MODEL
-from albert_tf.runtimes.run import BATCH
+from albert_tf.runtimes.run import BATCH, TEXTS
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.texts import as_text
@@ -32,15 +32,14 @@ from albert_tf_export.options import (
 from albert_tf_export.report import Report
 from albert_tf_export.samples import check_tokens, sample
 from albert_tf_export.signatures import (
+    MASKED,
     TEXT,
-    TEXT_PAIR,
     Signature,
     Tensors,
     ids_signature,
-    masked_signature,
     text_signature,
 )
-from albert_tf_export.words import TextFunction, text_function
+from albert_tf_export.words import text_function
 
 UNROLL: Final = "last"  # a loop over all layers except the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
@@ -90,7 +89,7 @@ def export_saved_model(
         TensorShape([1, 384])
     """
     path = user_path(path)
-    plan = _plan(model, tokenizer, path, options)
+    export = _SavedModel(model, tokenizer, path, options)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(
             written_atomically(path, force=options.force, nowait=True, own=SAVED_MODEL)
@@ -101,15 +100,15 @@ def export_saved_model(
             package = "tensorflow" if options.ids_only else "tensorflow_text"
             # The fresh process imports TensorFlow while this one writes.
             process = stack.enter_context(FreshProcess(package))
-        signatures = _signatures(in_precision(model, options.precision), tokenizer, options, plan)
+        signatures = export.signatures(in_precision(model, options.precision))
         write(signatures, folder)
-        if plan.requests:
-            write_warmup(folder, plan.requests)
+        if export.requests:
+            write_warmup(folder, export.requests)
         differences = {}
         if options.check:
             exact = in_precision(model, "float32")
-            in_words = _in_words(exact, tokenizer, options, plan, unroll=True)
-            cases = sample(exact, tokenizer, plan.max_length, plan.pairs, in_words=in_words)
+            in_words = export.in_words(exact, unroll=True)
+            cases = sample(exact, tokenizer, export.max_length, export.pairs, in_words=in_words)
             names = [signature.name for signature in signatures]
             differences = checks.compare(
                 "saved-model",
@@ -122,92 +121,76 @@ def export_saved_model(
         return Report.of(path, folder, differences)
 
 
-class _SavedModelPlan(NamedTuple):
-    """The inputs that a SavedModel takes."""
+class _SavedModel:
+    """The signatures of a SavedModel, and the requests for its warm-up.
 
-    max_length: int  # number of tokens to truncate texts to
-    pairs: bool  # whether `text` takes text pairs
-    preprocessor: AlbertPreprocessor | None  # None if there is no `text` signature
-    requests: Sequence[dict[str, Any]]  # for warm-up
+    Raises:
+        UserError: if options conflict.
+    """
 
-
-def _plan(
-    model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
-    path: Path,
-    options: SavedModelOptions,
-) -> _SavedModelPlan:
-    """Rejects conflicting options, and returns the inputs."""
-    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    embedding = sentence_embedding(model, options.pooling, options.normalize)
-    if embedding is not None:
-        limit = min(limit, embedding.max_length or limit)
-    max_length = options.max_length or limit
-    pairs = check_model(model, tokenizer, max_length, options.pairs)
-    least = max(1024, 16 * max_length)  # so that only max_length truncates ordinary texts
-    if options.max_bytes is not None and options.max_bytes < least:
-        raise UserError(
-            f"max_bytes must be at least {least} for max_length={max_length}. "
-            f"Received: {options.max_bytes}."
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: BaseTokenizer,
+        path: Path,
+        options: SavedModelOptions,
+    ):
+        self.tokenizer, self.options = tokenizer, options
+        self.embedding = sentence_embedding(model, options.pooling, options.normalize)
+        max_length, self.pairs = check_model(
+            model, tokenizer, options.max_length, options.pairs, self.embedding
         )
-    requests: Sequence[dict[str, Any]] = ()
-    if options.warmup is not None:
-        names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
-        requests = read_requests(options.warmup, names, model.task.has_choices)
-    if set("*?[\\") & set(path.resolve().as_posix()):
-        raise UserError(
-            "TensorFlow can't load a SavedModel from a path with *, ?, [, or a backslash. "
-            f"Received: {path}. Choose another path."
-        )
-    preprocessor = None
-    if not options.ids_only:
-        preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
-    return _SavedModelPlan(max_length, pairs, preprocessor, requests)
+        self.max_length = max_length  # number of tokens to truncate texts to
+        least = max(1024, 16 * max_length)  # so that only max_length truncates ordinary texts
+        if options.max_bytes is not None and options.max_bytes < least:
+            raise UserError(
+                f"max_bytes must be at least {least} for max_length={max_length}. "
+                f"Received: {options.max_bytes}."
+            )
+        self.requests: Sequence[dict[str, Any]] = ()
+        if options.warmup is not None:
+            names = TEXTS if self.pairs else (TEXT,)
+            self.requests = read_requests(options.warmup, names, model.task.has_choices)
+        if set("*?[\\") & set(path.resolve().as_posix()):
+            raise UserError(
+                "TensorFlow can't load a SavedModel from a path with *, ?, [, or a backslash. "
+                f"Received: {path}. Choose another path."
+            )
+        self.preprocessor = None  # None if there is no `text` signature
+        if not options.ids_only:
+            self.preprocessor = AlbertPreprocessor(tokenizer, max_length, padding="longest")
 
+    def signatures(self, model: PreTrainedModel) -> list[Signature]:
+        """Returns the signatures of the SavedModel, the default first."""
+        signatures = [ids_signature(model, unroll=UNROLL)]
+        if self.preprocessor is not None:
+            text = text_signature(
+                model,
+                self.preprocessor,
+                unroll=UNROLL,
+                pairs=self.pairs,
+                max_bytes=self.options.max_bytes,
+                in_words=self.in_words(model, UNROLL),
+            )
+            signatures.insert(0, text)
+        if model.task.takes_positions:
+            signatures.append(ids_signature(model, unroll=UNROLL, name=MASKED, predictions=None))
+        if self.options.max_batch is None:
+            return signatures
+        return [limit_rows(signature, self.options.max_batch) for signature in signatures]
 
-def _signatures(
-    model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
-    options: SavedModelOptions,
-    plan: _SavedModelPlan,
-) -> list[Signature]:
-    signatures = [ids_signature(model, unroll=UNROLL)]
-    if plan.preprocessor is not None:
-        text = text_signature(
+    def in_words(self, model: PreTrainedModel, unroll: Unroll) -> Callable[..., Tensors] | None:
+        """Returns the function that maps texts to text outputs, or None if the export has none."""
+        if self.preprocessor is None:
+            return None
+        return text_function(
             model,
-            plan.preprocessor,
-            unroll=UNROLL,
-            pairs=plan.pairs,
-            max_bytes=options.max_bytes,
-            in_words=_in_words(model, tokenizer, options, plan, UNROLL),
+            self.tokenizer,
+            self.preprocessor,
+            unroll=unroll,
+            pairs=self.pairs,
+            embedding=self.embedding,
         )
-        signatures.insert(0, text)
-    if model.task.takes_positions:
-        signatures.append(masked_signature(model, unroll=UNROLL))
-    if options.max_batch is None:
-        return signatures
-    return [limit_rows(signature, options.max_batch) for signature in signatures]
-
-
-def _in_words(
-    model: PreTrainedModel,
-    tokenizer: BaseTokenizer,
-    options: SavedModelOptions,
-    plan: _SavedModelPlan,
-    unroll: Unroll,
-) -> TextFunction | None:
-    """Returns the function that maps texts to text outputs, or None if the export has none."""
-    if plan.preprocessor is None:
-        return None
-    return text_function(
-        model,
-        tokenizer,
-        plan.preprocessor,
-        unroll=unroll,
-        pairs=plan.pairs,
-        pooling=options.pooling,
-        normalize=options.normalize,
-    )
 
 
 def limit_rows(signature: Signature, max_batch: int) -> Signature:

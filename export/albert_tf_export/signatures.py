@@ -7,18 +7,17 @@ from typing import Final
 import tensorflow as tf
 
 from albert_tf.layers.encoder import Unroll
-from albert_tf.layers.heads import BEAM
 from albert_tf.models import AlbertForQuestionAnswering
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.tasks import INPUTS, TASKS
+from albert_tf.runtimes.run import TEXTS
+from albert_tf.tasks import BEAM, INPUTS, MASKED_LM_POSITIONS, TASKS
 from albert_tf.text.preprocessing import AlbertPreprocessor, of_one_shape
 
 Tensors = dict[str, tf.Tensor]
 IDS: Final = "ids"
 MASKED: Final = "masked"
-TEXT: Final = "text"
-TEXT_PAIR: Final = "text_pair"
-POSITIONS: Final = "masked_lm_positions"
+TEXT, TEXT_PAIR = TEXTS
+POSITIONS: Final = MASKED_LM_POSITIONS.name
 LIKE_IDS: Final = ("attention_mask", "token_type_ids")  # inputs with the same shape as the ids
 
 
@@ -45,43 +44,23 @@ def ids_signature(
     batch: int | None = None,
     length: int | None = None,
     choices: int | None = None,
+    predictions: int | None = 0,
     strings: bool = True,
 ) -> Signature:
     """Takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`.
 
-    For multiple choice, they are `[B, C, T]`. `strings=False` omits string outputs (label names).
+    For multiple choice, they are `[B, C, T]`.
+
+    Args:
+        predictions: P, the number of positions to score, or None for any number. The signature then
+            also takes `masked_lm_positions`, int32 `[B, P]`, and the logits are `[B, P, V]`. With
+            0, it scores all positions; the logits for a row of 128 tokens take 15 MB.
+        strings: whether to return string outputs (label names).
     """
     shape = [batch, choices, length] if model.task.has_choices else [batch, length]
     specs = [tf.TensorSpec(shape, feature.dtype, feature.name) for feature in INPUTS]
-    return _feature_signature(name, specs, model, unroll, strings)
-
-
-def masked_signature(
-    model: PreTrainedModel,
-    *,
-    unroll: Unroll,
-    name: str = MASKED,
-    batch: int | None = None,
-    length: int | None = None,
-    predictions: int | None = None,
-) -> Signature:
-    """Takes the inputs of `ids` and `masked_lm_positions`, int32 `[B, P]`; logits are `[B, P, V]`.
-
-    The logits at all positions of a row of 128 tokens would take 15 MB.
-    """
-    specs = [tf.TensorSpec([batch, length], feature.dtype, feature.name) for feature in INPUTS]
-    specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
-    return _feature_signature(name, specs, model, unroll)
-
-
-def _feature_signature(
-    name: str,
-    specs: Sequence[tf.TensorSpec],
-    model: PreTrainedModel,
-    unroll: Unroll,
-    strings: bool = True,
-) -> Signature:
-    """Takes the model's inputs (ids, not text)."""
+    if predictions != 0:
+        specs.append(tf.TensorSpec([batch, predictions], tf.int32, POSITIONS))
 
     def function(*values: tf.Tensor) -> Tensors:
         features = {spec.name: value for spec, value in zip(specs, values, strict=True)}
@@ -160,7 +139,7 @@ def text_signature(
         outputs = task_outputs(model, features, unroll)
         return {**outputs, **features} if model.task.outputs_by_token else outputs
 
-    names = (TEXT, TEXT_PAIR) if pairs else (TEXT,)
+    names = TEXTS if pairs else (TEXT,)
     specs = [tf.TensorSpec(leading, tf.string, name) for name in names]
     return Signature(TEXT, specs, function)
 

@@ -2,31 +2,37 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding, read_to_copy
+from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
 from albert_tf.files import user_path, written_atomically
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import accepts_keywords
-from albert_tf.runtimes.exported import model_files, with_checksum
+from albert_tf.runtimes.exported import with_checksum
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
-from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.text.tokenizer import AlbertTokenizer, check_length
 from albert_tf_export import check as checks
 from albert_tf_export.check import Case
 from albert_tf_export.fresh import FreshProcess
 from albert_tf_export.graphs import convert
-from albert_tf_export.metadata import LABELS, label_lines, with_files, with_metadata
+from albert_tf_export.metadata import (
+    LABELS,
+    VOCABULARY,
+    label_lines,
+    model_files,
+    with_files,
+    with_metadata,
+)
 from albert_tf_export.options import (
     TFLiteOptions,
     check_counts,
@@ -45,14 +51,11 @@ from albert_tf_export.signatures import (
     Tensors,
     classes,
     ids_signature,
-    masked_signature,
     text_signature,
 )
 
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
-# MediaPipe's name for each input in the metadata (bert_preprocessor_calculator.cc).
-NAMES: Final = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "segment_ids"}
 # The output of a MediaPipe file for a classifier, and for an encoder.
 PROBABILITIES: Final = "probabilities"
 EMBEDDING: Final = "embedding"
@@ -109,136 +112,126 @@ def export_tflite(
         'small.tflite'
     """
     path = user_path(path)
-    plan = _plan(model, tokenizer, options)
+    export = _TFLiteFile(model, tokenizer, options)
     with contextlib.ExitStack() as stack:
         file, report_file = stack.enter_context(
-            written_with_companions(path, options.force, classes(model))
+            written_with_companions(path, options.force, export.labels)
         )
         processes = {}
-        if options.check and plan.has_text:
+        if options.check and export.has_text:
             check_tokens(tokenizer)
             # The new process imports TensorFlow while this one converts the model.
-            process = stack.enter_context(FreshProcess("tensorflow_text"))
-            processes = {TEXT: process}
+            processes[TEXT] = stack.enter_context(FreshProcess("tensorflow_text"))
         model = in_precision(model, "float32")
-        file.write_bytes(_content(model, tokenizer, options, plan))
+        file.write_bytes(export.content(model))
         differences = {}
         if options.check:
-            samples = _samples(model, tokenizer, options, plan)
             differences = checks.compare(
-                "tflite", file, samples, options.quantize, processes=processes
+                "tflite", file, export.samples(model), options.quantize, processes=processes
             )
         report = Report.of(path, file, differences)
         report.write(report_file)
         return report
 
 
-class _TFLitePlan(NamedTuple):
-    """The inputs that a .tflite file takes."""
+class _TFLiteFile:
+    """The signatures of a .tflite file, its content, and the samples that check it.
 
-    max_length: int  # number of tokens to truncate texts to
-    pairs: bool
-    choices: int  # for multiple choice
-    embedding: SentenceEmbedding | None  # how an encoder pools vectors for MediaPipe
-    lengths: Mapping[str, int | None]  # tokens of each signature that takes ids; None for any
-    has_text: bool
+    Raises:
+        UserError: if options conflict.
+    """
 
-
-def _plan(model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions) -> _TFLitePlan:
-    """Rejects conflicting options, and returns the inputs."""
-    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-    embedding = None
-    if options.host:
-        embedding = sentence_embedding(model, options.pooling, options.normalize)
-        check_mediapipe(model, tokenizer, options, embedding)
-    if embedding is not None:
-        limit = min(limit, embedding.max_length or limit)
-    max_length = options.max_length or max(options.lengths, default=limit)
-    pairs = check_model(model, tokenizer, max_length, options.pairs)
-    check_fit(tokenizer, model.config, min(options.lengths, default=max_length))
-    check_counts(model, options.choices, options.predictions)
-    if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
-        raise UserError(
-            f"The model is quantized: it has {', '.join(sorted(integers))} weights. Export it "
-            "before calling quantize(); for 8-bit weights, export with quantize='dynamic' "
-            "(--quantize dynamic)."
+    def __init__(self, model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions):
+        self.tokenizer, self.options = tokenizer, options
+        self.embedding = None  # how an encoder pools vectors for MediaPipe
+        if options.host:
+            self.embedding = sentence_embedding(model, options.pooling, options.normalize)
+            check_mediapipe(model, tokenizer, options, self.embedding)
+        longest = options.max_length or max(options.lengths, default=None)
+        self.max_length, self.pairs = check_model(
+            model, tokenizer, longest, options.pairs, self.embedding
         )
-    label_lines(classes(model))
-    name = MASKED if options.predictions else IDS
-    lengths: dict[str, int | None] = {f"{name}_{length}": length for length in options.lengths}
-    has_text = not (options.ids_only or options.host)
-    choices = options.choices or DEFAULT_CHOICES
-    return _TFLitePlan(max_length, pairs, choices, embedding, lengths or {name: None}, has_text)
+        check_length(model.config, min(options.lengths, default=self.max_length))
+        check_counts(model, options.choices, options.predictions)
+        if integers := {weight.dtype for weight in model.weights if "int" in weight.dtype}:
+            raise UserError(
+                f"The model is quantized: it has {', '.join(sorted(integers))} weights. Export it "
+                "before calling quantize(); for 8-bit weights, export with quantize='dynamic' "
+                "(--quantize dynamic)."
+            )
+        self.labels = label_lines(classes(model))
+        self.choices = options.choices or DEFAULT_CHOICES
+        self.has_text = not (options.ids_only or options.host)
+        self.name = MASKED if options.predictions else IDS
+        # The number of tokens of each signature that takes ids; None for any number.
+        self.lengths: dict[str, int | None] = {self.name: None}
+        if options.lengths:
+            self.lengths = {f"{self.name}_{length}": length for length in options.lengths}
 
+    def content(self, model: PreTrainedModel) -> bytes:
+        """Returns the bytes of the file."""
+        graph = convert(self.signatures(model), self.options.quantize)
+        described = {LABELS: self.labels.encode()} if self.labels else {}
+        if self.options.host:
+            described[VOCABULARY] = self.tokenizer.model_bytes
+        graph = with_metadata(graph, type(model).__name__, described)
+        if self.options.host:
+            return with_files(graph, described)
+        files = with_checksum(graph, model_files(model, self.tokenizer))
+        return with_files(graph, described | files)
 
-def _content(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
-) -> bytes:
-    signatures = _signatures(model, tokenizer, options, plan)
-    graph, described = with_metadata(
-        convert(signatures, options.quantize),
-        type(model).__name__,
-        classes(model),
-        *((tokenizer.model_bytes, NAMES) if options.host else ()),
-    )
-    if options.host:
-        return with_files(graph, described)
-    embedding = read_to_copy(model.sentence_embedding)
-    files = model_files(model.config, model.task.model, tokenizer, embedding)
-    return with_files(graph, described | with_checksum(graph, files))
+    def signatures(self, model: PreTrainedModel) -> list[Signature]:
+        """Returns the signatures of the file."""
+        options = self.options
+        unroll = options.layers == "unrolled" or options.host is not None
+        # Hosts that don't support signatures run the graph whose name comes first alphabetically.
+        signatures = [
+            ids_signature(
+                model,
+                unroll=unroll,
+                name=name,
+                batch=options.batch,
+                length=length,
+                choices=self.choices,
+                predictions=options.predictions or 0,
+                strings=False,
+            )
+            for name, length in self.lengths.items()
+        ]
+        if options.host:
+            return [for_mediapipe(each, self.max_length, self.embedding) for each in signatures]
+        if self.has_text:
+            padding = "max_length" if options.lengths else "longest"
+            text = text_signature(
+                model,
+                AlbertPreprocessor(self.tokenizer, self.max_length, padding),
+                unroll=unroll,
+                pairs=self.pairs,
+                batch=options.batch,
+                choices=self.choices,
+            )
+            signatures.append(text)
+        return signatures
 
-
-def _signatures(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
-) -> list[Signature]:
-    unroll = options.layers == "unrolled" or options.host is not None
-    make = (
-        partial(masked_signature, predictions=options.predictions)
-        if options.predictions
-        else partial(ids_signature, choices=plan.choices, strings=False)
-    )
-    # Hosts that don't support signatures run the graph whose name comes first alphabetically.
-    signatures = [
-        make(model, unroll=unroll, name=name, batch=options.batch, length=length)
-        for name, length in plan.lengths.items()
-    ]
-    if options.host:
-        return [for_mediapipe(each, plan.max_length, plan.embedding) for each in signatures]
-    if plan.has_text:
-        text = text_signature(
-            model,
-            AlbertPreprocessor(
-                tokenizer, plan.max_length, "max_length" if options.lengths else "longest"
-            ),
-            unroll=unroll,
-            pairs=plan.pairs,
-            batch=options.batch,
-            choices=plan.choices,
-        )
-        signatures.append(text)
-    return signatures
-
-
-def _samples(
-    model: PreTrainedModel, tokenizer: BaseTokenizer, options: TFLiteOptions, plan: _TFLitePlan
-) -> dict[str, Case]:
-    """Returns the samples of each signature."""
-    cases = {
-        length: sample(model, tokenizer, length, plan.pairs, plan.choices, options.predictions or 1)
-        for length in {plan.max_length, *options.lengths}
-    }
-    if options.host:
-        case, embedding = cases[plan.max_length][IDS], plan.embedding
-        if embedding is None:
-            return {IDS: numeric(case, (PROBABILITIES,))}
-        states = [row["last_hidden_state"] for row in case.expected]
-        vectors = [embedding(row[None], np.ones((1, len(row)), row.dtype))[0] for row in states]
-        return {IDS: case._replace(expected=[{EMBEDDING: vector} for vector in vectors])}
-    name = MASKED if options.predictions else IDS
-    samples = {
-        key: numeric(cases[length or plan.max_length][name]) for key, length in plan.lengths.items()
-    }
-    return samples | ({TEXT: cases[plan.max_length][TEXT]} if plan.has_text else {})
+    def samples(self, model: PreTrainedModel) -> dict[str, Case]:
+        """Returns the samples of each signature."""
+        predictions = self.options.predictions or 1
+        cases = {
+            length: sample(model, self.tokenizer, length, self.pairs, self.choices, predictions)
+            for length in {self.max_length, *self.options.lengths}
+        }
+        if self.options.host:
+            case, embedding = cases[self.max_length][IDS], self.embedding
+            if embedding is None:
+                return {IDS: numeric(case, (PROBABILITIES,))}
+            states = [row["last_hidden_state"] for row in case.expected]
+            vectors = [embedding(row[None], np.ones((1, len(row)), row.dtype))[0] for row in states]
+            return {IDS: case._replace(expected=[{EMBEDDING: vector} for vector in vectors])}
+        samples = {
+            key: numeric(cases[length or self.max_length][self.name])
+            for key, length in self.lengths.items()
+        }
+        return samples | ({TEXT: cases[self.max_length][TEXT]} if self.has_text else {})
 
 
 def companion(path: Path, name: str) -> Path:
@@ -247,10 +240,8 @@ def companion(path: Path, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def written_with_companions(
-    path: Path, force: bool, labels: Sequence[str]
-) -> Iterator[tuple[Path, Path]]:
-    """Writes the labels, and yields temporary paths for the file and the report.
+def written_with_companions(path: Path, force: bool, labels: str) -> Iterator[tuple[Path, Path]]:
+    """Writes the text `labels`, and yields temporary paths for the file and the report.
 
     The file is the last to be renamed to its final name.
     """
@@ -261,7 +252,7 @@ def written_with_companions(
     ):
         if labels:
             lines = stack.enter_context(written_atomically(companion(path, LABELS), force=force))
-            lines.write_text(label_lines(labels), encoding="utf-8", newline="\n")
+            lines.write_text(labels, encoding="utf-8", newline="\n")
         yield file, report
         if force and not labels:  # Removes the labels of the old file.
             companion(path, LABELS).unlink(missing_ok=True)

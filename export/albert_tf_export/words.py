@@ -6,17 +6,15 @@
 import functools
 import sys
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from albert_tf.checkpoints import Pooling
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification, AlbertModel
+from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
@@ -26,42 +24,12 @@ from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import UNASSIGNED
 from albert_tf.text.windows import special_count
-from albert_tf_export.options import refuse_left, sentence_embedding
+from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import Tensors, task_outputs
 
 DROPPED: Final = "CMSZ"  # first letters of the categories of characters that a vocabulary may drop
 MAX_ANSWER_TOKENS: Final = 15
 CANDIDATES: Final = 12  # number of best spans; the scores of spans with the same text are added up
-
-
-@dataclass(frozen=True)
-class TextFunction:
-    """A function from one or two string tensors `[B]` to the task's outputs as text or embeddings.
-
-    Attributes:
-        preprocessor: layer that converts texts to the model's inputs.
-        unroll: see `task_outputs`.
-        embedding: how to compute a text's embedding from the encoder's states; only for encoders.
-    """
-
-    model: PreTrainedModel
-    tokenizer: BaseTokenizer
-    preprocessor: AlbertPreprocessor
-    unroll: Unroll
-    embedding: SentenceEmbedding | None = None
-
-    def __call__(self, *texts: tf.Tensor) -> Tensors:
-        tokens = [self.preprocessor.tokenize(text) for text in texts]
-        features = self.preprocessor.rows(tokens)
-        outputs = task_outputs(self.model, features, self.unroll)
-        if self.embedding is not None:
-            mask = tf.cast(features["attention_mask"], tf.float32)
-            return {"embedding": self.embedding(outputs["last_hidden_state"], mask, keras.ops)}
-        ids = tf.pad(tokens[-1][:, : self.preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
-        pieces = of_pieces(self.tokenizer, texts[-1], ids)
-        if isinstance(self.model, AlbertForQuestionAnswering):
-            return answers(self.model, pieces, features, outputs)
-        return tags(self.tokenizer, pieces, features, outputs)
 
 
 def text_function(
@@ -71,25 +39,40 @@ def text_function(
     *,
     unroll: Unroll,
     pairs: bool = False,
-    pooling: Pooling | None = None,
-    normalize: bool | None = None,
-) -> TextFunction | None:
-    """Returns the `TextFunction` of a model, or None if its task or vocabulary isn't supported.
+    embedding: SentenceEmbedding | None = None,
+) -> Callable[..., Tensors] | None:
+    """Returns a function from one or two string tensors `[B]` to text outputs or embeddings.
 
-    Encoders require pooling. Answers and tagged words require a SentencePiece vocabulary, because
-    the graph computes offsets. Token classification supports only single texts.
+    Returns None if the model's task or vocabulary isn't supported. Encoders require pooling.
+    Answers and tagged words require a SentencePiece vocabulary, because the graph computes offsets.
+    Token classification supports only single texts.
+
+    Args:
+        preprocessor: layer that converts texts to the model's inputs.
+        unroll: see `task_outputs`.
+        embedding: how to compute a text's embedding from the encoder's states; only for encoders.
     """
-    if isinstance(model, AlbertModel):
-        embedding = sentence_embedding(model, pooling, normalize)
-        if embedding is None:
+    is_answerer = isinstance(model, AlbertForQuestionAnswering)
+    if embedding is None:
+        is_tagger = isinstance(model, AlbertForTokenClassification) and not pairs
+        if not (is_answerer or is_tagger) or not isinstance(tokenizer, AlbertTokenizer):
             return None
-        return TextFunction(model, tokenizer, preprocessor, unroll, embedding)
-    is_tagger = isinstance(model, AlbertForTokenClassification) and not pairs
-    has_offsets = is_tagger or isinstance(model, AlbertForQuestionAnswering)
-    if not has_offsets or not isinstance(tokenizer, AlbertTokenizer):
-        return None
-    refuse_left(tokenizer, "An export that returns offsets into the text")
-    return TextFunction(model, tokenizer, preprocessor, unroll)
+        refuse_left(tokenizer, "An export that returns offsets into the text")
+
+    def function(*texts: tf.Tensor) -> Tensors:
+        tokens = [preprocessor.tokenize(text) for text in texts]
+        features = preprocessor.rows(tokens)
+        outputs = task_outputs(model, features, unroll)
+        if embedding is not None:
+            mask = tf.cast(features["attention_mask"], tf.float32)
+            return {"embedding": embedding(outputs["last_hidden_state"], mask, keras.ops)}
+        ids = tf.pad(tokens[-1][:, : preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
+        pieces = of_pieces(tokenizer, texts[-1], ids)
+        if is_answerer:
+            return answers(model, pieces, features, outputs)
+        return tags(tokenizer, pieces, features, outputs)
+
+    return function
 
 
 def tags(

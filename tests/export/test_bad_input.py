@@ -151,7 +151,7 @@ def load(written, serve, phone, classifier, tmp_path_factory):
 
         path = tmp_path_factory.mktemp("onnx") / "model.onnx"
         signature = ids_signature(classifier, unroll="last", strings=False)
-        convert(signature, ("batch", "length"), "none", {}, path)
+        path.write_bytes(convert(signature, ("batch", "length"), "none", {}))
         return path
 
     def onnx(signature):

@@ -52,14 +52,14 @@ def test_weights_stay_aligned(content):
 def test_two_formats_of_one_model_have_their_own_files(tmp_path):
     """my-model.onnx used to be rejected because of the labels of my-model.tflite."""
     for ending in ("tflite", "onnx"):
-        with written_with_companions(tmp_path / f"a.{ending}", False, ["good"]) as (file, report):
+        with written_with_companions(tmp_path / f"a.{ending}", False, "good\n") as (file, report):
             file.write_text(ending)
             report.write_text(ending)
     names = ["a.onnx", "a.onnx.export.json", "a.onnx.labels.txt"]
     names += ["a.tflite", "a.tflite.export.json", "a.tflite.labels.txt"]
     assert sorted(file.name for file in tmp_path.iterdir()) == names
     assert (tmp_path / "a.tflite.export.json").read_text() == "tflite"
-    with written_with_companions(tmp_path / "a.tflite", True, []) as (file, report):
+    with written_with_companions(tmp_path / "a.tflite", True, "") as (file, report):
         file.write_text("without classes")
         report.write_text("without classes")
     assert sorted(file.name for file in tmp_path.iterdir()) == names[:-1]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import words
+from albert_tf_export.options import sentence_embedding
 from albert_tf_export.words import text_function
 
 from albert_tf.checkpoints import sentence_transformers
@@ -36,10 +37,12 @@ def long_tokenizer(tiny_vocabulary):
 def answer(make_model, long_tokenizer):
     """Returns a function from a task or model and texts to its text outputs and the model."""
 
-    def call(task, *texts, fields=None, **options):
+    def call(task, *texts, fields=None, embedding=None):
         model = make_model(task, max_position_embeddings=LENGTH, **(fields or {}))
         preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
-        to_words = text_function(model, long_tokenizer, preprocessor, unroll=True, **options)
+        to_words = text_function(
+            model, long_tokenizer, preprocessor, unroll=True, embedding=embedding
+        )
         found = to_words(*(tf.constant(each, tf.string) for each in texts))
         return {name: value.numpy() for name, value in found.items()}, model
 
@@ -137,23 +140,24 @@ def test_words_of_a_tagger(answer, long_tokenizer):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_embeddings(pooling, answer, long_tokenizer):
-    found, model = answer("encoder", [*TEXTS, ""], pooling=pooling)
+    texts = [*TEXTS, ""]
+    found, model = answer("encoder", texts, embedding=SentenceEmbedding(pooling))
     assert found.keys() == {"embedding"}
     embed = pipeline("feature-extraction", model, long_tokenizer, pooling=pooling)
-    np.testing.assert_allclose(found["embedding"], embed([*TEXTS, ""]), rtol=0, atol=1e-5)
-    unit = answer("encoder", [*TEXTS, ""], pooling=pooling, normalize=True)[0]["embedding"]
+    np.testing.assert_allclose(found["embedding"], embed(texts), rtol=0, atol=1e-5)
+    unit, _ = answer("encoder", texts, embedding=SentenceEmbedding(pooling, normalize=True))
     norm = np.linalg.norm(found["embedding"], axis=1, keepdims=True)
-    np.testing.assert_allclose(unit, found["embedding"] / norm, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(unit["embedding"], found["embedding"] / norm, rtol=0, atol=1e-6)
 
 
 def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokenizer, tmp_path):
     make_model("encoder", max_position_embeddings=LENGTH).save_pretrained(tmp_path)
     size = make_model("encoder").config.hidden_size
-    embedding = SentenceEmbedding("max", normalize=True)
-    sentence_transformers.write(tmp_path, embedding, size)
+    sentence_transformers.write(tmp_path, SentenceEmbedding("max", normalize=True), size)
     model = AlbertModel.from_pretrained(tmp_path)
     preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
-    in_words = text_function(model, long_tokenizer, preprocessor, unroll=True)
+    embedding = sentence_embedding(model, None, None)
+    in_words = text_function(model, long_tokenizer, preprocessor, unroll=True, embedding=embedding)
     found = in_words(tf.constant(TEXTS))["embedding"]
     embed = pipeline("feature-extraction", model, long_tokenizer)
     assert found.shape == (len(TEXTS), size)

@@ -36,7 +36,7 @@ def echo(calls):
         calls.append({name: array.shape for name, array in arrays.items()})
         return arrays
 
-    return lambda **shapes: RuntimeSignature(shapes, tuple(shapes), run)
+    return lambda **shapes: RuntimeSignature(shapes, run)
 
 
 def test_rows_are_padded_to_fixed_shapes(echo, calls):

@@ -284,7 +284,7 @@ def _versions(packages: Path) -> Mapping[str, dict[str, Any]]:
     """Returns each package's `package.json`; its version must match the lock file."""
     lock = json.loads((PAGE / LOCK).read_text("utf-8"))["packages"]
     descriptions = {}
-    for name in dict.fromkeys([LITERT, "@litertjs/wasm-utils", SENTENCEPIECE]):
+    for name in (LITERT, "@litertjs/wasm-utils", SENTENCEPIECE):
         wanted, path = lock[f"node_modules/{name}"]["version"], packages / name / "package.json"
         description = json.loads(path.read_text("utf-8")) if path.is_file() else {}
         if description.get("version") != wanted:
