@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from albert_tf_export.metadata import with_files
+from albert_tf_export.metadata import model_files, with_files
 
 from albert_tf import AlbertTokenizer, export_tflite, load_pretrained
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
-from albert_tf.runtimes.exported import model_files, with_checksum
+from albert_tf.runtimes.exported import with_checksum
 
 # Runs a command as `albert-tf` does, and fails if that imported TensorFlow.
 ALONE = """
@@ -46,7 +46,9 @@ def test_a_file_for_another_task_is_refused(run, classifier_file):
 @pytest.mark.parametrize("pooling", [None, SentenceEmbedding("cls")])
 def test_only_sentence_embedding_models_compare_pairs(run, task_model, tmp_path, pooling):
     model, tokenizer = task_model("embed")
-    files = model_files(model.config, "AlbertModel", tokenizer, pooling)
+    files = model_files(model, tokenizer)
+    if pooling is not None:
+        files |= pooling.files(model.config.hidden_size)
     path = tmp_path / "encoder.tflite"
     path.write_bytes(with_files(b"", with_checksum(b"", files)))
     status, _, errors = run("predict", "--model", path, "a")

@@ -125,8 +125,8 @@ def test_a_summary(tmp_path):
     assert found == {
         "rows": {"train": 44, "dev": 2},
         "columns": {"text": "text", "label": "label"},
-        "labels": {"bad": 42, "good": 1, "Bad ": 1},
-        "alike": [["bad", "Bad "]],
+        "labels": {"bad": 42, "good": 1, "Bad": 1},
+        "alike": [["bad", "Bad"]],
         "skipped": 2,
         "duplicates": 1,
         "contradictions": 1,
