@@ -25,15 +25,9 @@ def example(name: str) -> doctest.DocTest:
     return doctest.DocTestParser().get_doctest(text, {}, name, None, None)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if name.startswith("export_") else name
-        for name in PUBLIC
-        if name not in WITHOUT_EXAMPLE
-    ],
-)
+@pytest.mark.slow
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in WITHOUT_EXAMPLE])
 def test_an_example_runs(name, tmp_path, monkeypatch, request):
     """Runs the example in an empty folder, with the bundled model."""
     monkeypatch.chdir(tmp_path)

@@ -155,7 +155,14 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
 
 
 @pytest.mark.parametrize(
-    "task", ["sequence-classification", "pretraining", "multiple-choice", "answerability"]
+    "task",
+    [
+        "pretraining",
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in ("sequence-classification", "multiple-choice", "answerability")
+        ),
+    ],
 )
 def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
     """Ids are not float32, as Keras would declare, and outputs are float32 under any policy."""

@@ -127,6 +127,7 @@ def test_old_names_of_options(saved):
         assert tag("ada lives", **old) == tag("ada lives", aggregation_strategy=strategy)
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("kind", PIPELINES.values())
 def test_the_example_of_each_class_runs(kind):

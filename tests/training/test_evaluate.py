@@ -102,9 +102,14 @@ def pairs(path):
     ("task", "name", "write", "more"),
     [
         ("squad", "all.json", partial(test_answers.write, impossible=True), {"head": "original"}),
-        ("squad", "all.json", partial(test_answers.write, impossible=True), {}),
-        ("tag", "all.conll", conll, {}),
-        ("similarity", "all.jsonl", pairs, {}),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("squad", "all.json", partial(test_answers.write, impossible=True), {}),
+                ("tag", "all.conll", conll, {}),
+                ("similarity", "all.jsonl", pairs, {}),
+            )
+        ),
     ],
     ids=["answerability", "squad", "tag", "similarity"],
 )

@@ -362,7 +362,13 @@ SAME = {
 
 
 @pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("task", SAME)
+@pytest.mark.parametrize(
+    "task",
+    [
+        "classify",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in SAME if task != "classify"),
+    ],
+)
 def test_the_command_is_fit(task, tiny_tokenizer, tmp_path, monkeypatch):
     """Ten lines of Python give the same weights as the command, with dropout."""
     row_of, columns_of, fields = SAME[task]
