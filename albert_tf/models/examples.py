@@ -359,6 +359,11 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
                 "The keys of class_weight must be class ids, or names in label2id "
                 f"({', '.join(ids)}). Received: {short_repr(key)}."
             )
+    if len(weights) < len(class_weight):
+        raise UserError(
+            "class_weight must contain each class only once, as a class id or a name. Received: "
+            f"{short_repr(class_weight)}."
+        )
     for key, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 <= float(weight) < math.inf:
             raise UserError(

@@ -400,20 +400,20 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
     """
     if tuple(given) in ((), (BALANCED,)):
         return None
-    weights = dict.fromkeys(labels, 1.0)
+    weights: dict[str, float] = {}
     for argument in given:
         label, _, text = argument.rpartition("=")
         try:
             weight = float(text)
         except ValueError:
             weight = -1.0
-        if label not in weights or not 0 <= weight < float("inf"):
+        if label not in labels or label in weights or not 0 <= weight < float("inf"):
             raise UserError(
-                f"--class-weights must be {BALANCED}, or LABEL=WEIGHT arguments with labels from "
-                f"{listed(labels)}. Received: {short_repr(argument)}."
+                f"--class-weights must be {BALANCED}, or LABEL=WEIGHT arguments with different "
+                f"labels from {listed(labels)}. Received: {short_repr(argument)}."
             )
         weights[label] = weight
-    return list(weights.values())
+    return [weights.get(label, 1.0) for label in labels]
 
 
 def check_output(output: Path, force: bool) -> None:

@@ -375,6 +375,7 @@ def test_weights_of_classes_by_name(reader):
         ({1: None}, ">= 0. Received: None for 1"),
         ({1: NAN}, ">= 0. Received: nan for 1"),
         ({1: -1}, ">= 0. Received: -1 for 1"),
+        ({1: 2.0, "LABEL_1": 3.0}, "only once.*Received: {1: 2.0, 'LABEL_1': 3.0}"),
     ],
 )
 def test_weights_of_classes_that_are_refused(reader, weights, message):

@@ -78,10 +78,10 @@ def test_weights_of_classes():
     assert of_tags == pytest.approx((4 / 6, 1.0, 4 / 2))
 
 
-@pytest.mark.parametrize("each", ["good", "good=x", "good=nan", "good=inf", "=1"])
+@pytest.mark.parametrize("each", ["good", "good=x", "good=nan", "good=inf", "=1", "bad=2"])
 def test_weights_that_are_none(each):
-    with pytest.raises(UserError, match="LABEL=WEIGHT"):
-        weights_of((each,), [0, 1])
+    with pytest.raises(UserError, match=f"LABEL=WEIGHT.*Received: '{each}'"):
+        weights_of(("bad=3", each), [0, 1])
 
 
 def test_a_plan():
