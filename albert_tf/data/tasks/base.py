@@ -191,7 +191,7 @@ class Task(ABC, Generic[Example, Prediction]):
             return [hub.split(data, split)]
         if data.is_file():
             return [data]
-        return [find_file(data, _NAMES.get(split, (split,)), self.formats, self.more)]
+        return [find_split_file(data, _NAMES.get(split, (split,)), self.formats, self.more)]
 
 
 def grade_class(
@@ -209,7 +209,7 @@ def grade_number(text: str, target: float, value: float) -> Graded:
     return Graded(text, f"{target:g}", f"{value:.3g}", distance, distance == 0, True)
 
 
-def find_file(
+def find_split_file(
     data: Path, names: Sequence[str], formats: Sequence[str] = FORMATS, more: str = ""
 ) -> Path:
     """Returns the path of the file in a folder that has the first possible of these names.

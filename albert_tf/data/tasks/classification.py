@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import hub
 from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row, read_examples
-from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_file
+from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_split_file
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
@@ -67,7 +67,7 @@ class Classification(Task[Example, np.ndarray]):
         if split != "train":
             names = [glue.dev if split == "dev" else glue.test for glue in self.table.parts]
         paths = [_glue_file(data, alternatives) for alternatives in names]
-        return [paths[0] or find_file(data, names[0][:1]), *filter(None, paths[1:])]
+        return [paths[0] or find_split_file(data, names[0][:1]), *filter(None, paths[1:])]
 
     def read(self, path: Path, labelled: bool = True) -> list[Example]:
         part, on_hub = self.table.part(path), hub.is_hub(path) or path.suffix == hub.PARQUET

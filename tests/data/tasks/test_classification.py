@@ -7,7 +7,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import Predicted, find_file
+from albert_tf.data.tasks.base import Predicted, find_split_file
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.labels import classification
@@ -170,14 +170,14 @@ def test_labels_of_another_task(names, name, regression):
 
 def test_files_of_a_folder(tmp_path):
     with pytest.raises(UserError, match="one file train. Received: nothing"):
-        find_file(tmp_path, ["train"])
+        find_split_file(tmp_path, ["train"])
     (tmp_path / "train.csv").touch()
-    assert find_file(tmp_path, ["train"]).name == "train.csv"
+    assert find_split_file(tmp_path, ["train"]).name == "train.csv"
     (tmp_path / "train.tsv").touch()
     with pytest.raises(UserError, match="one file train. Received: train.csv, train.tsv"):
-        find_file(tmp_path, ["train"])
+        find_split_file(tmp_path, ["train"])
     with pytest.raises(UserError, match="must be a folder or a file"):
-        find_file(tmp_path / "missing", ["train"])
+        find_split_file(tmp_path / "missing", ["train"])
 
 
 @pytest.mark.posix
