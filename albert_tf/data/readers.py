@@ -188,7 +188,7 @@ def rows_of(
 def locate(
     path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]], unit: str = "line"
 ) -> Iterator[Row]:
-    """Yields numbered rows with their location; `unit` is what the numbers count."""
+    """Yields rows with their locations. `unit` is the word before a number, "line" or "row"."""
     for index, (number, fields) in enumerate(rows):
         yield Row(Location(f"{path}, {unit} {number}", index), fields)
 

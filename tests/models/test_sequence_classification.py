@@ -319,7 +319,8 @@ class Column(Sequence):
 
 
 def test_a_hugging_face_dataset_is_not_columns(reader):
-    datasets = pytest.importorskip("datasets")
+    import datasets  # takes seconds
+
     whole = datasets.Dataset.from_dict({"text": TEXTS, "label": CLASSES})
     for call in (reader.fit, reader.evaluate, reader.predict):
         with pytest.raises(UserError, match="to_tf_dataset.*Dataset with the columns text, label"):

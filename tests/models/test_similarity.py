@@ -62,7 +62,7 @@ def test_loss_of_scores(model, features):
 
 
 def test_scores_that_are_no_cosines(model, features):
-    """STS-B's scores of 0 to 5 would all be beyond the largest cosine."""
+    """Most STS-B scores, which are between 0 and 5, exceed the largest cosine."""
     model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
     for call in (model.fit, model.evaluate, lambda x, y: model(x, **y)):
         with pytest.raises(ValueError, match="labels must be between -1 and 1.*Received: 3.5"):

@@ -22,7 +22,7 @@ LONGEST = 32
 
 
 def assert_same(found, expected):
-    """Compares results: scores to 1e-4, and all else exactly, the kinds of containers included."""
+    """Compares scores to within 1e-4, and everything else exactly, including container types."""
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for name in expected:

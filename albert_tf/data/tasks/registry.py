@@ -1,4 +1,4 @@
-"""Tasks by their `--task` name, and the examples of a run, from separate files or a single one."""
+"""Creates tasks by their `--task` name, and reads the examples of a run, which may share a file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
