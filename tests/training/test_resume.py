@@ -27,10 +27,8 @@ FORMS = ("texts", "arrays", "package dataset", "other dataset", "endless dataset
 
 
 @pytest.fixture(autouse=True)
-def quick_steps(without_graphs, monkeypatch):
-    """Runs them eagerly, and on TensorFlow not in slices, which take half of the time."""
-    if BACKEND == "tensorflow":
-        monkeypatch.setattr("albert_tf.models.steps_tensorflow.SLICES", 1)
+def quick_steps(without_graphs):
+    """Runs them eagerly."""
 
 
 @pytest.fixture(scope="module")

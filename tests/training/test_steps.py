@@ -19,6 +19,8 @@ from albert_tf.training.callbacks import Resume
 from tests.training import ten_steps
 from tests.training.ten_steps import B, T, V
 
+if keras.backend.backend() == "tensorflow":
+    pytestmark = pytest.mark.usefixtures("slices")
 STEPS = 4
 # Key biases have no true gradient: rounding alone moves them. In float64, ten steps of AdamW move
 # the kernel to 3.7e-5 from the original's: so much is the rounding of its float32.
