@@ -60,16 +60,29 @@ def write_tensors(
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Returns the tensors of a safetensors file, keyed by name, and its metadata."""
     import ml_dtypes  # noqa: F401 (registers the NumPy dtype "bfloat16", which safetensors needs)
+
+    with _open_safetensors(path) as file:
+        for name in file.keys():  # noqa: SIM118
+            if (dtype := file.get_slice(name).get_dtype()) not in _SAFETENSORS:
+                raise no_number(path, name, dtype)
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return tensors, file.metadata() or {}
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Returns the metadata of a safetensors file, without reading its tensors."""
+    with _open_safetensors(path) as file:
+        return file.metadata() or {}
+
+
+@contextlib.contextmanager
+def _open_safetensors(path: Path) -> Iterator[Any]:
     import safetensors
 
     path.open("rb").close()  # safetensors reports every file that can't be opened as missing.
     try:
         with safetensors.safe_open(path, framework="np") as file:
-            for name in file.keys():  # noqa: SIM118
-                if (dtype := file.get_slice(name).get_dtype()) not in _SAFETENSORS:
-                    raise no_number(path, name, dtype)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, file.metadata() or {}
+            yield file
     except safetensors.SafetensorError as error:
         raise UserError(
             f"{path} ({path.stat().st_size:,} bytes) is truncated, or isn't a safetensors file "

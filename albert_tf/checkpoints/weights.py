@@ -101,8 +101,9 @@ def assign(
     faults = [*misfits(model.config, wanted, given), *_shared_faults(variables, common)]
     require_fit([*faults, *bad_values(common, source)], source, "loaded", way_out)
     for name, tensor in common.items():
-        tensor = tensor.T if variables[name].transposed else tensor
-        variables[name].variable.assign(tensor.astype("float32"))
+        variable, transposed = variables[name]
+        if hasattr(variable, "assign"):  # a kernel merged with its LoRA weights isn't a variable
+            variable.assign((tensor.T if transposed else tensor).astype("float32"))
     new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     if new_parts:
         logger.warning(

@@ -8,8 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.errors import UserError
 from albert_tf.tasks import IGNORED
 
+# Transformations of a dataset that read one epoch of their input in each of their own.
+_BY_EPOCH: Final = ("AssertCardinality", "Filter", "Map", "Options", "ParallelMap", "Prefetch")
 WINDOW: Final = 50  # batches whose examples are sorted together by length
 
 
@@ -138,6 +141,28 @@ class Batches:
             # Metrics such as F1Score require the number of classes.
             specs = (specs[0], *tf.nest.map_structure(fixed, example[1:]))
         return mapped_batches(numbers, self.__getitem__, specs)
+
+
+def batches_of(dataset: Any) -> Batches | None:
+    """Returns the `Batches` that a dataset reads, also after a transformation such as `prefetch`.
+
+    Raises:
+        UserError: if a transformation such as `cache` changes which epochs of the `Batches` are
+            read.
+    """
+    if not isinstance(dataset, tf.data.Dataset):
+        return None
+    if hasattr(dataset, "batches"):  # see `Batches.epochs`
+        return dataset.batches
+    inputs = map(batches_of, dataset._inputs())  # TensorFlow has no public method for this
+    found = next(filter(None, inputs), None)
+    kind = type(dataset).__name__.strip("_").removesuffix("Dataset")
+    if found is not None and kind not in (*_BY_EPOCH, "Skip", "Take", "Repeat"):
+        raise UserError(
+            f"Resume can't restore the order of batches from albert_tf.data after {kind}. Drop "
+            "this transformation, or pass the texts to fit."
+        )
+    return found
 
 
 def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:

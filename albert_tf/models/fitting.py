@@ -30,16 +30,19 @@ class Fit(NamedTuple):
     """The data and arguments of a `fit` call.
 
     Attributes:
-        batches: an `albert_tf.data.pipeline.Batches` for texts, arrays, and the package's datasets;
-            None for other data.
+        model: the model that is trained.
+        batches: an `albert_tf.data.pipeline.Batches` for texts and arrays; None for other data.
         data: the dataset or generator that Keras reads.
+        shuffle: whether Keras shuffles the batches of a `keras.utils.PyDataset`.
         epochs, steps_per_epoch: see `keras.Model.fit`.
         class_weight: class weights keyed by class id.
         callbacks: all callbacks.
     """
 
+    model: Any
     batches: Any
     data: Any
+    shuffle: bool
     epochs: int
     steps_per_epoch: int | None
     class_weight: dict[int, float] | None
@@ -125,7 +128,7 @@ class Fitting(keras.Model):
         if holds_rows(validation_data):
             held_out = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self._evaluation_data(held_out, held_out_size, validation_steps)
-        batches, rows = getattr(x, "batches", None), self._encode(x, y, sample_weight)
+        batches, rows = None, self._encode(x, y, sample_weight)
         if rows is None and holds_rows(x):
             x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
             if informed:
@@ -144,8 +147,10 @@ class Fitting(keras.Model):
             # Keras warns that a dataset can't be shuffled.
             shuffle = shuffle and isinstance(x, keras.utils.PyDataset)
         if self.open_schedule is not None:
-            callbacks.append(start_schedule(self, initial_epoch))
-        fit = Fit(batches, x, epochs, steps_per_epoch, class_weight, callbacks)
+            callbacks.append(ScheduleSteps(self.open_schedule, restart=not initial_epoch))
+        fit = Fit(
+            *(self, batches, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
+        )
         try:
             for each in informed:
                 each.begin_fit(fit)
@@ -322,23 +327,17 @@ def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:
     return schedule if is_open else None
 
 
-def start_schedule(model: Any, initial_epoch: int) -> keras.callbacks.Callback:
-    """Returns a callback that sets the number of steps in the model's schedule, if unset.
+class ScheduleSteps(keras.callbacks.Callback):
+    """Sets a schedule's number of steps, which Keras doesn't know until training begins.
 
-    Also resets the optimizer and thus the schedule, unless `initial_epoch` is set.
+    Args:
+        schedule: the schedule of the model's optimizer.
+        restart: whether to reset the optimizer, and thus the schedule.
     """
-    if not initial_epoch:
-        for variable in inner(model.optimizer).variables:
-            variable.assign(ops.zeros(variable.shape, variable.dtype))
-    return _ScheduleSteps(model.open_schedule)
 
-
-class _ScheduleSteps(keras.callbacks.Callback):
-    """Sets a schedule's number of steps, which Keras doesn't know until training begins."""
-
-    def __init__(self, schedule: WarmupPolynomialDecay):
+    def __init__(self, schedule: WarmupPolynomialDecay, restart: bool):
         super().__init__()
-        self.schedule = schedule
+        self.schedule, self.restart = schedule, restart
 
     def on_train_begin(self, logs: Any = None) -> None:
         steps = self.params.get("steps")
@@ -347,6 +346,9 @@ class _ScheduleSteps(keras.callbacks.Callback):
                 "The default learning rate schedule requires the number of steps, which is unknown "
                 "for this data. Pass steps_per_epoch to fit, or an optimizer to compile."
             )
+        if self.restart:
+            for variable in inner(self.model.optimizer).variables:
+                variable.assign(ops.zeros(variable.shape, variable.dtype))
         total = steps * self.params["epochs"]
         if total and self.schedule.steps != total:  # fit accepts epochs=0
             self.schedule.steps = total

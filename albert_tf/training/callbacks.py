@@ -1,5 +1,6 @@
 """Callbacks for `fit`: `Resume` and `KeepBest`."""
 
+import contextlib
 import json
 import logging
 import math
@@ -9,16 +10,26 @@ from typing import Any, Final
 
 import keras
 import numpy as np
+from keras import ops
 
 from albert_tf.errors import UserError
-from albert_tf.files import check_free, user_path
+from albert_tf.files import check_free, locked, user_path
 from albert_tf.models.fitting import Fit
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL
-from albert_tf.training.checkpoints import Saver, Scores, StepCallback, state_names, written_through
+from albert_tf.training.checkpoints import (
+    Saver,
+    Scores,
+    StepCallback,
+    is_known,
+    state_names,
+    written_through,
+)
+from albert_tf.training.source import Source
 
 _WAY_OUT: Final = "Pass another folder to Resume, or delete this one."
+_HOOKS: Final = ("on_train_batch_begin", "on_train_batch_end")
 logger = logging.getLogger(__name__)
 
 
@@ -26,17 +37,22 @@ class Resume(Saver):
     """Saves a run of `fit`, so that the program can resume it without changing the result.
 
     Pass it to `fit` like `keras.callbacks.BackupAndRestore`. A checkpoint is a model directory that
-    also contains the optimizer state and the dropout seeds. SIGINT and SIGTERM end the run after
-    the current step; a second signal ends it immediately.
+    also contains the optimizer state, the metrics, and the dropout seeds. SIGINT and SIGTERM end
+    the run after the current step; a second signal ends it immediately.
 
-    A run resumes at the start of an epoch or, with `save_steps`, at any step. Texts, arrays, and
-    `albert_tf.data` datasets are read again in the same order. Any other dataset must have a fixed
-    order, because batches that were already trained on are skipped. For an epoch that resumes in
-    the middle, `fit` shows means over the remaining steps. `KeepBest`, `EarlyStopping`,
-    `ReduceLROnPlateau`, and `ModelCheckpoint` in the same `fit` also continue where they left off.
+    A run resumes at the start of an epoch or, with `save_steps`, at any step. `fit` returns the
+    history of all epochs, including those before an interruption.
+
+    Texts, arrays, and `albert_tf.data` datasets are read again in the same order, even after `map`
+    or `prefetch`. Any other dataset must yield the same batches in each epoch, because batches that
+    were already trained on are skipped. `Resume` reads its first batches twice to check this.
+
+    Keras's callbacks, `KeepBest`, and each callback with an attribute `state` (JSON values) resume
+    where they stopped. The names of all other callbacks are logged. Set `state = {}` if a callback
+    has nothing to save.
 
     Args:
-        folder: folder for the checkpoints.
+        folder: folder for the checkpoints. Only one run at a time can use it.
         save_steps: number of steps between checkpoints; None for one per epoch.
         keep: number of checkpoints to keep.
         settings: additional JSON values that must be the same when the run resumes. The optimizer,
@@ -47,7 +63,8 @@ class Resume(Saver):
         step: number of steps trained so far.
         seconds: duration of the run so far.
     Raises:
-        UserError: if the newest checkpoint is damaged or belongs to a run with different settings.
+        UserError: if the newest checkpoint is damaged or belongs to a run with different settings,
+            or if the order of the data can't be restored.
 
     Example:
         >>> from albert_tf import AlbertForSequenceClassification, Resume
@@ -73,43 +90,40 @@ class Resume(Saver):
         super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
         self._own_settings = self.settings
         self._fit: Fit | None = None
+        self._data: Source | None = None
+        self._muted: list[tuple[keras.callbacks.Callback, dict[str, Any]]] = []
         self._train_function: Any = None  # saved while _read_without_training replaces it
         self._saved = self.step  # step of the last checkpoint
+        self._lock = contextlib.ExitStack()
+
+    def read(self) -> None:
+        super().read()
+        self._logs: list[tuple[int, Scores]] = self.progress.get("logs", [])
 
     def begin_fit(self, fit: Fit) -> None:
-        if fit.batches is not None and fit.steps_per_epoch is not None:
-            raise UserError(
-                "With Resume, an epoch reads all texts or arrays. Omit steps_per_epoch, or pass a "
-                "dataset that repeats."
-            )
         self._fit = fit
+        self._lock.enter_context(locked(self.folder))
+        _check_callbacks(fit.callbacks)
+        self._data = Source.of(fit)
+        self.settings = {**_settings(fit, self._data), **self._own_settings}
         self.others = [each for each in fit.callbacks if state_names(each)]
         self.read()
+        self.check(fit.model)
         self._saved = self.step
         self._stop.clear()
+        for each in fit.callbacks:
+            if self.progress and isinstance(each, keras.callbacks.CSVLogger):
+                each.append = True  # keeps the epochs before the interruption
 
     def data(self, fit: Fit) -> Any:
-        if fit.batches is not None or fit.steps_per_epoch is None:
+        assert self._data is not None
+        if not self._data.is_endless:
             return fit.data
-        if not hasattr(fit.data, "cardinality"):
-            raise UserError(
-                "With steps_per_epoch, Resume requires texts, arrays, or a tf.data.Dataset. "
-                f"Received: {type(fit.data).__name__}."
-            )
-        batches = int(fit.data.cardinality())
-        if batches == fit.steps_per_epoch:  # Keras restarts the dataset in each epoch
-            return fit.data
-        if batches >= 0:
-            raise UserError(
-                "With steps_per_epoch, Resume requires a dataset that repeats. Pass "
-                f"dataset.repeat(), or omit steps_per_epoch. Received: {batches} batches, "
-                f"steps_per_epoch={fit.steps_per_epoch}."
-            )
-        return fit.data.skip(self.epoch * fit.steps_per_epoch)
+        return fit.data.skip(self.epoch * (fit.steps_per_epoch or 0))
 
     def on_train_begin(self, logs: Scores | None = None) -> None:
         fit = self._fit
-        if fit is None:
+        if fit is None or self._data is None:
             raise UserError(
                 "Resume works only with fit of an ALBERT task model. Use "
                 "keras.callbacks.BackupAndRestore for other models."
@@ -120,21 +134,15 @@ class Resume(Saver):
                 "With steps_per_execution, Resume requires the number of steps in an epoch. Pass "
                 "steps_per_epoch to fit."
             )
-        if (fit.steps_per_epoch or 0) % steps_at_once:  # Keras would train more steps
-            raise UserError(
-                "With Resume, steps_per_epoch must be a multiple of steps_per_execution. Received: "
-                f"steps_per_epoch={fit.steps_per_epoch}, steps_per_execution={steps_at_once}."
-            )
         super().on_train_begin(logs)
-        self.settings = {**_settings(self.model, fit), **self._own_settings}
-        self.load()
+        self.restore()
         if not self.progress:
             return
         for each in (self, *self.others):
             if isinstance(each, StepCallback):
                 each.position = self.progress["position"]
-        if fit.batches is not None:
-            fit.batches.seed = self.progress["seed"]
+        if self._data.batches is not None:
+            self._data.batches.seed = self.progress["seed"]
         # BackupAndRestore also sets this attribute to make fit start at a later epoch.
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
@@ -144,13 +152,24 @@ class Resume(Saver):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
-        if self._fit is not None and self._fit.batches is not None:
-            self._fit.batches.next_epoch = epoch
+        assert self._data is not None
+        if self._data.batches is not None and not self._data.is_endless:
+            self._data.batches.next_epoch = epoch
         if self.position:
             logger.warning("Skipping %d batches that were already trained on.", self.position)
+            # The other callbacks have just begun this epoch for the second time.
+            self.restore()
+            self.restore_metrics(self._data.batch())
+            self._mute()
             self._train_function, self._unread = self.model.train_function, self.position
             self.model.train_function = self._read_without_training
+        self._state = None
         super().on_epoch_begin(epoch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        if self._train_function is None:
+            self._unmute()
 
     def _read_without_training(self, *arguments: Any) -> Any:
         """Replaces Keras's train function until the batches to skip have been read."""
@@ -168,6 +187,22 @@ class Resume(Saver):
         if self._train_function is not None:
             self.model.train_function, self._train_function = self._train_function, None
 
+    def _mute(self) -> None:
+        """Hides batches from the other callbacks, which saw them before the interruption."""
+        assert self._fit is not None
+        for each in self._fit.callbacks:
+            if each is not self:
+                own = {name: vars(each)[name] for name in _HOOKS if name in vars(each)}
+                self._muted.append((each, own))
+                vars(each).update(dict.fromkeys(_HOOKS, lambda *_, **__: None))
+
+    def _unmute(self) -> None:
+        while self._muted:
+            callback, own = self._muted.pop()
+            for name in _HOOKS:
+                del vars(callback)[name]
+            vars(callback).update(own)
+
     def act(self) -> None:
         # on_epoch_end saves an epoch's last step, to include changes that other callbacks make.
         if self.step - self._epoch_start != self.params.get("steps"):
@@ -175,6 +210,8 @@ class Resume(Saver):
 
     def on_epoch_end(self, epoch: int, logs: Scores | None = None) -> None:
         self.epoch, self._epoch_start = epoch + 1, self.step
+        found = {name: ops.convert_to_numpy(value).tolist() for name, value in (logs or {}).items()}
+        self._logs.append((epoch, found))
         if self.epoch == self.params["epochs"] or self.model.stop_training:
             return  # on_train_end saves the checkpoint
         if (
@@ -187,27 +224,49 @@ class Resume(Saver):
 
     def on_train_end(self, logs: Scores | None = None) -> None:
         super().on_train_end(logs)
+        history = self.model.history
+        history.epoch, history.history = [], {}
+        for epoch, found in self._logs:
+            values = {n: np.array(v) if isinstance(v, list) else v for n, v in found.items()}
+            history.on_epoch_end(epoch, values)
         self.stop_if_interrupted()
 
     def save(self, is_finished: bool = False, **progress: Any) -> None:
-        batches = self._fit and self._fit.batches
+        batches = self._data and self._data.batches
         progress |= {
             "position": self.step - self._epoch_start,
             "seed": None if batches is None else batches.seed,
+            "logs": self._logs,
         }
         super().save(is_finished, **progress)
         self._saved = self.step
 
     def end_fit(self) -> None:
         super().end_fit()
-        self._fit = None
-        if self.model is not None:  # None if fit failed before Keras set the model
-            self.model._initial_epoch = None
-            self._restore_train_function()  # if fit failed while skipping batches
+        self._lock.close()
+        self._unmute()
+        self._restore_train_function()  # if fit failed while skipping batches
+        if self._fit is not None:
+            self._fit.model._initial_epoch = None
+        self._fit = self._data = self._state = None
 
 
-def _settings(model: Any, fit: Fit) -> dict[str, Any]:
+def _check_callbacks(callbacks: Sequence[keras.callbacks.Callback]) -> None:
+    """Rejects a second callback that resumes runs, and logs which callbacks aren't restored."""
+    if any(isinstance(each, keras.callbacks.BackupAndRestore) for each in callbacks):
+        raise UserError("Resume replaces keras.callbacks.BackupAndRestore. Drop one of them.")
+    unknown = [type(each).__name__ for each in callbacks if not is_known(each)]
+    if unknown:
+        logger.warning(
+            "Resume doesn't save the state of %s. If a resumed run needs it, keep it as JSON "
+            "values in an attribute named `state`.",
+            ", ".join(unknown),
+        )
+
+
+def _settings(fit: Fit, data: Source) -> dict[str, Any]:
     """Returns, as JSON, the settings that determine the result of `fit`."""
+    model = fit.model
     optimizer = inner(model.optimizer)
     settings = {
         "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},
@@ -217,15 +276,8 @@ def _settings(model: Any, fit: Fit) -> dict[str, Any]:
         "steps_per_execution": model.steps_per_execution,
         "epochs": fit.epochs,
         "steps_per_epoch": fit.steps_per_epoch,
+        **data.settings(),
     }
-    if fit.batches is not None:
-        rows = fit.batches.rows
-        settings |= {
-            "examples": len(rows),
-            "examples_sha256": rows.digest(),
-            "batch_size": fit.batches.batch_size,
-            "shuffle": fit.batches.shuffle,
-        }
     return _without_names(json.loads(json.dumps(settings, default=_to_json)))
 
 
@@ -250,13 +302,16 @@ class KeepBest(StepCallback):
 
     Args:
         score: returns the scores keyed by name. The version with the highest first score is the
-            best, so the first score can't be a loss. With `steps`, use `predict`, because
+            best, so the first score can't be a loss. Of versions with equal first scores, the one
+            with the lowest loss is the best, if the scores contain a loss, and otherwise the
+            earliest one. With `steps`, use `predict`, because
             `model.evaluate` would reset the metrics that `fit` shows.
         folder: model directory to write, replacing an existing one; None to save nothing.
         steps: number of training steps between evaluations; None to evaluate after each epoch. The
             model is also evaluated at the end of `fit`.
         patience: number of evaluations without improvement before the run stops, as in
-            `keras.callbacks.EarlyStopping`; None to train to the end.
+            `keras.callbacks.EarlyStopping`; None to train to the end. Each `fit` starts counting
+            again.
         on_score: called with the step and its scores.
 
     Attributes:
@@ -289,7 +344,7 @@ class KeepBest(StepCallback):
         self.score, self.steps = score, steps
         self.folder = None if folder is None else user_path(folder)
         self.patience, self.on_score = patience, on_score
-        self.state = {"scores": [], "best": None}
+        self.state = {"scores": [], "best": None, "start": 0}
 
     @property
     def scores(self) -> list[dict[str, float]]:
@@ -302,13 +357,15 @@ class KeepBest(StepCallback):
     def on_train_begin(self, logs: Scores | None = None) -> None:
         if self.folder is not None and self.best is None:
             check_free(self.folder, True, MODEL)
+        self.state["start"] = len(self.scores)
 
     @property
     def is_late(self) -> bool:
         """Whether the last `patience` evaluations brought no improvement."""
         if self.patience is None or self.best is None:
             return False
-        return len(self.scores) - self.best["number"] >= max(self.patience, 1)
+        since = max(self.best["number"], self.state["start"])
+        return len(self.scores) - since >= max(self.patience, 1)
 
     def is_due(self, before: int) -> bool:
         return self.passed(self.steps, before)
@@ -324,15 +381,20 @@ class KeepBest(StepCallback):
     def act(self) -> None:
         found = dict(self.score())
         is_ranked = self.folder is not None or self.patience is not None
-        if is_ranked and next(iter(found), "loss").endswith("loss"):
+        if not found or (is_ranked and next(iter(found)).endswith("loss")):
             raise UserError(
                 "KeepBest keeps the version with the highest first score, which can't be a loss. "
                 f"Received: {', '.join(found) or 'no scores'}. Put a metric first, or return "
                 "{'score': -loss}."
             )
+        _, *before = self.scores[0] if self.scores else ("step", *found)
+        if before[0] != next(iter(found)):
+            raise UserError(
+                "KeepBest compares the first scores, which must always have the same name. "
+                f"Received: {', '.join(found)}; earlier: {', '.join(before)}."
+            )
         self.scores.append({"step": self.step, **found})
-        leading, best = next(iter(found)), self.best
-        if best is None or math.isnan(best[leading]) or found[leading] > best[leading]:
+        if self.best is None or _is_better(found, self.best):
             self.state["best"] = {"number": len(self.scores), "step": self.step, **found}
             if self.folder is not None:
                 with written_through(self.folder) as folder:
@@ -340,3 +402,12 @@ class KeepBest(StepCallback):
         self.on_score(self.step, found)
         if self.is_late:
             self.model.stop_training = True
+
+
+def _is_better(found: Scores, best: Scores) -> bool:
+    """Whether the first score is higher than that of `best`, or equal to it with a lower loss."""
+    leading = next(iter(found))
+    loss = next((name for name in found if name.endswith("loss") and name in best), None)
+    if loss is not None and found[leading] == best[leading]:
+        return found[loss] < best[loss]
+    return found[leading] > best[leading] or math.isnan(best[leading])

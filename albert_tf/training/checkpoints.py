@@ -4,6 +4,7 @@ A checkpoint is a model directory with an additional state file, which contains 
 variables, the dropout seeds, the run's settings and progress, and the states of the callbacks.
 """
 
+import copy
 import json
 import os
 import shutil
@@ -14,15 +15,15 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints import finder, names, weights
-from albert_tf.checkpoints.weight_files import read_tensors, write_tensors
-from albert_tf.errors import Interrupted, UserError
+from albert_tf.checkpoints.weight_files import read_metadata, read_tensors, write_tensors
+from albert_tf.errors import Interrupted, UserError, short_repr
 from albert_tf.files import require_same, written_atomically
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.fitting import FitCallback
@@ -33,13 +34,24 @@ STATE: Final = "state.safetensors"
 _SETTINGS: Final = "settings"
 _PROGRESS: Final = "progress"
 _CHECKSUM: Final = "checksum"
+_METRIC: Final = "metric-"  # prefix of the arrays of metrics
 Scores = Mapping[str, float]
-# Keras callback attributes to save, all JSON except for `_ARRAYS`.
+# The attributes in which Keras's callbacks keep their state, all JSON except for `_ARRAYS`.
 _ARRAYS: Final = "best_weights"
+_SAVES: Final = ("_current_epoch", "_last_batch_seen", "_batches_seen_since_last_saving")
 _STATES: Final[Mapping[type, tuple[str, ...]]] = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch", "stopped_epoch", _ARRAYS),
-    keras.callbacks.ModelCheckpoint: ("best",),
+    keras.callbacks.ModelCheckpoint: ("best", *_SAVES),
     keras.callbacks.ReduceLROnPlateau: ("wait", "best", "cooldown_counter"),
+    keras.callbacks.SwapEMAWeights: ("_ema_weights_in_model",),
+    keras.callbacks.TensorBoard: ("_global_train_batch", "_global_test_batch"),
+    keras.callbacks.CSVLogger: (),
+    keras.callbacks.History: (),
+    keras.callbacks.LambdaCallback: (),
+    keras.callbacks.LearningRateScheduler: (),
+    keras.callbacks.ProgbarLogger: (),
+    keras.callbacks.RemoteMonitor: (),
+    keras.callbacks.TerminateOnNaN: (),
 }
 
 
@@ -112,7 +124,7 @@ class Saver(StepCallback, FitCallback):
         self.others = list(others)
         self.epoch, self.seconds = 0, 0.0
         self.progress: dict[str, Any]
-        self._tensors: dict[str, np.ndarray]
+        self._state: State | None = None  # a checkpoint that is read but not yet restored
         self._stop = threading.Event()
         self._handlers: dict[int, Any] = {}
         self._started = time.monotonic()
@@ -124,10 +136,9 @@ class Saver(StepCallback, FitCallback):
         return bool(self.progress.get("is_finished"))
 
     def read(self) -> None:
-        """Reads the newest checkpoint, if there is one."""
-        self._tensors, self.progress = {}, {}
-        if found := self.found():
-            self._tensors, self.progress = read_state(found[-1], self.way_out)
+        """Reads the progress of the newest checkpoint, if there is one."""
+        found = self.found()
+        self.progress = read_progress(found[-1], self.way_out) if found else {}
         self.step, self.epoch, self.seconds = (
             self.progress.get(name, 0) for name in ("step", "epoch", "seconds")
         )
@@ -136,41 +147,47 @@ class Saver(StepCallback, FitCallback):
         """Returns the checkpoints, oldest first."""
         return steps_in(self.folder)
 
-    def load(self) -> None:
-        """Restores the compiled model and the other callbacks, if there is a checkpoint.
+    def check(self, model: PreTrainedModel) -> None:
+        """Reads the newest checkpoint, if there is one, before anything is changed.
 
         Raises:
-            UserError: if the run was started with different settings or callbacks, or for a
-                different model.
+            UserError: if the checkpoint is damaged, or belongs to a run with different settings,
+                callbacks, or a different model.
         """
-        for other in self.others:
-            if isinstance(other, StepCallback):
-                other.step = self.step
         if not self.progress:
             return
         require_same(self.folder, self.progress["settings"], self.settings, self.way_out)
-        load_state(self.found()[-1], self.model, self._tensors, self.way_out)
         names = [type(other).__name__ for other in self.others]
-        if names != [name for name, _ in self.progress["states"]]:
-            before = ", ".join(name for name, _ in self.progress["states"]) or "none"
+        before = [name for name, _ in self.progress["states"]]
+        if names != before:
             raise UserError(
-                f"A run must resume with the callbacks it was started with: {before}. "
-                f"Received: {', '.join(names) or 'none'}. {self.way_out}"
+                "A run must resume with the callbacks it was started with: "
+                f"{', '.join(before) or 'none'}. Received: {', '.join(names) or 'none'}. "
+                f"{self.way_out}"
             )
-        for number, (_, state) in enumerate(self.progress["states"]):
-            names = sorted(name for name in self._tensors if name.startswith(f"{number}-"))
-            if names:
-                state[_ARRAYS] = [self._tensors[name] for name in names]
+        self._state = read_state(self.found()[-1], model, self.way_out)
+
+    def restore(self) -> None:
+        """Restores the model and the other callbacks from the checkpoint that `check` read."""
+        for other in self.others:
+            if isinstance(other, StepCallback):
+                other.step = self.step
+        if self._state is None:
+            return
+        load_state(self._state, self.model)
+        for number, (_, state) in enumerate(copy.deepcopy(self.progress["states"])):
+            tensors = self._state.tensors
+            if names := sorted(name for name in tensors if name.startswith(f"{number}-")):
+                state[_ARRAYS] = [tensors[name] for name in names]
             for name, value in state.items():
                 setattr(self.others[number], name, value)
-        self._tensors = {}
+
+    def restore_metrics(self, batch: Any) -> None:
+        """Restores the metrics of an interrupted epoch; `batch` is a batch to build them for."""
+        assert self._state is not None, "a checkpoint within an epoch"
+        load_metrics(self._state, self.model, batch, self.way_out)
 
     def on_train_begin(self, logs: Scores | None = None) -> None:
-        if any(getattr(layer, "lora_enabled", False) for layer in self.model._flatten_layers()):
-            raise UserError(
-                "Resume doesn't save the LoRA weights of this model. Use "
-                "keras.callbacks.BackupAndRestore instead."
-            )
         self._started = time.monotonic() - self.seconds
 
         def stop(number: int, frame: Any) -> None:
@@ -224,10 +241,13 @@ class Saver(StepCallback, FitCallback):
         states: list[tuple[str, dict[str, Any]]] = []
         tensors: dict[str, np.ndarray] = {}
         for number, other in enumerate(self.others):
-            state = {name: getattr(other, name) for name in state_names(other)}
+            state = {name: getattr(other, name, None) for name in state_names(other)}
             for index, array in enumerate(state.pop(_ARRAYS, None) or ()):
                 tensors[f"{number}-{index:05d}"] = array
             states.append((type(other).__name__, state))
+        if progress.get("position"):
+            metrics = map(ops.convert_to_numpy, self.model.metrics_variables)
+            tensors |= {f"{_METRIC}{number:05d}": array for number, array in enumerate(metrics)}
         progress |= {
             "step": self.step,
             "epoch": self.epoch,
@@ -244,9 +264,27 @@ class Saver(StepCallback, FitCallback):
 
 def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:
     """Returns the names of a callback's attributes to save; most callbacks have none."""
-    if isinstance(callback, StepCallback):
-        return () if isinstance(callback, Saver) else ("state",)
-    return next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
+    known = next((names for kind, names in _STATES.items() if isinstance(callback, kind)), ())
+    has_state = hasattr(callback, "state") and not isinstance(callback, Saver)
+    return (*known, "state") if has_state else known
+
+
+def is_known(callback: keras.callbacks.Callback) -> bool:
+    """Whether `state_names` lists all state of a callback."""
+    kind = type(callback)
+    return kind in _STATES or kind.__module__.startswith("albert_tf.") or hasattr(callback, "state")
+
+
+class State(NamedTuple):
+    """A checkpoint in memory.
+
+    Attributes:
+        weights: the weights in the model directory.
+        tensors: the arrays in the state file. Variables are named by their index.
+    """
+
+    weights: weights.Checkpoint
+    tensors: dict[str, np.ndarray]
 
 
 def save_state(
@@ -265,63 +303,103 @@ def save_state(
     arrays |= tensors or {}
     metadata = {
         _SETTINGS: json.dumps(settings),
-        _PROGRESS: json.dumps(progress, default=lambda scalar: scalar.item()),  # NumPy scalars
+        _PROGRESS: json.dumps(progress, default=_scalar),
     }
-    metadata[_CHECKSUM] = _checksum(folder, arrays, metadata)
+    metadata[_CHECKSUM] = _checksum(finder.find(folder).read().tensors, arrays, metadata)
     write_tensors(folder / STATE, arrays, metadata)
 
 
-def read_state(folder: Path, way_out: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the tensors and the progress from the state file of a checkpoint.
-
-    Raises:
-        UserError: if the state file or the weights in the folder are damaged.
-    """
-    path = folder / STATE
-    try:
-        tensors, saved = read_tensors(path)
-        if saved.pop(_CHECKSUM, None) != _checksum(folder, tensors, saved):
-            raise UserError("") from ValueError("its checksum doesn't match")
-    except UserError as error:
+def _scalar(value: Any) -> Any:
+    """Converts a NumPy scalar in a callback's state to JSON."""
+    if np.ndim(value) or not hasattr(value, "item"):
         raise UserError(
-            f"The checkpoint {folder} is incomplete or damaged: {error.__cause__}. {way_out}"
-        ) from error
-    return tensors, {**json.loads(saved[_PROGRESS]), _SETTINGS: json.loads(saved[_SETTINGS])}
+            "The `state` of a callback must be JSON, so that it can be saved. Received: "
+            f"{short_repr(value)} ({type(value).__name__})."
+        )
+    return value.item()
 
 
-def load_state(
-    folder: Path, model: PreTrainedModel, tensors: Mapping[str, np.ndarray], way_out: str
-) -> None:
-    """Restores a compiled model from a checkpoint and the tensors that `read_state` returned.
+def read_progress(folder: Path, way_out: str) -> dict[str, Any]:
+    """Returns the progress and the settings from the state file of a checkpoint.
 
     Raises:
-        UserError: if the checkpoint belongs to a different model.
+        UserError: if the state file is missing or damaged.
     """
-    variables = _variables(model)
-    if variables.keys() != {name for name in tensors if name.isdigit()}:
+    with _names_damaged(folder, way_out):
+        saved = read_metadata(folder / STATE)
+        return {**json.loads(saved[_PROGRESS]), _SETTINGS: json.loads(saved[_SETTINGS])}
+
+
+def read_state(folder: Path, model: PreTrainedModel, way_out: str) -> State:
+    """Reads a checkpoint of a compiled model.
+
+    Raises:
+        UserError: if the checkpoint is damaged, or belongs to a different model.
+    """
+    with _names_damaged(folder, way_out):
+        tensors, saved = read_tensors(folder / STATE)
+        state = State(finder.find(folder).read(), tensors)
+        if saved.pop(_CHECKSUM, None) != _checksum(state.weights.tensors, tensors, saved):
+            raise ValueError("its checksum doesn't match")
+    if _variables(model).keys() != {name for name in tensors if name.isdigit()}:
         raise UserError(f"{folder} was written by a different model or Keras version. {way_out}")
-    stored = finder.find(folder).read()
-    weights.assign(model, stored.tensors, stored.origin)
-    for name, variable in variables.items():
-        variable.assign(tensors[name])
+    return state
 
 
-def _checksum(folder: Path, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> str:
-    """Returns a checksum of the content of a state file and the weights in its folder."""
+def load_state(state: State, model: PreTrainedModel) -> None:
+    """Restores the variables of a model and its optimizer, but not those of metrics."""
+    weights.assign(model, state.weights.tensors, state.weights.origin)
+    for name, variable in _variables(model).items():
+        variable.assign(state.tensors[name])
+
+
+def load_metrics(state: State, model: PreTrainedModel, batch: Any, way_out: str) -> None:
+    """Restores the metrics of an epoch, after building them for a `batch` if necessary.
+
+    Raises:
+        UserError: if the model was compiled with different metrics.
+    """
+    model._symbolic_build(data_batch=batch)
+    stored = [state.tensors[name] for name in sorted(state.tensors) if name.startswith(_METRIC)]
+    shapes = [tuple(variable.shape) for variable in model.metrics_variables]
+    if [array.shape for array in stored] != shapes:
+        raise UserError(
+            "A run must resume with the metrics it was started with, because it was interrupted "
+            f"within an epoch. {way_out}"
+        )
+    for variable, array in zip(model.metrics_variables, stored, strict=True):
+        variable.assign(array)
+
+
+@contextmanager
+def _names_damaged(folder: Path, way_out: str) -> Iterator[None]:
+    """Converts errors while a checkpoint is read to one that names the checkpoint."""
+    try:
+        yield
+    except (OSError, UserError, KeyError, ValueError) as error:
+        reason = error.__cause__ or error
+        raise UserError(
+            f"The checkpoint {folder} is incomplete or damaged: {reason}. {way_out}"
+        ) from error
+
+
+def _checksum(
+    stored: Mapping[str, Any], tensors: Mapping[str, Any], metadata: Mapping[str, str]
+) -> str:
+    """Returns a checksum of the weights and of the content of the state file."""
     total = zlib.crc32(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        array = np.ascontiguousarray(tensors[name]).reshape(-1)
-        total = zlib.crc32(array.view("uint8").data, total)
-    for path in sorted(folder.glob("*.safetensors")):
-        if path.name != STATE:
-            total = zlib.crc32(path.read_bytes(), total)
+    for arrays in (stored, tensors):
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name]).reshape(-1)
+            total = zlib.crc32(array.view("uint8").data, total)
     return str(total)
 
 
 def _variables(model: PreTrainedModel) -> dict[str, Any]:
     """Returns the variables of a model and its optimizer, named by their index.
 
-    Metrics, and weights that `save_pretrained` writes, are not included.
+    Metrics, and weights that `save_pretrained` writes, are not included. A kernel with LoRA is
+    included, because `save_pretrained` merges it with its LoRA weights.
     """
     optimizer = model.optimizer
     if not optimizer.built:  # a loss scaler would be built twice

@@ -95,7 +95,8 @@ class Run:
         )
         saver.set_model(model)
         with self.scope():
-            saver.load()
+            saver.check(model)
+            saver.restore()
             distribution.check_same_step(self.strategy, saver.step)
         if self.is_chief:
             self.checkpoints.mkdir(parents=True, exist_ok=True)  # marks a run that can resume

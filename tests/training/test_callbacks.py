@@ -141,13 +141,34 @@ def test_the_highest_loss_is_not_the_best(model, tmp_path, scores):
         with pytest.raises(UserError, match=f"highest first.*{', '.join(scores) or 'no scores'}"):
             fit(model, [1.0] * 5, KeepBest(lambda: scores, **options))
     if scores:
-        fit(model, [1.0] * 5, KeepBest(lambda: scores, None))
+        fit(model, [1.0] * 5, KeepBest(lambda: scores, None, 2))
 
 
 def test_a_score_that_is_no_number_is_not_the_best(model):
     keep = KeepBest(scored(float("nan"), 0.5, 0.4, float("nan")), None, 2)
     fit(model, [1.0] * 8, keep)
     assert keep.best["matthews"] == 0.5
+
+
+def test_of_equal_scores_the_one_with_the_lowest_loss_is_the_best(model):
+    given = iter([(0.9, 0.1), (1.0, 0.4), (1.0, 0.1), (1.0, 0.2), (0.8, 0.0)])
+    keep = KeepBest(lambda: dict(zip(("accuracy", "val_loss"), next(given), strict=True)), None, 1)
+    fit(model, [1.0] * 5, keep)
+    assert keep.best == {"number": 3, "step": 3, "accuracy": 1.0, "val_loss": 0.1}
+
+
+def test_a_first_score_with_another_name(model):
+    given = iter([{"f1": 0.5, "loss": 1.0}, {"loss": 0.4, "f1": 0.6}])
+    with pytest.raises(UserError, match="Received: loss, f1; earlier: f1, loss"):
+        fit(model, [1.0] * 5, KeepBest(lambda: next(given), None, 1))
+
+
+def test_patience_starts_again_in_each_fit(model):
+    keep = KeepBest(scored(0.5, 0.4, 0.3, 0.2, 0.1, 0.6, 0.1), None, patience=2)
+    assert len(fit(model, [1.0], keep, epochs=9).epoch) == 3
+    assert len(fit(model, [1.0], keep, epochs=4).epoch) == 2
+    assert len(fit(model, [1.0], keep, epochs=2).epoch) == 2
+    assert keep.best["matthews"] == 0.6
 
 
 def test_scores_after_epochs(model, tmp_path):

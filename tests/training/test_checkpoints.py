@@ -10,6 +10,7 @@ from albert_tf.training.checkpoints import (
     STATE,
     Saver,
     load_state,
+    read_progress,
     read_state,
     save_state,
     steps_in,
@@ -45,9 +46,9 @@ def save(folder, model):
 
 
 def load(folder, model):
-    tensors, progress = read_state(folder, "Start again.")
+    progress = read_progress(folder, "Start again.")
+    load_state(read_state(folder, model, "Start again."), model)
     assert progress.pop("settings") == SETTINGS
-    load_state(folder, model, tensors, "Start again.")
     return progress
 
 
