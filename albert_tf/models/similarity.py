@@ -66,6 +66,7 @@ class AlbertForSimilarity(TaskModel):
         "groups": Target("embeddings", "number"),
     }
     pooled = True
+    form_options = ("pooling",)
     saved_class = "AlbertModel"
 
     def __init__(self, config: AlbertConfig, pooling: str | None = None, **kwargs: Any):
@@ -83,13 +84,15 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model with the pooling and the maximum length specified in its folder."""
+        """Creates a model with the maximum length and, by default, the pooling of its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
         if modules is not None:
             modules.require_cosine(folder)
-            model.pooling, model._max_length = modules.pooling, modules.max_length
+            model._max_length = modules.max_length
+            if fields.get("pooling") is None:
+                model.pooling = modules.pooling
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
