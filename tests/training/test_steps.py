@@ -12,7 +12,11 @@ from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.models import (
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForSequenceClassification,
+)
 from albert_tf.models.task import _backend
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.training.callbacks import Resume
@@ -244,6 +248,17 @@ def test_evaluation_of_batches_of_any_size(batches):
     found = model.evaluate(batches.take(2).unbatch().batch(5), verbose=0, return_dict=True)
     for output in ("prediction_logits", "sop_logits"):
         assert found[f"{output}_loss"] == pytest.approx(expected[f"{output}_loss"], rel=1e-5)
+
+
+@pytest.mark.tensorflow
+def test_one_example_has_no_empty_slice():
+    """Eager mode computes no maximum of an empty mask."""
+    config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1)
+    model = AlbertForMultipleChoice(config)
+    model.compile("sgd", run_eagerly=True)
+    ids = np.full((1, 3, T), 5)
+    found = model.evaluate({"input_ids": ids, "attention_mask": ids}, np.array([1]), verbose=0)
+    assert found == pytest.approx(np.log(3), rel=1e-4)
 
 
 @pytest.mark.usefixtures("without_graphs")
