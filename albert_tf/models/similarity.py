@@ -63,7 +63,7 @@ class AlbertForSimilarity(TaskModel):
     task = tasks.SIMILARITY
     targets = {
         "labels": Target("similarity", "number", limits=(-1, 1)),
-        "groups": Target("embeddings", "number"),
+        "groups": Target("embeddings", "group"),
     }
     pooled = True
     form_options = ("pooling",)
@@ -154,7 +154,7 @@ def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> 
     # The second texts come first, so that candidate i is the partner of row i.
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
     logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
-    groups = ops.cast(ops.reshape(groups, (-1,)), "int32")
+    groups = ops.reshape(groups, (-1,))
     fills = ops.equal(groups, IGNORED)
     places = ops.arange(batch)
     are_second = ops.equal(ops.arange(count - 1), 0)[:, None]  # [C - 1, 1]

@@ -337,7 +337,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             target = self.targets[name]
             if target.kind == "position":
                 counts[name] = losses.count_positions(label, ops.shape(ids)[1])
-            elif target.kind == "class" or losses.is_class(label):
+            elif target.kind in ("class", "group"):
                 counts[name] = losses.count(label, target.by_token)
             else:
                 counts[name] = ops.cast(batch.size, "float32")

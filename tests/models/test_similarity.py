@@ -102,6 +102,15 @@ def test_loss_of_partners(model, features, texts, repeats):
     assert float(by_keras) == pytest.approx(found, abs=1e-5)
 
 
+def test_groups_that_are_hashes(model, features):
+    """They differ beyond int32, which is JAX' largest type."""
+    if keras.backend.backend() != "jax":
+        found = float(model(features, groups=np.array([1, 2**32 + 1, 2, 3])).loss)
+        assert found == pytest.approx(float(model(features, groups=np.arange(B)).loss), rel=1e-5)
+    with pytest.raises(ValueError, match="groups must be whole numbers. Received: 0.5"):
+        model(features, groups=np.array([0.5, 1.0, 2.0, 3.0]))
+
+
 @pytest.mark.parametrize("texts", [2, 3])
 def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, texts):
     given = {name: values[:, :texts] for name, values in features.items()}
