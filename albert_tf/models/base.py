@@ -79,7 +79,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._max_length: int | None = None  # overrides the one in tokenizer_config.json
 
     def _inherit(self, source: "PreTrainedModel") -> None:
-        """Copies from the original model what is neither in `get_config` nor a weight."""
+        """Copies the original model's attributes that aren't in `get_config` or the weights."""
         self.newly_initialized = source.untrained_parts()
         for name in ("_tokenizer", "_folder", "_module_folder", "_max_length"):
             setattr(self, name, getattr(source, name))

@@ -149,7 +149,7 @@ def from_pandas(values: Any) -> Any:
 
 
 def as_arrays(values: Any, name: str = "y") -> Any:
-    """Converts a tokenizer's output to a dict of arrays; a list of numbers or pandas to an array.
+    """Converts a tokenizer's output to a dict of arrays, and lists and pandas objects to arrays.
 
     Keras would treat every number in a list as an input. Returns tensors and datasets unchanged. A
     column of a Hugging Face dataset is a list here.

@@ -196,15 +196,10 @@ def _by_name(values: Any) -> dict[str, np.ndarray]:
 
 
 def _labels(rows: Sequence[Any]) -> list[np.ndarray]:
-    """Converts labels to int32, or all to float32 if one of them isn't such an integer."""
-    arrays, limits = [np.asarray(row) for row in rows], np.iinfo("int32")
-    are_int32 = all(
-        array.dtype.kind in "iub"
-        and limits.min <= array.min(initial=0)
-        and array.max(initial=0) <= limits.max
-        for array in arrays
-    )
-    return [array.astype("int32" if are_int32 else "float32") for array in arrays]
+    """Converts labels to int32, or to float32 unless int32 can represent all of them."""
+    flat = np.concatenate([np.zeros(0, int), *map(np.ravel, rows)])
+    is_exact = flat.dtype.kind in "iub" and np.array_equal(flat, flat.astype("int32"))
+    return [np.asarray(row, "int32" if is_exact else "float32") for row in rows]
 
 
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:
