@@ -373,8 +373,8 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
     _reject_ambiguous(class_weight, ids)
     weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
     for key in weights:
-        is_number = isinstance(key, Real) and 0 <= key < (count or math.inf)
-        if not is_number or key != int(key):
+        number = float(key) if isinstance(key, Real) else math.nan
+        if not 0 <= number < (count or math.inf) or not number.is_integer():
             raise UserError(
                 "The keys of class_weight must be class ids, or names in label2id "
                 f"({', '.join(ids)}). Received: {short_repr(key)}."
