@@ -24,14 +24,22 @@ def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:
     Args:
         count: current number of classes. If `num_labels` is the same, their names are kept.
     Raises:
-        ValueError: `num_labels` is out of range, or differs from the number of names.
+        ValueError: `num_labels` is out of range, or the arguments contradict each other.
     """
     merged = dict(fields)
     num_labels, label2id = merged.pop("num_labels", None), merged.pop("label2id", None)
     if num_labels is not None:
         check_number("num_labels", num_labels, _COUNT)
-    if merged.get("id2label") is None and label2id is not None:
-        merged["id2label"] = {index: name for name, index in label2id.items()}
+    if label2id is not None:
+        inverse = _inverse(label2id)
+        if merged.get("id2label") is None:
+            merged["id2label"] = inverse
+        elif sort_labels(merged["id2label"]) != sort_labels(inverse):
+            raise ValueError(
+                "label2id must be the inverse of id2label. Received: "
+                f"label2id={short_repr(label2id)}, id2label={short_repr(merged['id2label'])}. "
+                "Pass only one of them."
+            )
     labels = merged.get("id2label")
     if labels is None and num_labels == count:
         merged.pop("id2label", None)
@@ -43,6 +51,17 @@ def merge_labels(fields: Mapping[str, Any], count: int) -> dict[str, Any]:
             f"Received: num_labels={num_labels}, id2label={short_repr(labels)}."
         )
     return merged
+
+
+def _inverse(label2id: Any) -> dict[int, str]:
+    """Returns `id2label`. Rejects two names for one class, of which only one would be kept."""
+    is_mapping = isinstance(label2id, Mapping)
+    if not is_mapping or len(set(label2id.values())) < len(label2id):
+        raise ValueError(
+            "label2id must map each name to a different class id. "
+            f"Received: {short_repr(label2id)}."
+        )
+    return {index: name for name, index in label2id.items()}
 
 
 def sort_labels(labels: Any) -> dict[int, str]:

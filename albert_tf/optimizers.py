@@ -7,7 +7,7 @@ optimizers.
 import contextlib
 from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 import keras
 from keras import ops
@@ -40,8 +40,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
         exclude: one or more substrings of weight paths; matching weights are excluded from weight
             decay.
-        global_clipnorm: maximum global norm of the gradients. None turns clipping off. The default
-            doesn't apply if `clipnorm` or `clipvalue` is passed.
+        global_clipnorm: maximum global norm of the gradients. None turns clipping off. "auto" is
+            1.0, or None if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay
@@ -60,7 +60,6 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         beta_1=RATE,
         beta_2=RATE,
         epsilon=NOT_NEGATIVE,
-        global_clipnorm=POSITIVE,
     )
     def __init__(
         self,
@@ -71,17 +70,18 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         bias_correction: bool = False,
         exclude: str | Sequence[str] = EXCLUDED,
-        global_clipnorm: float | None = 1.0,
+        global_clipnorm: float | Literal["auto"] | None = "auto",
         **kwargs: Any,
     ):
-        names = ("clipnorm", "clipvalue")
-        clipping = {name: kwargs[name] for name in names if kwargs.get(name) is not None}
-        for name, value in clipping.items():
-            check_number(name, value, POSITIVE, Real)
+        clipping = {name: kwargs.get(name) for name in ("clipnorm", "clipvalue")}
+        if global_clipnorm == "auto":
+            is_clipped = any(value is not None for value in clipping.values())
+            global_clipnorm = None if is_clipped else 1.0
+        for name, value in {**clipping, "global_clipnorm": global_clipnorm}.items():
+            if value is not None:
+                check_number(name, value, POSITIVE, Real)
         if isinstance(learning_rate, Real):
             check_number("learning_rate", learning_rate, NOT_NEGATIVE, Real)
-        if clipping and global_clipnorm == 1.0:
-            global_clipnorm = None
         # Keras's own weight decay comes before the update, outside the LAMB trust ratio.
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.decay = weight_decay

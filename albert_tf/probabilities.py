@@ -1,8 +1,23 @@
-"""Converts logits to probabilities with NumPy, because importing `scipy.special` is slow."""
+"""Converts logits to probabilities with NumPy, because importing `scipy.special` is slow.
 
+Also checks the outputs from which predictions are made.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from albert_tf.errors import UserError
+
+
+def reject_nan(outputs: Mapping[str, np.ndarray]) -> None:
+    """Raises UserError if one of a model's outputs is NaN."""
+    if any(np.isnan(values).any() for values in outputs.values()):
+        raise UserError(
+            "The model's outputs are NaN: its weights are damaged, or its training diverged. "
+            "Use another checkpoint, or train with a lower learning rate."
+        )
 
 
 def softmax(logits: Any, axis: int | None = None) -> Any:

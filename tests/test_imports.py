@@ -22,7 +22,7 @@ UNDRAWN = {
     "huggingface": {"options"},
     "options": {"errors", "files"},
     "outputs": set(),
-    "probabilities": set(),
+    "probabilities": {"errors"},
     "progress": {"errors"},
     "quiet": {"errors"},
     "registration": {"tasks"},

@@ -19,6 +19,7 @@ def test_labels():
         ({"num_labels": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
         ({"id2label": {"1": "b", "0": "a"}}, ("a", "b")),
         ({"label2id": {"b": 1, "a": 0}}, ("a", "b")),
+        ({"id2label": {"1": "b", "0": "a"}, "label2id": {"a": 0, "b": 1}}, ("a", "b")),
         ({"id2label": None}, ("LABEL_0", "LABEL_1")),
     ],
 )
@@ -40,6 +41,13 @@ def test_labels_in_files():
     [
         ({"num_labels": True}, "num_labels must be a whole number.* Received: True"),
         ({"num_labels": 3, "id2label": {0: "a"}}, "names in id2label. Received: num_labels=3"),
+        (
+            {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}},
+            "inverse of id2label. Received: label2id={'a': 1, 'b': 0}, id2label={0: 'a', 1: 'b'}",
+        ),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 0}}, "inverse of id2label"),
+        ({"label2id": {"a": 0, "b": 0, "c": 1}}, "different class id. Received: .*'b': 0"),
+        ({"label2id": ["a", "b"]}, r"different class id. Received: \['a', 'b'\]"),
         ({"id2label": {0: "a", 2: "b"}}, "without gaps"),
         ({"id2label": {0: "a", 1: "a"}}, "must be unique"),
         ({"id2label": {"a": "b"}}, "id2label must map class ids to names"),

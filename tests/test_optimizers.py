@@ -80,6 +80,14 @@ def test_keras_serializes_the_optimizer(kind):
     assert again.decay == 0.2 and again.exclude == ("a",) and again.global_clipnorm == 0.6
 
 
+@BOTH
+@pytest.mark.parametrize("name", ["clipnorm", "clipvalue"])
+def test_clipping_twice_is_refused(kind, name):
+    """The value that is also the default is refused like any other."""
+    with pytest.raises(ValueError, match="Only one of"):
+        kind(global_clipnorm=1.0, **{name: 2.0})
+
+
 def test_one_name_to_exclude_is_not_a_sequence_of_letters():
     assert AlbertAdamW(exclude="bias").exclude == ("bias",)
 

@@ -34,10 +34,11 @@ EXAMPLES = """examples:
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
 
-Prints a line for each text: its label and probability, or its score. For a multi-label model, the
-line contains every label that reaches its threshold. For a tagging model, prints each word and its
-tag on a line, and an empty line between texts; white space separates words. For a sentence
-embedding model, prints the cosine similarity of each pair. Files of any size are read as needed.
+Prints a line for each text: its label and probability, or each of its scores. For a multi-label
+model, the line contains every label that reaches its threshold. For a tagging model, prints each
+word and its tag on a line, and an empty line between texts; white space separates words. For a
+sentence embedding model, prints the cosine similarity of each pair. Files of any size are read as
+needed.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -118,9 +119,10 @@ def run(options: OPTIONS, model_class: str) -> int:
                 print_row((found["labels"][0], f"{found['scores'][0]:.4f}"))
         return 0
     label = options.pipeline("text-classification", top_k=None)  # warns about truncated texts
-    config, has_several = label.model.config, label.model.config.problem_type == MULTI_LABEL
+    config, kind = label.model.config, label.model.config.problem_type
+    has_several = kind == MULTI_LABEL or (kind == "regression" and config.num_labels > 1)
     # The scores of a regression model are returned unchanged.
-    function = "none" if config.problem_type == "regression" else None
+    function = "none" if kind == "regression" else None
 
     def label_texts(stream: Iterator[str]) -> Any:
         given = _pairs(stream, options.source) if options.has_pairs else stream
@@ -130,8 +132,10 @@ def run(options: OPTIONS, model_class: str) -> int:
         scores = {each["label"]: each["score"] for each in found}
         probabilities = {name: scores[name] for name in config.labels}
         chosen = [found[0]["label"]]
-        if has_several:
+        if kind == MULTI_LABEL:
             chosen = chosen_labels(probabilities.values(), config)
+        elif kind == "regression":  # all numbers are answers, not only the largest
+            chosen = list(config.labels)
         if options.json:
             named = {"labels": chosen} if has_several else {"label": chosen[0]}
             print_json({"text": text, **named, "probabilities": probabilities})

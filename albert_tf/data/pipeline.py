@@ -1,6 +1,6 @@
 """The batches of a run. Each batch depends only on its number and a seed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -215,6 +215,36 @@ def without_padding(
         return labels, weights
     scale = np.where(is_padding, 0, size / count).astype("float32")
     return labels, scale if weights is None else scale * weights
+
+
+def weighted_by_class(dataset: tf.data.Dataset, weights: Mapping[int, float]) -> tf.data.Dataset:
+    """Adds the weight of each label's class to batches of features and labels.
+
+    Unlike in Keras, labels can also be `IGNORED`.
+
+    Args:
+        weights: weights keyed by class id. The default is 1.
+    Raises:
+        UserError: if the batches already have weights.
+    """
+    if len(dataset.element_spec) > 2:
+        raise UserError(
+            "class_weight and sample_weight can't be combined. Multiply sample_weight by the "
+            "weight of each example's class, and omit class_weight."
+        )
+    count = max(weights, default=0) + 1
+    by_class = tf.constant([weights.get(number, 1.0) for number in range(count)], tf.float32)
+
+    def with_weights(features: Any, labels: Any) -> Any:
+        (classes,) = tf.nest.flatten(labels)
+        if classes.shape.rank > 1 and classes.shape[-1] != 1:  # probabilities
+            classes = tf.argmax(classes, axis=-1)
+        classes = tf.cast(tf.reshape(classes, [-1]), tf.int32)
+        exists = (classes >= 0) & (classes < count)
+        found = tf.gather(by_class, tf.where(exists, classes, 0))
+        return features, labels, tf.where(exists, found, 1.0)
+
+    return dataset.map(with_weights)
 
 
 def mapped_batches(

@@ -207,9 +207,9 @@ def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
 
 
 def whole_numbers(values: Tensor) -> Tensor:
-    """Casts values to int32. Non-integers become -1, which is never a valid id."""
+    """Casts values to int32. Values that change become -1, which is never a valid id."""
     numbers = ops.cast(values, "int32")
-    if "int" in keras.backend.standardize_dtype(values.dtype):
+    if keras.backend.standardize_dtype(values.dtype) == "int32":
         return numbers
     return ops.where(ops.equal(ops.cast(numbers, values.dtype), values), numbers, -1)
 

@@ -78,6 +78,12 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         self._module_folder: Path | None = None  # or its parent contains modules.json
         self._max_length: int | None = None  # overrides the one in tokenizer_config.json
 
+    def _inherit(self, source: "PreTrainedModel") -> None:
+        """Copies the original model's attributes that aren't in `get_config` or the weights."""
+        self.newly_initialized = source.untrained_parts()
+        for name in ("_tokenizer", "_folder", "_module_folder", "_max_length"):
+            setattr(self, name, getattr(source, name))
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_trusted():
             return super().__call__(*args, **kwargs)

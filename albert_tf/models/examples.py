@@ -6,7 +6,7 @@ label names; a model's targets describe them. `albert_tf.models.batch` builds on
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from numbers import Integral, Number, Real
+from numbers import Number, Real
 from typing import Any, Final, Literal, NamedTuple
 
 import keras
@@ -28,7 +28,7 @@ ENCODER_INPUTS: Final = (
 )
 SUM_TOLERANCE: Final = 1e-2  # allows for half precision and for rounding in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
-Kind = Literal["class", "number", "multi_label", "position"]
+Kind = Literal["class", "group", "number", "multi_label", "position"]
 
 
 class Target(NamedTuple):
@@ -36,8 +36,9 @@ class Target(NamedTuple):
 
     Attributes:
         output: name of the output.
-        kind: "class" for class ids or class probabilities, "number" for regression, "multi_label"
-            for 0 or 1 per class, or "position" for a token position or a probability per position.
+        kind: "class" for class ids or class probabilities, "group" for group ids, "number" for
+            regression, "multi_label" for 0 or 1 per class, or "position" for a token position or a
+            probability per position.
         classes: number of classes (or of regression values), or the configuration field that
             contains this number; "choices" for the number of choices per example; None if the
             number varies.
@@ -53,8 +54,9 @@ class Target(NamedTuple):
 
     @property
     def activation(self) -> str | None:
-        """The function that converts the output to probabilities; None for regression."""
-        return {"number": None, "multi_label": "sigmoid"}.get(self.kind, "softmax")
+        """The function that converts the output to probabilities, or None if there is none."""
+        functions = {"number": None, "group": None, "multi_label": "sigmoid"}
+        return functions.get(self.kind, "softmax")
 
 
 def holds_rows(x: Any) -> bool:
@@ -132,8 +134,22 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
         )
 
 
+def from_pandas(values: Any) -> Any:
+    """Converts pandas objects to arrays, and returns other values unchanged.
+
+    pandas converts some columns of nullable and pyarrow types to Python objects. If all are
+    numbers, the array has a numeric type.
+    """
+    if not hasattr(values, "to_numpy"):
+        return values
+    array = values.to_numpy()
+    if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array.flat):
+        return np.array(array.tolist())
+    return array
+
+
 def as_arrays(values: Any, name: str = "y") -> Any:
-    """Converts a tokenizer's output to a dict of arrays, and a list of numbers to an array.
+    """Converts a tokenizer's output to a dict of arrays, and lists and pandas objects to arrays.
 
     Keras would treat every number in a list as an input. Returns tensors and datasets unchanged. A
     column of a Hugging Face dataset is a list here.
@@ -143,6 +159,7 @@ def as_arrays(values: Any, name: str = "y") -> Any:
             name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
             for name, value in values.items()
         }
+    values = from_pandas(values)
     if isinstance(values, Sequence) and not isinstance(values, list | tuple | str | bytes):
         values = list(values)
     if isinstance(values, tuple | list) and values and not len(getattr(values[0], "shape", ())):
@@ -243,11 +260,11 @@ def _is_pair(row: Any) -> bool:
 def label_arrays(model: Any, y: Any, x: Any) -> Any:
     """Converts lists, pandas columns, and label names in the `y` of `fit` to arrays.
 
-    In a DataFrame whose columns are the label names, the columns can be in any order. The number of
-    rows in `x` determines whether a list of length 1 contains all labels.
+    Integers become floats if the target is a number, because a backend may convert integers to
+    int32. In a DataFrame whose columns are the label names, the columns can be in any order. The
+    number of rows in `x` determines whether a list of length 1 contains all labels.
     """
     if len(model.targets) > 1:
-        y = y.to_numpy() if hasattr(y, "to_numpy") else y
         if isinstance(y, list | tuple) and len(y) == len(model.targets) and np.ndim(y[0]):
             return tuple(map(as_arrays, y))
         y = as_arrays(y)
@@ -262,7 +279,7 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         (y,) = y.values()
     if set(getattr(y, "columns", ())) == set(model.config.labels):
         y = y[list(model.config.labels)]
-    y = y.to_numpy() if hasattr(y, "to_numpy") else y
+    y = from_pandas(y)
     if holds_strings(y):
         return class_ids(y, target, model.config)
     if target.kind == "multi_label" and isinstance(y, list | tuple):
@@ -278,6 +295,8 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
         rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
         is_wrapped = len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1])
         y = y[0] if is_wrapped else np.stack([ops.convert_to_numpy(row) for row in y])
+    if target.kind == "number" and isinstance(y, np.ndarray) and y.dtype.kind in "iub":
+        return y.astype("float32")
     known = known_values(y) if target.kind == "class" and not target.by_token else None
     if known is not None and known.dtype.kind != "O" and known.shape[1:] in ((), (1,)):
         _reject_ambiguous(known.ravel().tolist(), model.config.label2id)
@@ -354,7 +373,8 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
     _reject_ambiguous(class_weight, ids)
     weights = {ids.get(key, key): weight for key, weight in class_weight.items()}
     for key in weights:
-        if not isinstance(key, Integral) or not 0 <= int(key) < (count or math.inf):
+        number = float(key) if isinstance(key, Real) else math.nan
+        if not 0 <= number < (count or math.inf) or not number.is_integer():
             raise UserError(
                 "The keys of class_weight must be class ids, or names in label2id "
                 f"({', '.join(ids)}). Received: {short_repr(key)}."
@@ -370,7 +390,7 @@ def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
                 "The values of class_weight must be finite numbers >= 0. Received: "
                 f"{short_repr(weight)} for {short_repr(key)}."
             )
-    return {**dict.fromkeys(range(count or 0), 1.0), **weights}
+    return dict.fromkeys(range(count or 0), 1.0) | {int(key): weights[key] for key in weights}
 
 
 def check_labels(
@@ -391,8 +411,8 @@ def check_labels(
         if known is None:
             continue
         count = _class_count(model, target, inputs)
-        if target.kind == "position":
-            if known.ndim < 2:  # not probabilities
+        if target.kind in ("position", "group"):
+            if target.kind == "group" or known.ndim < 2:  # not probabilities of positions
                 reject_fractions(name, known)
         elif target.kind != "class":
             limits = (0, 1) if target.kind == "multi_label" else target.limits

@@ -155,6 +155,10 @@ class Fitting(keras.Model):
             for each in informed:
                 each.begin_fit(fit)
                 x = each.data(fit)
+            if class_weight is not None and hasattr(x, "element_spec"):
+                from albert_tf.data.pipeline import weighted_by_class
+
+                x, class_weight = weighted_by_class(x, class_weight), None
             return super().fit(
                 x,
                 y,

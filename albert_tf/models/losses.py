@@ -60,11 +60,6 @@ def per_label(weight: Any, labels: Any) -> Any:
     return per_example(weight, ones) * ones
 
 
-def is_class(labels: Any) -> bool:
-    """Returns whether labels are class ids, that is, integers."""
-    return "int" in keras.backend.standardize_dtype(labels.dtype)
-
-
 def count(labels: Any, by_token: bool = False) -> Any:
     """Returns the number of labels in a batch that contribute to the loss.
 
@@ -96,7 +91,8 @@ def count_positions(labels: Any, length: Any) -> Any:
 def _are_probabilities(labels: Any, logits: Any) -> bool:
     """Returns whether labels are probabilities `[B, …, C]` rather than class ids `[B, …, 1]`."""
     same_rank = len(labels.shape) == len(logits.shape)
-    return same_rank and not is_class(labels) and labels.shape[-1] != 1
+    is_integer = "int" in keras.backend.standardize_dtype(labels.dtype)
+    return same_rank and not is_integer and labels.shape[-1] != 1
 
 
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:

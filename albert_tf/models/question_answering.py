@@ -137,8 +137,10 @@ class AlbertForQuestionAnswering(TaskModel):
         if not self._has_only_lists:
             return super()._batch_metrics(batch, outputs)
         names = ("start_positions", "end_positions")
+        compared = [self.targets[name].output for name in names]
+        self._require_labels_of(compared, batch)
         positions = [ops.reshape(ops.cast(batch.labels[name], "int32"), (-1,)) for name in names]
-        logits = [outputs[self.targets[name].output] for name in names]
+        logits = [outputs[name] for name in compared]
         return keras.Model.compute_metrics(
             *(self, batch.features, ops.stack(positions, axis=1), ops.stack(logits, axis=1)),
             batch.weights.get("start_positions"),

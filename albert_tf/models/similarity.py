@@ -63,9 +63,10 @@ class AlbertForSimilarity(TaskModel):
     task = tasks.SIMILARITY
     targets = {
         "labels": Target("similarity", "number", limits=(-1, 1)),
-        "groups": Target("embeddings", "number"),
+        "groups": Target("embeddings", "group"),
     }
     pooled = True
+    form_options = ("pooling",)
     saved_class = "AlbertModel"
 
     def __init__(self, config: AlbertConfig, pooling: str | None = None, **kwargs: Any):
@@ -83,13 +84,15 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model with the pooling and the maximum length specified in its folder."""
+        """Creates a model with the maximum length and, by default, the pooling of its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
         if modules is not None:
             modules.require_cosine(folder)
-            model.pooling, model._max_length = modules.pooling, modules.max_length
+            model._max_length = modules.max_length
+            if fields.get("pooling") is None:
+                model.pooling = modules.pooling
         return model
 
     def sentence_embedding(self) -> SentenceEmbedding:
@@ -151,7 +154,7 @@ def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> 
     # The second texts come first, so that candidate i is the partner of row i.
     others = ops.reshape(ops.transpose(vectors[:, 1:], (1, 0, 2)), (-1, size))
     logits = SCALE * ops.matmul(vectors[:, 0], ops.transpose(others))
-    groups = ops.cast(ops.reshape(groups, (-1,)), "int32")
+    groups = ops.reshape(groups, (-1,))
     fills = ops.equal(groups, IGNORED)
     places = ops.arange(batch)
     are_second = ops.equal(ops.arange(count - 1), 0)[:, None]  # [C - 1, 1]

@@ -111,7 +111,9 @@ class TrainingStep:
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
         if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
             return batch, self.outputs_of(batch, training)
-        slices = [_map(lambda values, i=i: values[i::SLICES], batch) for i in range(SLICES)]
+        size = batch.size  # an empty slice of a single example would fail in eager mode
+        count = min(SLICES, size) if isinstance(size, int) else SLICES
+        slices = [_map(lambda values, i=i: values[i::count], batch) for i in range(count)]
         outputs = [self.outputs_of(part, training) for part in slices]
         return tuple(
             _map(lambda *parts: tf.concat(parts, 0), *whole) for whole in (slices, outputs)

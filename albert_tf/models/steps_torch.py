@@ -12,7 +12,7 @@ from albert_tf.models.batch import batch_of
 
 
 class TrainingStep:
-    """The training step of `fit`; see `TaskModel`."""
+    """The steps of `fit` and `evaluate`; see `TaskModel`."""
 
     def train_step(self: Any, data: Any) -> dict[str, Any]:
         """Updates the weights once with the gradients of all micro-batches."""
@@ -36,3 +36,10 @@ class TrainingStep:
         with torch.no_grad():
             self.optimizer.apply(gradients, weights)
         return self.get_metrics_result()
+
+    def test_step(self: Any, data: Any) -> dict[str, Any]:
+        batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
+        outputs = self.outputs_of(batch, training=False)
+        loss = self.loss_of(batch, outputs, training=False)
+        self._loss_tracker.update_state(loss, sample_weight=self.loss_weight(batch))
+        return self.metrics_of(batch, outputs)

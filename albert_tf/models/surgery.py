@@ -72,15 +72,8 @@ class Surgery:
         tensors = weights.extract(self)
         kept = {name: tensors[name] for name in weights.extract(model)}
         weights.assign(model, kept, "the deeper model")
-        _copy_attributes(self, model)
+        model._inherit(self)
         return model
-
-
-def _copy_attributes(source: Any, copy: Any) -> None:
-    """Copies the tokenizer, the folder paths, and the names of untrained parts."""
-    copy.newly_initialized = list(source.newly_initialized)
-    copy._tokenizer, copy._folder = source._tokenizer, source._folder
-    copy._module_folder = source._module_folder
 
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
@@ -165,5 +158,5 @@ def unshare(model: Model, share: str = "none") -> Model:
         )
         tensors[name] = shared[source]
     weights.assign(new, tensors, "the shared model")
-    _copy_attributes(model, new)
+    new._inherit(model)
     return new

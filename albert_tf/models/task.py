@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import keras
@@ -337,7 +337,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             target = self.targets[name]
             if target.kind == "position":
                 counts[name] = losses.count_positions(label, ops.shape(ids)[1])
-            elif target.kind == "class" or losses.is_class(label):
+            elif target.kind in ("class", "group"):
                 counts[name] = losses.count(label, target.by_token)
             else:
                 counts[name] = ops.cast(batch.size, "float32")
@@ -356,13 +356,17 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         return self.compute_metrics(x, y, outputs, sample_weight)
 
     def _batch_metrics(self, batch: Batch, outputs: Inputs) -> dict[str, Any]:
+        self._require_labels_of(self._measured, batch)
+        return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
+
+    def _require_labels_of(self, outputs: Iterable[str], batch: Batch) -> None:
+        """Rejects batches without a label for each of these outputs, which metrics compare."""
         measured = {self.targets[name].output for name in batch.labels}
-        if missing := [name for name in self._measured if name not in measured]:
+        if missing := [name for name in outputs if name not in measured]:
             raise UserError(
                 f"To compute metrics of {', '.join(missing)}, pass labels for these outputs. "
                 f"Received: {', '.join(batch.labels) or 'no labels'}."
             )
-        return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 
     def _for_compile(self, batch: Batch, outputs: Inputs) -> tuple[Any, Any, Any]:
         """Returns the labels, outputs, and weights for the losses and metrics of `compile`.

@@ -13,6 +13,7 @@ import numpy as np
 from albert_tf.errors import UserError, short_repr
 from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
+from albert_tf.probabilities import reject_nan
 from albert_tf.runtimes.exported import POSITIONS as POSITIONS
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
@@ -219,6 +220,7 @@ class Pipeline(ABC):
         for start in range(0, len(order), batch_size):
             places = order[start : start + batch_size]
             outputs = self.model.predict_on_batch(self._arrays([windows[each] for each in places]))
+            reject_nan(outputs)
             for row, place in enumerate(places):
                 found[place] = {name: values[row] for name, values in outputs.items()}
         return found

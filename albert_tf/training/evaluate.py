@@ -20,11 +20,10 @@ from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
-from albert_tf.probabilities import sigmoid, softmax
+from albert_tf.probabilities import reject_nan, sigmoid, softmax
 from albert_tf.progress import Progress
 from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
@@ -213,11 +212,7 @@ def model_outputs(
     outputs: list[Mapping[str, np.ndarray]] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)
     for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
-        if any(np.isnan(values).any() for values in batch_outputs.values()):
-            raise UserError(
-                "The model's outputs are NaN: its weights are damaged, or its training diverged. "
-                "Use another checkpoint, or train with a lower learning rate."
-            )
+        reject_nan(batch_outputs)
         for position, row in enumerate(batch):
             outputs[row] = {
                 name: values[position] for name, values in batch_outputs.items() if values.ndim

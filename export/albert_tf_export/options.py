@@ -300,5 +300,5 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
             "export first."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
-    copy._module_folder = model._module_folder
+    copy._inherit(model)
     return copy

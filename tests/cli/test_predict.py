@@ -166,6 +166,22 @@ def test_labels_that_no_training_named(run, classifier, tiny_vocabulary, tmp_pat
     assert status == 2 and "a label 'entailment'" in error
 
 
+def test_each_number_of_a_regression_model(run, tiny_vocabulary, scrambled, tmp_path):
+    """In the model's order, whichever is larger."""
+    tokenizer = AlbertTokenizer(tiny_vocabulary)
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
+    names = {0: "price", 1: "age", 2: "size"}
+    config = AlbertConfig.from_size("tiny", **sizes, id2label=names, problem_type="regression")
+    for part in (scrambled(AlbertForSequenceClassification(config)), tokenizer):
+        part.save_pretrained(tmp_path)
+    row = json.loads(run("predict", "--model", tmp_path, "--json", "It was cold.")[1])
+    assert row["labels"] == [*names.values()] == [*row["probabilities"]]
+    assert len({*row["probabilities"].values()}) == 3
+    _, output, _ = run("predict", "--model", tmp_path, "It was cold.")
+    cells = (f"{name}\t{value:.4f}" for name, value in row["probabilities"].items())
+    assert output == "\t".join(cells) + "\n"
+
+
 def test_cosines_of_pairs(run, classifier, tmp_path):
     """A folder of sentence-transformers compares pairs."""
     model = AlbertModel.from_pretrained(classifier)

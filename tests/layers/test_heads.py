@@ -24,8 +24,9 @@ def test_states_at_positions(hidden):
     if keras.backend.backend() == "jax":
         assert np.isnan(at_positions(hidden, fractions)).all()
     elif keras.backend.backend() == "tensorflow":  # torch has no graph: the model's call refuses
-        with pytest.raises(Exception, match=r"not in \[0, 9\)|out of bounds"):
-            at_positions(hidden, fractions)
+        for wrong in (fractions, ops.convert_to_tensor(positions + 2**32)):
+            with pytest.raises(Exception, match=r"not in \[0, 9\)|out of bounds"):
+                at_positions(hidden, wrong)
 
 
 def test_the_classifier_drops_out_in_training_alone(small_config, hidden):

@@ -40,6 +40,15 @@ def test_another_depth_has_the_same_weights(small_config, name):
     assert np.abs(np.asarray(deeper[output]) - np.asarray(model(given)[output])).max() > 1e-4
 
 
+def test_a_copy_is_untrained_only_if_its_model_is(small_config):
+    model = made(small_config, "AlbertForSequenceClassification", 2)
+    model.newly_initialized = ["classifier"]
+    assert model.with_depth(1).untrained_parts() == ["classifier"]
+    model.compile("sgd")
+    model.optimizer.iterations.assign(1)
+    assert model.with_depth(1).untrained_parts() == []
+
+
 @pytest.mark.parametrize(
     ("fields", "depth"), [({"num_hidden_groups": 2}, 2), ({"share": "none"}, 3)]
 )

@@ -1,14 +1,20 @@
 """The forms of examples, and checks of their values. The contract test passes them to fit."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import UserError
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models.batch import batch_of
 from albert_tf.models.examples import (
+    as_arrays,
     check_classes,
     check_types,
+    class_weights,
     holds_strings,
+    label_arrays,
     text_columns,
     two_columns,
 )
@@ -40,6 +46,44 @@ def test_labels_that_are_no_probabilities():
 )
 def test_strings_are_found_in_nested_lists(values, expected):
     assert holds_strings(values) == expected
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "int8[pyarrow]", "object"])
+def test_numbers_in_pandas(dtype):
+    """A missing number is none."""
+    numbers = np.array([[0, 1], [1, 1], [0, 0]])
+    frame = pd.DataFrame(numbers, columns=["a", "b"]).astype(dtype)
+    arrays = as_arrays({"frame": frame, "column": frame["a"]})
+    assert {array.dtype.kind for array in arrays.values()} <= set("iufb")
+    np.testing.assert_array_equal(arrays["frame"], numbers)
+    np.testing.assert_array_equal(arrays["column"], numbers[:, 0])
+    frame.iloc[1, 0] = None
+    with pytest.raises(UserError, match="Received: (<NA>|None), … as frame"):
+        check_types(as_arrays({"frame": frame}))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_every_number_counts(shallow_config, small_features, dtype):
+    """Only ids are ignored, whatever the type of their array."""
+    labels = np.array([-100, 1], dtype)
+    for fields, count in (({"num_labels": 1}, 2), ({"num_labels": 3}, 1)):
+        model = AlbertForSequenceClassification(shallow_config.replace(**fields))
+        counts = model.label_counts(batch_of(model, small_features, labels))
+        assert float(counts["labels"]) == count
+
+
+def test_numbers_beyond_int32(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config.replace(num_labels=1))
+    found = label_arrays(model, [3_000_000_000, -100], small_features)
+    assert found.dtype == "float32" and found.tolist() == [3e9, -100]
+
+
+def test_class_ids_of_weights_that_are_floats(shallow_config):
+    model = AlbertForSequenceClassification(shallow_config)
+    found = class_weights(model, {np.float64(2): 5.0, 0.0: 3.0})
+    assert found == {0: 3.0, 1: 1.0, 2: 5.0} and {*map(type, found)} == {int}
+    with pytest.raises(UserError, match="Received: 0.5"):
+        class_weights(model, {0.5: 3.0})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.errors import UserError
+from albert_tf.evaluation.keras_metrics import ExactMatch
 from albert_tf.models import AlbertForQuestionAnswering
 
 T = 7
@@ -57,6 +59,13 @@ def test_positions_that_are_no_whole_numbers(shallow_config, small_features):
     for call in (model.fit, model.evaluate, lambda x, labels: model(x, **labels)):
         with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
             call(small_features, labels)
+
+
+def test_a_metric_of_both_positions_requires_both(shallow_config, small_features):
+    model = AlbertForQuestionAnswering(shallow_config)
+    model.compile("sgd", metrics=[ExactMatch()], run_eagerly=keras.backend.backend() != "jax")
+    with pytest.raises(UserError, match="metrics of end_logits, .*Received: start_positions"):
+        model.evaluate(small_features, {"start_positions": np.array([1, 2])}, verbose=0)
 
 
 def test_weights_of_questions_follow_them_if_others_are_dropped(shallow_config, tiny_tokenizer):

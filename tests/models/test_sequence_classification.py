@@ -196,13 +196,13 @@ def test_no_rows(reader, nothing):
             method(nothing, np.zeros(0, "int32"), verbose=0)
 
 
-def test_weights_by_target(reader):
+def test_weights_in_other_forms(reader, encode):
     weights = np.linspace(0, 2, len(TEXTS))
     expected = reader.evaluate(TEXTS, CLASSES, sample_weight=weights, verbose=0)
-    given = {"labels": weights[:, None]}
-    assert reader.evaluate(TEXTS, CLASSES, sample_weight=given, verbose=0) == pytest.approx(
-        expected
-    )
+    for given in ({"labels": weights[:, None]}, pd.Series(weights, dtype="Float64")):
+        for x in (TEXTS, encode(TEXTS)):
+            found = reader.evaluate(x, CLASSES, sample_weight=given, verbose=0)
+            assert found == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_order_of_texts_follows_the_seed(reader):
@@ -292,6 +292,7 @@ def test_names_of_labels_in_other_forms(reader, encode, problem_type):
     else:
         forms += [
             pd.get_dummies(pd.Series(names)),
+            pd.get_dummies(pd.Series(names)).astype("Int64"),
             [{name} for name in names],
             Column([[name] for name in names]),
             Column(one_hot),
@@ -365,6 +366,21 @@ def test_weights_of_classes_by_name(reader):
     for one, other in zip(*trained, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
     assert np.abs(start[-1] - trained[0][-1]).max() > 1e-4
+
+
+@pytest.mark.tensorflow
+def test_weights_of_classes_among_ignored_labels(reader, encode):
+    """In each form of the data, also of two batches."""
+    import tensorflow as tf
+
+    labels, weights = np.where(CLASSES == 1, -100, CLASSES), {0: 2.0, 2: 0.5}
+    reader.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    by_label = np.array([2.0, 1.0, 0.5])[CLASSES]
+    expected = reader.evaluate(TEXTS, labels, sample_weight=by_label, verbose=0)
+    dataset = tf.data.Dataset.from_tensor_slices((encode(TEXTS), labels[:, None])).batch(8)
+    for data in ((TEXTS, labels), (encode(TEXTS), labels), (dataset,)):
+        found = reader.fit(*data, class_weight=weights, verbose=0).history["loss"]
+        assert found == [pytest.approx(expected, rel=1e-5)]
 
 
 @pytest.mark.parametrize(

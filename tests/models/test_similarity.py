@@ -5,7 +5,7 @@ import pytest
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSimilarity, AlbertModel, load_pretrained
+from albert_tf.models import AlbertForSimilarity, AlbertModel, load_pretrained, unshare
 
 B, C, T = 4, 3, 7
 GROUPS = np.array([5, 2, 5, 0])  # the first and the third example belong together
@@ -102,6 +102,15 @@ def test_loss_of_partners(model, features, texts, repeats):
     assert float(by_keras) == pytest.approx(found, abs=1e-5)
 
 
+def test_groups_that_are_hashes(model, features):
+    """They differ beyond int32, which is JAX' largest type."""
+    if keras.backend.backend() != "jax":
+        found = float(model(features, groups=np.array([1, 2**32 + 1, 2, 3])).loss)
+        assert found == pytest.approx(float(model(features, groups=np.arange(B)).loss), rel=1e-5)
+    with pytest.raises(ValueError, match="groups must be whole numbers. Received: 0.5"):
+        model(features, groups=np.array([0.5, 1.0, 2.0, 3.0]))
+
+
 @pytest.mark.parametrize("texts", [2, 3])
 def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, texts):
     given = {name: values[:, :texts] for name, values in features.items()}
@@ -128,7 +137,8 @@ def test_a_checkpoint_is_an_encoder_with_modules(config, scrambled, features, tm
     assert isinstance(load_pretrained(tmp_path), AlbertModel)
     assert sentence_transformers.read(tmp_path) == SentenceEmbedding("cls", normalize=True)
     again = AlbertForSimilarity.from_pretrained(tmp_path)
-    assert again.newly_initialized == []
+    assert again.newly_initialized == [] and again.pooling == "cls"
+    assert AlbertForSimilarity.from_pretrained(tmp_path, pooling="max").pooling == "max"
     copied = AlbertForSimilarity.from_config(again.get_config())
     copied.set_weights(again.get_weights())
     for same in (again, copied, again.with_depth(config.num_hidden_layers)):
@@ -150,6 +160,16 @@ def test_the_maximum_length_of_a_folder(config, tiny_tokenizer, tmp_path):
     assert model.tokenizer.model_max_length == 7
     model.tokenizer = tiny_tokenizer
     assert model.sentence_embedding().max_length == tiny_tokenizer.model_max_length
+
+
+def test_copies_keep_the_maximum_length_of_a_folder(config, tmp_path):
+    """The folder has no tokenizer, which would also contain it."""
+    AlbertForSimilarity(config).save_pretrained(tmp_path)
+    folder = SentenceEmbedding("mean", normalize=True, max_length=7)
+    sentence_transformers.write(tmp_path, folder, config.hidden_size)
+    model = AlbertForSimilarity.from_pretrained(tmp_path)
+    for copy in (model.with_depth(3), unshare(model)):
+        assert copy.sentence_embedding() == folder
 
 
 def test_an_unknown_pooling(config):

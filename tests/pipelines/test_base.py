@@ -29,6 +29,14 @@ def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
     assert classify([]) == []
 
 
+def test_outputs_that_are_nan(pipe, monkeypatch):
+    classify = pipe("text-classification")
+    outputs = {"logits": np.array([[0.1, np.nan, 0, 0, 0]])}
+    monkeypatch.setattr(type(classify.model), "predict_on_batch", lambda model, features: outputs)
+    with pytest.raises(UserError, match="outputs are NaN"):
+        classify(TEXTS[0])
+
+
 COLUMNS = [tuple, np.array, pandas.Series, pandas.Index, deque, tf.constant]
 
 

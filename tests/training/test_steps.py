@@ -12,7 +12,13 @@ from albert_tf.checkpoints import names
 from albert_tf.checkpoints.weights import extract
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.models import (
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+)
 from albert_tf.models.task import _backend
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
 from albert_tf.training.callbacks import Resume
@@ -244,6 +250,36 @@ def test_evaluation_of_batches_of_any_size(batches):
     found = model.evaluate(batches.take(2).unbatch().batch(5), verbose=0, return_dict=True)
     for output in ("prediction_logits", "sop_logits"):
         assert found[f"{output}_loss"] == pytest.approx(expected[f"{output}_loss"], rel=1e-5)
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("task", ["tags", "positions"])
+def test_an_evaluation_weights_batches_by_their_labels(task):
+    """Two batches, of 2 and of 8 labels, have the mean loss of one."""
+    config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1, num_labels=2)
+    config = config.replace(initializer_range=0.5)
+    ids = np.random.default_rng(3).integers(5, V, (16, T))
+    counts = np.isin(np.arange(16), (1, 6, *range(8, 16)))
+    model = (AlbertForTokenClassification if task == "tags" else AlbertForQuestionAnswering)(config)
+    labels = np.where(counts, np.arange(16) % 2, -100)
+    if task == "tags":
+        labels = np.where(np.arange(T) == 2, labels[:, None], -100)
+    else:
+        labels = dict.fromkeys(("start_positions", "end_positions"), labels)
+    model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
+    whole, *parts = (model.evaluate(ids, labels, batch_size=size, verbose=0) for size in (16, 8, 5))
+    assert parts == [pytest.approx(whole, rel=1e-5)] * 2
+
+
+@pytest.mark.tensorflow
+def test_one_example_has_no_empty_slice():
+    """Eager mode computes no maximum of an empty mask."""
+    config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1)
+    model = AlbertForMultipleChoice(config)
+    model.compile("sgd", run_eagerly=True)
+    ids = np.full((1, 3, T), 5)
+    found = model.evaluate({"input_ids": ids, "attention_mask": ids}, np.array([1]), verbose=0)
+    assert found == pytest.approx(np.log(3), rel=1e-4)
 
 
 @pytest.mark.usefixtures("without_graphs")

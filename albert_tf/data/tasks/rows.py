@@ -50,9 +50,7 @@ class Rows:
         self.arrays: dict[str, Any] = {
             name: [np.asarray(row, "int32") for row in rows] for name, rows in arrays.items()
         }
-        self.labels: dict[str, Any] = {
-            name: [_label(row) for row in rows] for name, rows in labels.items()
-        }
+        self.labels: dict[str, Any] = {name: _labels(rows) for name, rows in labels.items()}
         self._ids = self.arrays[INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
@@ -197,9 +195,11 @@ def _by_name(values: Any) -> dict[str, np.ndarray]:
     return {name: np.asarray(each) for name, each in named.items()}
 
 
-def _label(value: Any) -> np.ndarray:
-    array = np.asarray(value)
-    return array.astype("float32" if array.dtype.kind == "f" else "int32")
+def _labels(rows: Sequence[Any]) -> list[np.ndarray]:
+    """Converts labels to int32, or to float32 unless int32 can represent all of them."""
+    flat = np.concatenate([np.zeros(0, int), *map(np.ravel, rows)])
+    is_exact = flat.dtype.kind in "iub" and np.array_equal(flat, flat.astype("int32"))
+    return [np.asarray(row, "int32" if is_exact else "float32") for row in rows]
 
 
 def _padded(values: Sequence[np.ndarray], fill: int, length: int | None) -> np.ndarray:

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.tasks import INPUTS
@@ -28,6 +29,13 @@ def test_labels_that_are_no_classes():
     assert several.tolist() == [[0, 1, 1]] * 2, "no padding"
     tags = rows([[1] * len(row) for row in IDS], tags=True).batch(np.array([0, 1]))[1]["labels"]
     assert tags.tolist() == [[1] * 4, [1] * 3 + [-100]], "padded as the features"
+
+
+@pytest.mark.parametrize("scores", [[3_000_000_000, -7, 0], [1, 2.5, 3]])
+def test_numbers_that_int32_lacks_are_floats(scores):
+    """So are all others, because a batch has one type."""
+    found = rows(scores).batch(np.arange(3))[1]["labels"]
+    assert found.dtype == "float32" and found.tolist() == scores
 
 
 def test_choices_are_padded_in_number_and_length():
