@@ -147,13 +147,14 @@ def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list
         spans: start and end of each window.
     """
     first = np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
-    context = np.full((len(spans), len(words)), -1)
+    most, best = np.full(len(words), -1), np.zeros(len(words), int)  # context, and its window
     for number, (start, end) in enumerate(spans):
         tokens = np.arange(start, end)
         before = tokens - start if start else len(words)
         after = end - 1 - tokens if end < len(words) else len(words)
-        context[number, start:end] = np.minimum(before, after)
-    best = context.argmax(axis=0)
+        context = np.minimum(before, after)
+        best[start:end][context > most[start:end]] = number
+        most[start:end] = np.maximum(context, most[start:end])
     return [
         np.where(best[start:end] == number, first[start:end], NO_WORD)
         for number, (start, end) in enumerate(spans)
