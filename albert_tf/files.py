@@ -187,12 +187,12 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
             raise UserError(f"{path} {fault(path)}, not a regular file. Replace it with a file.")
-        content = b""
+        content = bytearray()  # appending to bytes would copy them each time
         while len(content) <= MAX_BYTES and (block := file.read(2**20)):
             content += block
     if len(content) > MAX_BYTES:
         raise UserError(f"{path} must not be larger than {MAX_BYTES:,} bytes.")
-    return content
+    return bytes(content)
 
 
 def fault(path: str | os.PathLike[str]) -> str:
