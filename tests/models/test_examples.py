@@ -29,6 +29,8 @@ def test_labels_that_are_no_probabilities():
         (b"a", True),
         (["a", 1], True),
         ([[0], [[1, "a"]]], True),
+        ([0, 1.5, 2, np.str_("a")], True),
+        ([[0, 1, None], {2, "a"}], True),
         (np.array(["a"]), True),
         (np.array([None, "a"], object), True),
         (tf.constant(["a"]), True),
@@ -40,6 +42,19 @@ def test_labels_that_are_no_probabilities():
 )
 def test_strings_are_found_in_nested_lists(values, expected):
     assert holds_strings(values) == expected
+
+
+def test_each_type_of_number_in_a_list_is_checked_once(monkeypatch):
+    checked = []
+
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            checked.append(value)
+            return isinstance(value, int | float | np.generic)
+
+    monkeypatch.setattr("albert_tf.models.examples.Number", Kind("Number", (), {}))
+    assert not holds_strings([[0, 1, 2, 0.5, 3.5], [4, np.int64(5), np.int64(6)]])
+    assert [value for value in checked if not isinstance(value, list)] == [0, 0.5, 4, 5]
 
 
 @pytest.mark.parametrize(
