@@ -106,7 +106,6 @@ class Classification(Task[Example, np.ndarray]):
         return {
             "id2label": dict(enumerate(self.model_labels(train))),
             "problem_type": self.problem_type,
-            "thresholds": None,  # removes the thresholds of a previous task
         }
 
     @abstractmethod
