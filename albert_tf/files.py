@@ -374,6 +374,7 @@ def tensorflow_errors(path: Path) -> Iterator[None]:
 
 
 LOCK: Final = ".lock"  # name of the file within the locked folder
+_ATTEMPTS: Final = 100  # to create a folder that other runs may remove before it is locked
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks
 
 
@@ -402,12 +403,15 @@ def locked(
     output = folder if output is None else output
     check_folder(folder, output)
     lock = FileLock(folder / LOCK, blocking=wait, fallback_to_soft=False)
+    attempts = iter(range(_ATTEMPTS))
     while not lock.is_locked:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except FileNotFoundError:  # the other run has just removed the folder
-            continue
+        except FileNotFoundError as error:
+            if next(attempts, None) is None:  # the drive or working directory doesn't exist
+                error.filename = str(output)
+                raise
         except Timeout:
             raise UserError(
                 f"Another run is writing to {output}. Wait for it, or choose another output."

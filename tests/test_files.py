@@ -360,6 +360,20 @@ def test_a_link_is_not_followed(tmp_path):
     assert (tmp_path / "letter.txt").read_text() == "Dear all"
 
 
+@pytest.mark.parametrize("what", ["os.mkdir", "filelock.FileLock.acquire"])
+def test_a_folder_that_can_not_be_created(tmp_path, monkeypatch, what):
+    """For example on a missing drive, or in a working directory that was deleted."""
+    tries = iter(range(1000))
+
+    def missing(*_, **__):
+        next(tries)  # ends a loop without an end
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/drive")
+
+    monkeypatch.setattr(what, missing)
+    with pytest.raises(FileNotFoundError, match="No such file .*out"), locked(tmp_path / "out"):
+        pass
+
+
 def test_a_file_is_not_a_folder(tmp_path):
     (tmp_path / "out").touch()
     with pytest.raises(UserError, match="must be a folder. Received: .*out, a file"):
