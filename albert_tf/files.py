@@ -21,6 +21,12 @@ MAX_BYTES: Final = 2**26
 def user_path(path: str | os.PathLike[str]) -> Path:
     """Expands `~` and `~user` at the beginning of a path to a home folder."""
     expanded = os.path.expanduser(path)
+    try:
+        os.fsencode(expanded)
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"The file system can't store the name {expanded!r} ({error.reason}). Rename it."
+        ) from error
     if expanded.startswith("~"):
         raise UserError(
             f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path; if "

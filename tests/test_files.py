@@ -145,6 +145,13 @@ def test_home_folders(tmp_path, monkeypatch):
 
 
 @pytest.mark.posix
+def test_a_path_that_the_file_system_can_not_store(tmp_path):
+    assert user_path("a\udcff") == Path("a\udcff")  # a byte that isn't UTF-8
+    with pytest.raises(UserError, match=r"can't store the name '.*\\ud800'"):
+        write_json(f"{tmp_path}/\ud800", {})
+
+
+@pytest.mark.posix
 def test_others_may_read_it(tmp_path):
     with written_atomically(tmp_path / "a.txt") as path:
         path.touch(mode=0o600)

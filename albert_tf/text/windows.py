@@ -109,6 +109,11 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
 
     The first span contains the tokens that truncation on `side` would keep.
     """
+    if length > size and size < 1:
+        raise UserError(
+            "max_length leaves no room for the tokens of a text in a window, next to the special "
+            "tokens and the other text. Increase max_length."
+        )
     if length > size and not 0 <= stride < size:
         raise UserError(
             f"stride must be at least 0 and less than {size}, the number of text tokens in a "

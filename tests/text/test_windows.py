@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from albert_tf.errors import UserError
 from albert_tf.text.tokens import Tokens
 from albert_tf.text.windows import (
     NO_WORD,
@@ -45,6 +46,8 @@ def test_windows_cover_a_text_and_share_the_stride(side):
         assert len({*range(*one)} & {*range(*other)}) == 3
     with pytest.raises(ValueError, match="less than 7, .*stride=7"):
         list(windows(17, 7, 7))
+    with pytest.raises(UserError, match="max_length leaves no room"):
+        list(windows(17, 0, 0))
 
 
 def test_windows_cut_a_text_given_as_words(tokenizer):
