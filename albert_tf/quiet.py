@@ -91,7 +91,7 @@ def _redirect_stderr() -> Iterator[None]:
             )
             shown = _Stream(ours)
             stack.callback(setattr, shown, "target", sys.stderr)
-            stack.enter_context(contextlib.redirect_stderr(shown))  # type: ignore[type-var]
+            stack.enter_context(contextlib.redirect_stderr(shown))
         os.dup2(lines.fileno(), 2)
         stack.callback(os.dup2, real, 2)
         try:

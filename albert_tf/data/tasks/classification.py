@@ -229,12 +229,10 @@ def encode_texts(
 ) -> Rows:
     """Returns the rows of texts or pairs; each label is a number or an array."""
     # A call of the tokenizer wouldn't return the lengths before truncation.
-    first, second = (
-        None
-        if column is None
-        else tokenizer.tokens_of(column, split_special=True, with_offsets=False)
-        for column in as_texts(texts, text_pairs)[:2]
-    )
+    options = {"split_special": True, "with_offsets": False}
+    column, pairs, _ = as_texts(texts, text_pairs)
+    first = tokenizer.tokens_of(column, **options)
+    second = None if pairs is None else tokenizer.tokens_of(pairs, **options)
     layout = Layout(
         truncation=True, max_length=max_length, truncation_side=tokenizer.truncation_side
     )
@@ -243,8 +241,8 @@ def encode_texts(
     arrays = {name: values.lists() for name, values in features.items()}
     rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
     room = max_length - special_count(second is not None)
-    pairs = zip(first) if second is None else zip(first, second, strict=True)
-    rows.cut = sum(sum(len(text.ids) for text in pair) > room for pair in pairs)
+    batch = zip(first) if second is None else zip(first, second, strict=True)
+    rows.cut = sum(sum(len(text.ids) for text in sample) > room for sample in batch)
     return rows
 
 

@@ -154,7 +154,8 @@ class Similarity(Task[SimilarityExample, Match]):
     def check(self, examples: Sequence[SimilarityExample], config: AlbertConfig) -> None:
         """Warns of scores that the model can't reach. They count in the loss as they are."""
         largest = config.largest_score or math.inf
-        above = [example.score for example in examples if (example.score or 0.0) > largest]
+        scores = [example.score or 0.0 for example in examples]
+        above = [score for score in scores if score > largest]
         if above:
             warn_once(
                 f"{len(above):,} of {len(examples):,} scores are above {largest:g}, the largest "
