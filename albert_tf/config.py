@@ -13,7 +13,7 @@ from albert_tf.config_files import FIXED, FOREIGN, arguments_of, without_bookkee
 from albert_tf.errors import UserError, short_repr
 from albert_tf.files import as_json, read_json, user_path, write_json
 from albert_tf.labels import UNNAMED, merge_labels, sort_labels
-from albert_tf.options import RATE, Range, check_number, without_foreign, without_methods
+from albert_tf.options import POSITIVE, RATE, Range, check_number, without_foreign, without_methods
 
 Config = TypeVar("Config", bound=type)
 
@@ -84,6 +84,7 @@ _OMITTED: Final = {
     "share": "all",
     "answerability": False,
     "thresholds": None,
+    "largest_score": None,
 }
 
 
@@ -163,6 +164,8 @@ class AlbertConfig:
         thresholds: decision thresholds tuned on the dev set. For multi-label classification, one
             probability per label (default: 0.5); for question answering, the null-score difference
             above which the question has no answer (default: 0).
+        largest_score: for sentence similarity trained on scores, the largest score in the training
+            data, which corresponds to a cosine of 1; None if the model wasn't trained on scores.
 
     Raises:
         ValueError: a value is out of range or contradicts another.
@@ -200,6 +203,7 @@ class AlbertConfig:
     share: str = "all"
     answerability: bool = False
     thresholds: tuple[float, ...] | None = None
+    largest_score: float | None = None
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -240,6 +244,8 @@ class AlbertConfig:
             for threshold in thresholds:
                 check_number("thresholds", threshold, Range(), Real)
             object.__setattr__(self, "thresholds", tuple(map(float, thresholds)))
+        if self.largest_score is not None:
+            check_number("largest_score", self.largest_score, POSITIVE, Real)
         labels = dict(UNNAMED) if self.id2label is None else sort_labels(self.id2label)
         object.__setattr__(self, "id2label", labels)
 

@@ -21,6 +21,12 @@ MAX_BYTES: Final = 2**26
 def user_path(path: str | os.PathLike[str]) -> Path:
     """Expands `~` and `~user` at the beginning of a path to a home folder."""
     expanded = os.path.expanduser(path)
+    try:
+        os.fsencode(expanded)
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"The file system can't store the name {expanded!r} ({error.reason}). Rename it."
+        ) from error
     if expanded.startswith("~"):
         raise UserError(
             f"There is no user {expanded.split('/')[0]}. Received: {expanded}. Check the path; if "
@@ -187,12 +193,12 @@ def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
         mode = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))):
             raise UserError(f"{path} {fault(path)}, not a regular file. Replace it with a file.")
-        content = b""
+        content = bytearray()  # appending to bytes would copy them each time
         while len(content) <= MAX_BYTES and (block := file.read(2**20)):
             content += block
     if len(content) > MAX_BYTES:
         raise UserError(f"{path} must not be larger than {MAX_BYTES:,} bytes.")
-    return content
+    return bytes(content)
 
 
 def fault(path: str | os.PathLike[str]) -> str:
@@ -374,6 +380,7 @@ def tensorflow_errors(path: Path) -> Iterator[None]:
 
 
 LOCK: Final = ".lock"  # name of the file within the locked folder
+_ATTEMPTS: Final = 100  # to create a folder that other runs may remove before it is locked
 _NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # file systems without locks
 
 
@@ -402,12 +409,15 @@ def locked(
     output = folder if output is None else output
     check_folder(folder, output)
     lock = FileLock(folder / LOCK, blocking=wait, fallback_to_soft=False)
+    attempts = iter(range(_ATTEMPTS))
     while not lock.is_locked:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock.acquire()
-        except FileNotFoundError:  # the other run has just removed the folder
-            continue
+        except FileNotFoundError as error:
+            if next(attempts, None) is None:  # the drive or working directory doesn't exist
+                error.filename = str(output)
+                raise
         except Timeout:
             raise UserError(
                 f"Another run is writing to {output}. Wait for it, or choose another output."

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from albert_tf.errors import check_tensorflow_text
 
@@ -68,6 +68,16 @@ def hidden_stderr() -> Iterator[None]:
         os.environ.pop(LEVEL, None)  # leaves the level to whoever imports TensorFlow later
 
 
+class _Stream:
+    """Forwards to a stream that can be replaced, because TensorFlow's log handlers keep it."""
+
+    def __init__(self, target: IO[str]):
+        self.target = target
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.target, name)
+
+
 @contextlib.contextmanager
 def _redirect_stderr() -> Iterator[None]:
     real = os.dup(2)
@@ -79,7 +89,9 @@ def _redirect_stderr() -> Iterator[None]:
             ours = stack.enter_context(
                 os.fdopen(os.dup(real), "w", 1, sys.stderr.encoding, "backslashreplace")
             )
-            stack.enter_context(contextlib.redirect_stderr(ours))
+            shown = _Stream(ours)
+            stack.callback(setattr, shown, "target", sys.stderr)
+            stack.enter_context(contextlib.redirect_stderr(shown))
         os.dup2(lines.fileno(), 2)
         stack.callback(os.dup2, real, 2)
         try:

@@ -53,6 +53,7 @@ def test_unknown_fields():
         ({"thresholds": "0.5"}, "thresholds must be a list of numbers. Received: '0.5'"),
         ({"thresholds": ["0.5"]}, "thresholds must be a number.* Received: '0.5'"),
         ({"thresholds": [float("nan")]}, "thresholds must be .*finite. Received: nan"),
+        ({"largest_score": 0}, "largest_score must be a number, above 0. Received: 0"),
         ({"pad_token_id": 30000}, "pad_token_id must be null or an id below vocab_size"),
         ({"problem_type": "ranking"}, "problem_type must be one of"),
     ],
@@ -77,10 +78,10 @@ def test_unknown_size():
         AlbertConfig.from_size("huge")
 
 
-def test_thresholds_are_written_only_if_set():
-    assert "thresholds" not in AlbertConfig().to_dict()
-    config = AlbertConfig(thresholds=[0.25, 1])
-    assert config.thresholds == (0.25, 1.0)
+def test_what_a_task_stores_is_written_only_if_set():
+    assert not {"thresholds", "largest_score"} & AlbertConfig().to_dict().keys()
+    config = AlbertConfig(thresholds=[0.25, 1], largest_score=5.0)
+    assert (config.thresholds, config.largest_score) == ((0.25, 1.0), 5.0)
     assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 

@@ -145,6 +145,13 @@ def test_home_folders(tmp_path, monkeypatch):
 
 
 @pytest.mark.posix
+def test_a_path_that_the_file_system_can_not_store(tmp_path):
+    assert user_path("a\udcff") == Path("a\udcff")  # a byte that isn't UTF-8
+    with pytest.raises(UserError, match=r"can't store the name '.*\\ud800'"):
+        write_json(f"{tmp_path}/\ud800", {})
+
+
+@pytest.mark.posix
 def test_others_may_read_it(tmp_path):
     with written_atomically(tmp_path / "a.txt") as path:
         path.touch(mode=0o600)
@@ -358,6 +365,20 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(OSError, match="symbolic links"), locked(tmp_path):
         pass
     assert (tmp_path / "letter.txt").read_text() == "Dear all"
+
+
+@pytest.mark.parametrize("what", ["os.mkdir", "filelock.FileLock.acquire"])
+def test_a_folder_that_can_not_be_created(tmp_path, monkeypatch, what):
+    """For example on a missing drive, or in a working directory that was deleted."""
+    tries = iter(range(1000))
+
+    def missing(*_, **__):
+        next(tries)  # ends a loop without an end
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "/drive")
+
+    monkeypatch.setattr(what, missing)
+    with pytest.raises(FileNotFoundError, match="No such file .*out"), locked(tmp_path / "out"):
+        pass
 
 
 def test_a_file_is_not_a_folder(tmp_path):

@@ -38,6 +38,19 @@ def test_lines_of_libraries_are_hidden_and_those_of_python_shown():
     assert alone(HIDDEN.format(more="")) == ("3\nNone\n", "of Python\nlater\nthe end\n")
 
 
+def test_a_log_handler_created_inside_still_writes():
+    """TensorFlow and absl create theirs when they are imported."""
+    code = """
+import logging
+from albert_tf.quiet import hidden_stderr
+with hidden_stderr():
+    logging.basicConfig(format="%(message)s")
+    logging.warning("inside")
+logging.warning("later")
+"""
+    assert alone(code) == ("", "inside\nlater\n")
+
+
 @pytest.mark.parametrize(
     ("given", "level"),
     [

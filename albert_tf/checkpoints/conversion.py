@@ -25,7 +25,7 @@ from albert_tf.checkpoints.finder import (
 )
 from albert_tf.checkpoints.weights import bad_values, misfits, require_fit
 from albert_tf.errors import UserError
-from albert_tf.files import check_apart, find_file, written_atomically
+from albert_tf.files import check_apart, find_file, read_json, written_atomically
 from albert_tf.labels import unnamed_labels
 from albert_tf.options import accepts_keywords
 from albert_tf.tasks import BY_MODEL
@@ -43,8 +43,8 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         A dict with `input`, `output`, the counts `tensors` and `parameters`, `files` (names of the
         copied files), and `left_out` (settings that the format can't store).
     Raises:
-        UserError: if the input can't be read or doesn't fit its configuration, the format can't
-            express the model, or the output exists.
+        UserError: if the input or one of its tokenizer's files can't be read, the weights don't fit
+            the configuration, the format can't express the model, or the output exists.
 
     Example:
         >>> import albert_tf
@@ -66,6 +66,9 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         file: _GOOGLE_VOCABULARY if (options.format, name) == ("tf1", _VOCABULARY) else name
         for name, file in find_tokenizer_files(location).items()
     }
+    for file in copies:
+        if file.suffix == ".json":
+            read_json(file)  # raises if it is damaged
     read_folder = partial(sentence_transformers.read, location.folder)
     embedding = sentence_transformers.read_to_copy(read_folder)
     own = OUTPUTS[options.format]

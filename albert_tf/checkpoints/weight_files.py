@@ -212,15 +212,17 @@ def is_keras_2(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[None]:
-    """Turns HDF5 and ZIP errors about a damaged file into a `UserError` that names the file."""
+    """Turns errors about a file that HDF5, ZIP, or Keras can't read into a `UserError`."""
     try:
         yield
-    except (OSError, RuntimeError, KeyError, SystemError, zipfile.BadZipFile) as error:
+    except UserError:
+        raise
+    except (OSError, RuntimeError, KeyError, SystemError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, OSError) and error.errno is not None:  # HDF5's message would be long.
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
         raise UserError(
-            f"{path} is damaged, or in a different format ({str(error)[:160]}). Copy it again "
-            "from its source."
+            f"{path} is damaged, in a different format, or from a different model "
+            f"({str(error)[:160]}). Copy it again from its source."
         ) from error
 
 

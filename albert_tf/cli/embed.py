@@ -59,19 +59,20 @@ def check(options: OPTIONS) -> None:
 
 def run(options: OPTIONS) -> int:
     """Prints or writes the vectors."""
-    found = _vectors(options, options.texts())
+    size, found = _vectors(options, options.texts())
     if options.output is None:
         for row in _rows(found):
             print_json(row)
         return 0
     with written_atomically(options.output, force=options.force) as path:
-        count = _write(path, found)
+        count = _write(path, found, size)
     report = {"texts": count, "output": str(options.output)}
     print(json.dumps(report) if options.json else f"{count} vectors in {options.output}")
     return 0
 
 
-def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]]:
+def _vectors(options: OPTIONS, given: Iterator[str]) -> tuple[int, Iterator[tuple[str, Any]]]:
+    """Returns the size of the vectors, and each text with its vector."""
     from albert_tf.checkpoints.sentence_transformers import FOLDER
     from albert_tf.text.windows import default_stride
 
@@ -85,7 +86,7 @@ def _vectors(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, Any]
         chosen["truncation"] = True
     else:
         chosen["stride"] = default_stride(embed.max_length)
-    yield from with_inputs(partial(embed, **chosen), given)
+    return embed.model.config.hidden_size, with_inputs(partial(embed, **chosen), given)
 
 
 def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -93,13 +94,13 @@ def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"text": text, "vector": vector.tolist()}
 
 
-def _write(path: Path, found: Iterator[tuple[str, Any]]) -> int:
+def _write(path: Path, found: Iterator[tuple[str, Any]], size: int) -> int:
     """Writes the vectors, and returns how many were written."""
     if path.suffix == ".npy":
         import numpy as np
 
         vectors = [vector for _, vector in found]
-        np.save(path, np.asarray(vectors, "float32"))
+        np.save(path, np.asarray(vectors, "float32").reshape(-1, size))  # there may be no texts
         return len(vectors)
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:

@@ -47,7 +47,8 @@ class Batches:
     Args:
         rows: the encoded examples.
         batch_size: number of rows in a batch; one batch per epoch may be smaller.
-        seed: seed for shuffling.
+        seed: seed for shuffling and masking; None for an evaluation, whose rows aren't shuffled and
+            have the same masks in every epoch.
         shuffle: whether to shuffle labeled rows with `batch_order`.
         share: how a batch is split across devices.
         jit_compile: whether XLA compiles the step; see `Rows.batch`.
@@ -59,7 +60,7 @@ class Batches:
         self,
         rows: Rows,
         batch_size: int,
-        seed: int = 0,
+        seed: int | None = 0,
         *,
         shuffle: bool = True,
         share: Share = WHOLE,
@@ -87,7 +88,7 @@ class Batches:
     def of(self, chosen: np.ndarray, epoch: int = 0) -> Any:
         """Returns a batch of the rows `chosen`, padded to the longest one."""
         size = len(chosen) if self.share.parts == 1 else self.share.size(self.batch_size)
-        rows = self.rows.in_epoch(epoch, self.seed)
+        rows = self.rows if self.seed is None else self.rows.in_epoch(epoch, self.seed)
         features, labels, weights = rows.batch(np.resize(chosen, size), self.jit_compile)
         if not labels:
             return features
@@ -123,8 +124,8 @@ class Batches:
         dataset.batches = self
         return dataset
 
-    def _order_of(self, epoch: int, seed: int) -> list[np.ndarray]:
-        if self.rows.labels and self.shuffle:
+    def _order_of(self, epoch: int, seed: int | None) -> list[np.ndarray]:
+        if self.rows.labels and self.shuffle and seed is not None:
             return batch_order(self.rows.lengths, self.batch_size, seed, epoch)
         return in_batches(np.arange(len(self.rows)), self.batch_size)
 

@@ -85,8 +85,13 @@ def holds_strings(values: Any) -> bool:
     elif isinstance(values, bytes) or _may_be_strings(values):
         return True
     if isinstance(values, Sequence | Set):
+        numbers: set[type] = set()  # each type is checked once, because lists of ids can be long
         for value in values:
-            if isinstance(value, str) or (not isinstance(value, Number) and holds_strings(value)):
+            if type(value) in numbers:
+                continue
+            if isinstance(value, Number):
+                numbers.add(type(value))
+            elif isinstance(value, str) or holds_strings(value):
                 return True
     return False
 

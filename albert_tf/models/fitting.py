@@ -273,7 +273,7 @@ class Fitting(keras.Model):
         batches = self._batches(rows, batch_size, steps, shuffle=False)
         last = len(rows) if steps is None else steps * batches.batch_size
         order = np.argsort(rows.lengths[:last], kind="stable")
-        batches.rows = rows.select(order)
+        batches.rows, batches.seed = rows.select(order), None
         return batches.epochs(), order
 
     def _evaluation_data(

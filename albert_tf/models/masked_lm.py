@@ -22,7 +22,7 @@ class AlbertForMaskedLM(TaskModel):
     The loss is the mean cross-entropy over all labels except -100.
 
     `fit` and `evaluate` also take a list of texts without labels. Words are masked as in
-    pretraining, with new masks in each epoch.
+    pretraining, with new masks in each epoch of training and the same masks in every evaluation.
 
     Args:
         config: an `AlbertConfig`.

@@ -157,7 +157,8 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
     FastSentencepieceTokenizer supports only unigram models, rejects unused pieces, and silently
     ignores `byte_fallback` and `treat_whitespace_as_suffix`. It treats leading spaces differently
     without `add_dummy_prefix`, uses `unk_id` as the unknown token, never finds special tokens in a
-    text, and adds large scores in a different order. `decode` doesn't apply a denormalizer.
+    text, ignores the scores of user-defined pieces, and adds large scores in a different order.
+    `decode` doesn't apply a denormalizer.
     """
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
     first, unknown = proto.pieces[: len(SPECIAL_TOKENS)], SPECIAL_TOKENS.index("<unk>")
@@ -169,6 +170,9 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
     is_baked = normalizer.name.startswith(MARK + ";")
     scores = (piece.score for piece in proto.pieces if piece.type == piece.NORMAL)
     largest = max(scores, key=abs, default=0.0)
+    scored = next(
+        (each.piece for each in proto.pieces if each.type == each.USER_DEFINED and each.score), None
+    )
     unused = next((piece.piece for piece in proto.pieces if piece.type == piece.UNUSED), None)
     problems = {
         "which isn't a unigram model": trainer.model_type != trainer.UNIGRAM,
@@ -180,6 +184,7 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
         "with a denormalizer": bool(proto.denormalizer_spec.precompiled_charsmap),
         f"with unk_id={trainer.unk_id}": trainer.unk_id != unknown,
         "with an unknown piece other than <unk>": first[unknown].type != first[unknown].UNKNOWN,
+        f"with a score for the user-defined piece {scored!r}": scored is not None,
         f"with a score of {largest:.3g}": abs(largest) > LARGEST_SCORE,
         "which has changed since it was baked": is_baked and not as_baked,
     }

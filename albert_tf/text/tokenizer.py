@@ -58,7 +58,8 @@ class AlbertTokenizer(BaseTokenizer):
             rejected if its tokens or rules aren't valid text, if it isn't a unigram model, or if it
             was trained with `byte_fallback` or `treat_whitespace_as_suffix`. It must add a space
             before a text, and escape spaces. It must not contain unused tokens, a denormalizer, an
-            unknown token other than `<unk>`, or scores beyond ±1,000.
+            unknown token other than `<unk>`, user-defined tokens with scores, or scores beyond
+            ±1,000.
     """
 
     vocab_name = "spiece.model"

@@ -109,6 +109,11 @@ def windows(length: int, size: int, stride: int, side: str = "right") -> Iterato
 
     The first span contains the tokens that truncation on `side` would keep.
     """
+    if length > size and size < 1:
+        raise UserError(
+            "max_length leaves no room for the tokens of a text in a window, next to the special "
+            "tokens and the other text. Increase max_length."
+        )
     if length > size and not 0 <= stride < size:
         raise UserError(
             f"stride must be at least 0 and less than {size}, the number of text tokens in a "
@@ -147,13 +152,14 @@ def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list
         spans: start and end of each window.
     """
     first = np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
-    context = np.full((len(spans), len(words)), -1)
+    most, best = np.full(len(words), -1), np.zeros(len(words), int)  # context, and its window
     for number, (start, end) in enumerate(spans):
         tokens = np.arange(start, end)
         before = tokens - start if start else len(words)
         after = end - 1 - tokens if end < len(words) else len(words)
-        context[number, start:end] = np.minimum(before, after)
-    best = context.argmax(axis=0)
+        context = np.minimum(before, after)
+        best[start:end][context > most[start:end]] = number
+        most[start:end] = np.maximum(context, most[start:end])
     return [
         np.where(best[start:end] == number, first[start:end], NO_WORD)
         for number, (start, end) in enumerate(spans)

@@ -2,8 +2,9 @@
 
 import hashlib
 import logging
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import keras
@@ -14,6 +15,7 @@ from albert_tf.config import AlbertConfig, is_size
 from albert_tf.data.pipeline import Batches, Share, steps_per_epoch
 from albert_tf.data.tasks.base import Task
 from albert_tf.data.tasks.classification import ONE_CLASS, Classification, baseline_scores
+from albert_tf.data.tasks.labels import MULTI_LABEL
 from albert_tf.data.tasks.registry import TrainingData
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
@@ -35,6 +37,7 @@ from albert_tf.training.options import BALANCED, FinetuningOptions, check_frozen
 from albert_tf.training.run import Run, digest, open_run, publish, silent_about_new_weights
 
 FEW: Final = 10  # with fewer dev examples, a warning is logged
+_RISEN: Final = 1.05  # ratio of losses above which the difference isn't noise
 logger = logging.getLogger(__name__)
 
 
@@ -73,15 +76,35 @@ def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any
     with open_run(options) as run:
         report = _train(options, data, run)
     if report["best"].get(ONE_CLASS):
-        logger.warning(
-            "The model has not learned the task: nearly all its predictions on dev are the same. "
-            "Try --learning-rate %g (a third of this run's) or another --seed.%s",
-            report["settings"]["learning_rate"] / 3,
-            " The classes are unbalanced, so try --class-weights balanced as well."
-            if reports.is_unbalanced(report["data"]["labels"])
-            else "",
-        )
+        warn_not_learned(report, data.config.problem_type == MULTI_LABEL)
     return report
+
+
+def warn_not_learned(report: Mapping[str, Any], is_binary: bool) -> None:
+    """Warns of a model that predicts the same for nearly all dev examples, and says what to try.
+
+    A dev loss that rose, or exceeds that of equal probabilities (chance level), shows that the
+    learning rate was too high. Otherwise, the model hasn't moved far enough from its start.
+
+    Args:
+        is_binary: whether the loss is a mean over labels, which are present or not.
+    """
+    labels, rate = report["data"]["labels"], report["settings"]["learning_rate"]
+    losses = [point["val_loss"] for point in report["history"]]
+    # The number of choices isn't in the report; a model without a preference begins at chance.
+    chance = math.log(2 if is_binary else len(labels)) if labels else losses[0]
+    change, advice = "hardly moved", f"{3 * rate:g} (three times this run's), more --epochs,"
+    if max(losses) > _RISEN * min(losses[0], chance):
+        change, advice = "rose", f"{rate / 3:g} (a third of this run's)"
+    logger.warning(
+        "The model has not learned the task: nearly all its predictions on dev are the same. The "
+        "loss on dev %s: it was %.3f after the first epoch, at most %.3f, and %.3f at the end. "
+        "Equal probabilities have a loss of %.3f. Try --learning-rate %s or another --seed.%s",
+        *(change, losses[0], max(losses), losses[-1], chance, advice),
+        " The classes are unbalanced, so try --class-weights balanced as well."
+        if reports.is_unbalanced(labels)
+        else "",
+    )
 
 
 def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 _MOST_CLASSES: Final = 30  # more are illegible
 _MOST_NUMBERED: Final = 12  # with more classes, the cells have no room for numbers
 
@@ -14,9 +16,10 @@ _MOST_NUMBERED: Final = 12  # with more classes, the cells have no room for numb
 def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
     """Writes a confusion matrix as a PNG.
 
-    Each cell shows its share of the row and, below it, the number of examples. With more than
-    `_MOST_NUMBERED` classes, a cell shows only its color. With more than `_MOST_CLASSES` classes,
-    the matrix contains only those with the most errors.
+    Each cell shows its share of the expected class's examples and, below it, their number. With
+    more than `_MOST_NUMBERED` classes, a cell shows only its color. With more than `_MOST_CLASSES`
+    classes, the matrix contains only those with the most errors, so a row may add up to less than
+    100%.
 
     Args:
         pairs: expected and predicted class of each example.
@@ -32,7 +35,8 @@ def plot_confusion(pairs: Sequence[tuple[str, str]], path: Path) -> None:
     is_numbered = len(names) <= _MOST_NUMBERED
     side = 2.5 + (0.6 if is_numbered else 0.28) * len(names)
     counts = confusion_matrix(expected, predicted, labels=names)
-    shares = counts / counts.sum(axis=1, keepdims=True).clip(1)
+    rows = Counter(expected)  # also counts predictions of classes that aren't shown
+    shares = counts / np.array([[max(rows[name], 1)] for name in names])
     labels = [name.replace("$", r"\$") for name in names]
     with _figure(path, side + 0.6, side) as figure:
         display = ConfusionMatrixDisplay(shares, display_labels=labels).plot(

@@ -5,6 +5,7 @@ import pytest
 from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.conversion import convert, find_tokenizer_files
 from albert_tf.checkpoints.finder import CheckpointLocation, find
+from albert_tf.errors import UserError
 from tests.checkpoints.tensors import draw
 
 JSON = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -52,6 +53,15 @@ def test_a_tagger_with_a_pooler_stays_a_tagger(small_config, tmp_path):
     hugging_face.write(tmp_path / "old", config, tensors, "AlbertForTokenClassification")
     convert(tmp_path / "old", tmp_path / "new", format="hf")
     assert find(tmp_path / "new").architectures() == ["AlbertForTokenClassification"]
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_a_damaged_file_of_the_tokenizer_is_not_copied(small_config, tmp_path, name):
+    hugging_face.write(tmp_path / "model", small_config, draw(small_config), "AlbertModel")
+    (tmp_path / "model" / name).write_text('{"a": ')
+    with pytest.raises(UserError, match=f"{name} must contain a JSON object"):
+        convert(tmp_path / "model", tmp_path / "new", format="hf")
+    assert not (tmp_path / "new").exists()
 
 
 def test_settings_that_have_no_place(small_config, tmp_path):

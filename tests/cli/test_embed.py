@@ -41,6 +41,15 @@ def test_files(ask, tmp_path):
     assert jsonl.read_text(encoding="utf-8") == expected
 
 
+def test_an_empty_file(ask, tmp_path, task_model):
+    (tmp_path / "texts.txt").touch()
+    npy = tmp_path / "vectors.npy"
+    _, output, _ = ask("embed", "--input", tmp_path / "texts.txt", "--output", npy)
+    assert output == f"0 vectors in {npy}\n"
+    model, _ = task_model("embed")
+    assert np.load(npy).shape == (0, model.config.hidden_size)
+
+
 def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
     model, tokenizer = task_model("embed")
     model.save_pretrained(tmp_path)

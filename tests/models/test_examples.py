@@ -35,6 +35,8 @@ def test_labels_that_are_no_probabilities():
         (b"a", True),
         (["a", 1], True),
         ([[0], [[1, "a"]]], True),
+        ([0, 1.5, 2, np.str_("a")], True),
+        ([[0, 1, None], {2, "a"}], True),
         (np.array(["a"]), True),
         (np.array([None, "a"], object), True),
         (tf.constant(["a"]), True),
@@ -84,6 +86,19 @@ def test_class_ids_of_weights_that_are_floats(shallow_config):
     assert found == {0: 3.0, 1: 1.0, 2: 5.0} and {*map(type, found)} == {int}
     with pytest.raises(UserError, match="Received: 0.5"):
         class_weights(model, {0.5: 3.0})
+
+
+def test_each_type_of_number_in_a_list_is_checked_once(monkeypatch):
+    checked = []
+
+    class Kind(type):
+        def __instancecheck__(cls, value):
+            checked.append(value)
+            return isinstance(value, int | float | np.generic)
+
+    monkeypatch.setattr("albert_tf.models.examples.Number", Kind("Number", (), {}))
+    assert not holds_strings([[0, 1, 2, 0.5, 3.5], [4, np.int64(5), np.int64(6)]])
+    assert [value for value in checked if not isinstance(value, list)] == [0, 0.5, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -473,6 +473,10 @@ def test_damaged_weights_of_keras(model, tmp_path):
         (tmp_path / name).write_bytes(path.read_bytes()[:-9])
         with pytest.raises(UserError, match=f"{name} is damaged"):
             model.load_weights(tmp_path / name)
+    model.save_weights(path)
+    path.write_bytes(path.read_bytes().replace(b"vars", b"varz"))
+    with pytest.raises(UserError, match=r"model.weights.h5 is damaged, .*could not be loaded"):
+        model.load_weights(path)
 
 
 def test_copies(model, small_features):

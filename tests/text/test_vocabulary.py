@@ -132,6 +132,7 @@ PIECE = ModelProto.SentencePiece
         ({(1, "type"): PIECE.NORMAL, (9, "type"): PIECE.UNKNOWN}, "with an unknown piece other"),
         ({(20, "score"): -3e38}, "with a score of -3e.38"),
         ({(20, "score"): 3e3}, "with a score of 3e.03"),
+        ({(20, "type"): PIECE.USER_DEFINED}, "with a score for the user-defined piece '.+'"),
         ({(20, "type"): PIECE.UNUSED}, "with unused pieces, such as '.+'"),
         ({("denormalizer_spec", "precompiled_charsmap"): RULES}, "with a denormalizer"),
         ({("normalizer_spec", "escape_whitespaces"): False}, "trained without escape_whitespaces"),

@@ -1,10 +1,12 @@
 """Truncation, and the windows of long texts."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from albert_tf.errors import UserError
 from albert_tf.text.tokens import Tokens
 from albert_tf.text.windows import (
     NO_WORD,
@@ -44,6 +46,8 @@ def test_windows_cover_a_text_and_share_the_stride(side):
         assert len({*range(*one)} & {*range(*other)}) == 3
     with pytest.raises(ValueError, match="less than 7, .*stride=7"):
         list(windows(17, 7, 7))
+    with pytest.raises(UserError, match="max_length leaves no room"):
+        list(windows(17, 0, 0))
 
 
 def test_windows_cut_a_text_given_as_words(tokenizer):
@@ -70,6 +74,32 @@ def test_the_token_with_the_most_context_decides():
     decided = deciding_tokens(words, [(0, 6), (3, 9)])
     n = NO_WORD
     assert [row.tolist() for row in decided] == [[0, n, 1, 2, n, n], [n, n, 3, 4, 5, n]]
+
+
+def test_each_token_is_decided_once_by_the_first_window_with_the_most_context():
+    generator = np.random.default_rng(3)
+    for _ in range(50):
+        length, size = generator.integers(1, 40), generator.integers(2, 12)
+        spans = list(windows(length, size, generator.integers(0, size)))
+        found = deciding_tokens(np.arange(length), spans)
+        for token in range(length):
+            contexts = [
+                min(token - start if start else 99, end - 1 - token if end < length else 99)
+                if start <= token < end
+                else -1
+                for start, end in spans
+            ]
+            decided = [token in row for row in found]
+            assert decided.index(True) == np.argmax(contexts) and sum(decided) == 1
+
+
+def test_windows_of_a_long_text_take_memory_in_proportion():
+    spans = list(windows(40_000, 254, 31))
+    tracemalloc.start()
+    deciding_tokens(np.arange(40_000), spans)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40_000 * 100  # bytes; a number per token and window takes 58 MB
 
 
 def test_the_context_at_the_ends_of_a_text_does_not_count():

@@ -10,7 +10,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, unshare
 from albert_tf.optimizers import AlbertAdamW
 from albert_tf.recipes import OWN_DATA
-from albert_tf.training.finetune import Plan, class_weights, freeze
+from albert_tf.training.finetune import Plan, class_weights, freeze, warn_not_learned
 
 PARTS = ("embedding", "group_0", "group_1", "pooler")
 
@@ -58,6 +58,31 @@ def test_no_gradient_passes_frozen_layers():
     *_, last = deep.albert.encoder.blocks
     for ours, theirs in zip(shared.get_weights(), last.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("losses", "labels", "is_binary", "rate"),
+    [
+        ([1.79, 1.787], "abcdef", False, "6e-05"),  # ln 6 is 1.792
+        ([1.85, 1.81, 1.79], "abcdef", False, "6e-05"),
+        ([1.79, 2.4, 1.80], "abcdef", False, "6.66667e-06"),
+        ([2.1], "abcdef", False, "6.66667e-06"),
+        ([0.3, 0.21, 0.2], "ab", False, "6e-05"),  # one class is frequent
+        ([0.2, 0.3], "ab", False, "6.66667e-06"),
+        ([0.69, 0.68], "abcdef", True, "6e-05"),
+        ([0.9], "abcdef", True, "6.66667e-06"),
+        ([1.386, 1.385], "", False, "6e-05"),  # four choices
+        ([1.386, 1.6], "", False, "6.66667e-06"),
+    ],
+)
+def test_the_rate_to_try_depends_on_the_loss(caplog, losses, labels, is_binary, rate):
+    report = {
+        "data": {"labels": dict.fromkeys(labels, 9)},
+        "settings": {"learning_rate": 2e-5},
+        "history": [{"loss": 0.0, "val_loss": loss} for loss in losses],
+    }
+    warn_not_learned(report, is_binary)
+    assert f"--learning-rate {rate} (" in caplog.text
 
 
 CONFIG = AlbertConfig(id2label={0: "bad", 1: "fine", 2: "good"})

@@ -32,6 +32,9 @@ def test_a_confusion_matrix_of_many_classes_shows_the_most_missed(tmp_path, draw
     axes = drawn[0].axes[0]
     shown = [text.get_text() for text in axes.get_yticklabels()]
     assert len(shown) == 30 and {*names[20:]} < {*shown} and not axes.texts
+    shares = axes.images[0].get_array()
+    for name, row in zip(shown, shares, strict=True):  # half of these predictions aren't shown
+        assert row.sum() == (0.5 if name in names[20:] else 1)
 
 
 def test_curves(tmp_path, drawn):

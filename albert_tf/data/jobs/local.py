@@ -7,14 +7,18 @@ busy workers would outlive a killed parent.
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
 from multiprocessing.connection import wait as wait_for
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Final
 
 from albert_tf.data.jobs.job import Job, Part, PartReport, make_part
@@ -24,6 +28,10 @@ from albert_tf.progress import Progress
 
 SECONDS: Final = 0.5  # maximum wait, because Windows notices Ctrl-C only between waits
 _SHOWN: Final = ("documents", "tokens", "examples")
+_GUARD: Final = (
+    'In a script, write if __name__ == "__main__": above the calls that start the work, and indent '
+    "them; or pass workers=1."
+)
 
 _job: Job  # set only in worker processes
 
@@ -49,10 +57,25 @@ def map_in_processes(
         yield report
 
 
+def check_main() -> None:
+    """Rejects a call while a worker imports the script that the user ran.
+
+    Raises:
+        UserError: the call isn't under `if __name__ == "__main__":`.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise UserError(f"Each worker process imports the script and starts it again. {_GUARD}")
+
+
 def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[PartReport]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
-    others = multiprocessing.active_children()
-    executor = ProcessPoolExecutor(workers, context, _begin, (job,))
+    others, started = multiprocessing.active_children(), set[BaseProcess]()
+    folder = tempfile.TemporaryDirectory(prefix="albert_tf-")
+    # A job takes more bytes than a pipe holds. If a worker died before it reads them, `submit`
+    # would wait forever, so they are in a file.
+    file = Path(folder.name, "job")
+    file.write_bytes(pickle.dumps(job))
+    executor = ProcessPoolExecutor(workers, context, _begin, (file,))
     todo, waiting = iter(parts), set[Future[PartReport]]()
     try:
         while True:
@@ -64,11 +87,16 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
                     if error.errno is not None:
                         raise
                     raise BrokenProcessPool("its pipes were closed in the meantime") from error
+                started.update(multiprocessing.active_children())
             if not waiting:
                 return
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
             yield from (future.result() for future in ready)
     except (BrokenProcessPool, BrokenPipeError) as error:
+        if any((process.exitcode or 0) > 0 for process in started.difference(others)):
+            raise UserError(
+                f"A worker process ended with an error when it started; see above. {_GUARD}"
+            ) from error
         raise UserError(
             f"One of {workers} worker processes was killed, usually because the machine ran out "
             "of memory. To resume, run the same command with fewer --workers."
@@ -80,6 +108,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
         raise
     finally:
         executor.shutdown(cancel_futures=True)
+        folder.cleanup()
 
 
 @contextlib.contextmanager
@@ -108,10 +137,10 @@ def _defer_sigint() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _begin(job: Job) -> None:
-    """Initializes a worker process."""
+def _begin(file: Path) -> None:
+    """Initializes a worker process with the job in a file."""
     global _job
-    _job = job
+    _job = pickle.loads(file.read_bytes())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent kills its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

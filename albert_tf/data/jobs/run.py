@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from albert_tf.checkpoints.finder import SENTENCEPIECE, WORDPIECE
 from albert_tf.data.jobs.job import Job, Output, Part, PartReport, ShardReport, make_job
+from albert_tf.data.jobs.local import check_main, map_in_processes
 from albert_tf.data.pretraining.options import BuildDataOptions
 from albert_tf.data.pretraining.records import MANIFEST
 from albert_tf.errors import UserError, listed
@@ -50,10 +51,14 @@ class Outcome(NamedTuple):
 def build_data(options: BuildDataOptions) -> Outcome:
     """Builds pretraining examples from text. Resumes interrupted runs, and repairs damaged shards.
 
+    Worker processes import the script that calls this function, so a script must call it under
+    `if __name__ == "__main__":`, unless `workers` is 1.
+
     Raises:
         UserError: the settings differ from the interrupted run's, a line is bad, no space is left,
             and so on.
     """
+    check_main()
     job = make_job(options)
     engine: Engine
     if options.engine == "spark":
@@ -62,8 +67,6 @@ def build_data(options: BuildDataOptions) -> Outcome:
         settings = dict(setting.split("=", 1) for setting in options.engine_option)
         engine = functools.partial(map_on_spark, settings=settings)
     else:
-        from albert_tf.data.jobs.local import map_in_processes
-
         engine = functools.partial(map_in_processes, workers=options.workers)
     return run_job(job, engine, options.force)
 

@@ -1,4 +1,4 @@
-"""Texts for masked language modeling with `fit`, masked again in each epoch."""
+"""Texts for masked language modeling with `fit`, which are masked again in each training epoch."""
 
 import copy
 from collections.abc import Sequence
@@ -10,7 +10,9 @@ from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.masking import Unmasked, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.tasks import IGNORED
 from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.padding import padded_length
 
 SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 
@@ -18,8 +20,9 @@ SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 class MaskedTexts(Rows):
     """Rows of single texts whose words are masked as in pretraining.
 
-    The labels `[B, P]` are the original tokens at `masked_lm_positions`. Which tokens are masked
-    depends only on the seed, the epoch, and the row.
+    The labels `[B, P]` are the original tokens at `masked_lm_positions`; P is the largest number of
+    masked tokens in a row of the batch. Which tokens are masked depends only on the seed, the
+    epoch, and the index of the text. Without a call of `in_epoch`, the masks are always the same.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -32,7 +35,9 @@ class MaskedTexts(Rows):
             list(texts), truncation=True, max_length=max_length, split_special_tokens=True
         )
         arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
-        super().__init__(arrays, {"labels": encoded["input_ids"]}, tokenizer.pad_token_id)
+        super().__init__(
+            arrays, {"labels": encoded["input_ids"]}, tokenizer.pad_token_id, tags=True
+        )
         self._table = word_table(tokenizer)
         self._options = ExampleOptions(max_seq_length=max(max_length, SHORTEST))
         self._key = rng.key(0)
@@ -46,7 +51,11 @@ class MaskedTexts(Rows):
         features = self.inputs(rows, jit_compile)
         lengths = self.lengths[rows].astype("int32")
         unmasked = Unmasked(features["input_ids"], lengths, lengths)
-        masked = mask(unmasked, rng.fold_in(self._key, rows), self._table, self._options)
-        features |= {"input_ids": masked.ids, "masked_lm_positions": masked.positions}
+        keys = rng.fold_in(self._key, self.examples[rows])
+        masked = mask(unmasked, keys, self._table, self._options)
+        # Labels come first in a row. The head scores all positions, at V logits each.
+        count = max(1, int((masked.labels != IGNORED).sum(axis=1).max()))
+        used = slice(padded_length(count, jit_compile))
+        features |= {"input_ids": masked.ids, "masked_lm_positions": masked.positions[:, used]}
         weights = None if self.weights is None else np.array([self.weights[row] for row in rows])
-        return features, {"labels": masked.labels}, weights
+        return features, {"labels": masked.labels[:, used]}, weights

@@ -75,7 +75,7 @@ class QuestionAnswering(Task[Question, Answers]):
         some_impossible = any(example.is_impossible for example in train)
         given = self.options.head if isinstance(self.options, LabelledData) else None
         head = given or (ORIGINAL if some_impossible else TRANSFORMERS)
-        return {"answerability": head == ORIGINAL, "problem_type": None, "thresholds": None}
+        return {"answerability": head == ORIGINAL, "problem_type": None}
 
     def encode(
         self, examples: Sequence[Question], tokenizer: Any, config: AlbertConfig, max_length: int

@@ -16,6 +16,10 @@ from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_split
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
+from albert_tf.text.encoding import collect
+from albert_tf.text.layout import Layout
+from albert_tf.text.texts import as_texts
+from albert_tf.text.windows import make_sequences, special_count
 
 # Flags a model that predicts one class for almost all examples.
 ONE_CLASS: Final = "one_class"
@@ -102,7 +106,6 @@ class Classification(Task[Example, np.ndarray]):
         return {
             "id2label": dict(enumerate(self.model_labels(train))),
             "problem_type": self.problem_type,
-            "thresholds": None,  # removes the thresholds of a previous task
         }
 
     @abstractmethod
@@ -225,17 +228,21 @@ def encode_texts(
     max_length: int,
 ) -> Rows:
     """Returns the rows of texts or pairs; each label is a number or an array."""
-    encoded = tokenizer(
-        texts, text_pairs, truncation=True, max_length=max_length, split_special_tokens=True
+    # A call of the tokenizer wouldn't return the lengths before truncation.
+    options = {"split_special": True, "with_offsets": False}
+    column, pairs, _ = as_texts(texts, text_pairs)
+    first = tokenizer.tokens_of(column, **options)
+    second = None if pairs is None else tokenizer.tokens_of(pairs, **options)
+    layout = Layout(
+        truncation=True, max_length=max_length, truncation_side=tokenizer.truncation_side
     )
-    arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
+    sequences = make_sequences(first, second, tokenizer.special, layout)
+    features = collect(sequences, ("input_ids", "token_type_ids"))
+    arrays = {name: values.lists() for name, values in features.items()}
     rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
-    full = [row for row, ids in enumerate(encoded["input_ids"]) if len(ids) == max_length]
-    if full:
-        columns = [column for column in (texts, text_pairs) if column is not None]
-        given = [[column[row] for row in full] for column in columns]
-        whole = tokenizer(*given, split_special_tokens=True, verbose=False)
-        rows.cut = sum(len(ids) > max_length for ids in whole["input_ids"])
+    room = max_length - special_count(second is not None)
+    batch = zip(first) if second is None else zip(first, second, strict=True)
+    rows.cut = sum(sum(len(text.ids) for text in sample) > room for sample in batch)
     return rows
 
 

@@ -59,7 +59,8 @@ def training_data(options: LabelledData, dev_fraction: float, seed: int) -> Trai
     recipe = options.task
     if isinstance(task, QuestionAnswering):
         train, recipe = trainable(train), recipe_name(train)
-    fields = task.config_fields(train)
+    # None removes what the model has learned for a previous task.
+    fields = {"thresholds": None, "largest_score": None, **task.config_fields(train)}
     config = AlbertConfig(**fields)
     task.check([*train, *dev], config)
     return TrainingData(task, train, dev, fields, config, recipe)

@@ -139,13 +139,29 @@ class Similarity(Task[SimilarityExample, Match]):
                     f"All {len(train):,} examples of {self.options.data} have the score "
                     f"{train[0].score:g}. Add examples with different scores, or remove the column."
                 )
-            fields = {"id2label": {0: "score"}, "problem_type": "regression"}
+            fields = {
+                "id2label": {0: "score"},
+                "problem_type": "regression",
+                "largest_score": largest_score(train),
+            }
         elif len(set(_groups(train))) == 1:
             raise UserError(
                 f"All {len(train):,} examples of {self.options.data} share their texts. Add "
                 "examples with different texts, to serve as negatives."
             )
-        return {**fields, "thresholds": None}
+        return fields
+
+    def check(self, examples: Sequence[SimilarityExample], config: AlbertConfig) -> None:
+        """Warns of scores that the model can't reach. They count in the loss as they are."""
+        largest = config.largest_score or math.inf
+        scores = [example.score or 0.0 for example in examples]
+        above = [score for score in scores if score > largest]
+        if above:
+            warn_once(
+                f"{len(above):,} of {len(examples):,} scores are above {largest:g}, the largest "
+                "score in the training data, which corresponds to a cosine of 1. The largest is "
+                f"{max(above):g}. The model can't predict them; train it on such scores as well."
+            )
 
     def encode(
         self,
@@ -165,7 +181,7 @@ class Similarity(Task[SimilarityExample, Match]):
                 arrays[name].append(values)
         labels: dict[str, Sequence[Any]] = {}
         if self._is_scored(examples):
-            scale = largest_score(examples)
+            scale = config.largest_score or largest_score(examples)
             labels["labels"] = [(example.score or 0.0) / scale for example in examples]
         else:
             labels["groups"] = _groups(examples)
@@ -230,7 +246,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return {"accuracy": float((ranks == 1).mean()), "mrr": float((1 / ranks).mean())}
 
     def grade(self, predicted: Predicted[SimilarityExample, Match]) -> list[Graded]:
-        scale = largest_score(predicted.examples)
+        scale = predicted.config.largest_score or largest_score(predicted.examples)
         return [
             Graded(example.texts[0], example.texts[1], match.best, match.cosine, match.rank == 1)
             if example.score is None
@@ -278,7 +294,11 @@ def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
 
 
 def largest_score(examples: Sequence[SimilarityExample]) -> float:
-    """Returns the score that corresponds to a cosine of 1: the largest score, but at least 1."""
+    """Returns the largest score, but at least 1. In training data, it corresponds to a cosine of 1.
+
+    Other data has the scale of the model's training data, `config.largest_score`, unless the model
+    wasn't trained on scores.
+    """
     return max(1.0, *(example.score or 0.0 for example in examples))
 
 

@@ -1,5 +1,8 @@
 """Any number of workers writes the same bytes, and no process outlives the run."""
 
+import contextlib
+import dataclasses
+import multiprocessing
 import os
 import pickle
 import shutil
@@ -13,7 +16,7 @@ import pytest
 
 from albert_tf.data.jobs import local
 from albert_tf.data.jobs.job import Output
-from albert_tf.data.jobs.run import read_manifest
+from albert_tf.data.jobs.run import build_data, read_manifest
 from albert_tf.data.pretraining.records import decode
 from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
@@ -133,6 +136,29 @@ def test_a_worker_killed_as_it_starts_is_an_error(make, tmp_path, monkeypatch):
         run_local(make(tmp_path / "examples"), 2)
 
 
+def test_a_script_without_a_guard_ends_with_an_error(make, tmp_path, start):
+    """Its workers start it again. They end before they read the job, which fills a pipe."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        script.read_text().replace('if __name__ == "__main__":\n    main()', "main()")
+    )
+    job = make(tmp_path / "examples")
+    large = ("large", bytes(2**20))
+    process = start(dataclasses.replace(job, tokenizer=(*job.tokenizer, large)))
+    try:
+        _, errors = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert "UserError: A worker process ended with an error when it started" in errors
+
+
+def test_a_worker_does_not_start_the_script_again(monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(UserError, match="imports the script .*if __name__"):
+        build_data(input=["text.txt"], output="examples", vocab="small")
+
+
 def test_a_full_disk(make, tmp_path, files_of_at_most):
     """tests/faults resumes such a run, and kills others at any touch of a file."""
     job = make(tmp_path / "examples")
@@ -141,7 +167,7 @@ def test_a_full_disk(make, tmp_path, files_of_at_most):
         run_local(job)
 
 
-def _die(job):
+def _die(file):
     os.kill(os.getpid(), signal.SIGKILL)
 
 

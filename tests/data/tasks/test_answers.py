@@ -190,7 +190,7 @@ def test_files_of_predictions(tmp_path):
 )
 def test_the_head_and_the_recipe(examples, head, expected, recipe):
     fields = task(head=head).config_fields(examples)
-    assert fields == {"answerability": expected, "problem_type": None, "thresholds": None}
+    assert fields == {"answerability": expected, "problem_type": None}
     assert recipe_name(examples) == recipe
 
 

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import Predicted, find_split_file
-from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores
+from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores, encode_texts
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.labels import classification
 from albert_tf.data.tasks.registry import read_split
@@ -269,3 +269,25 @@ def test_a_baseline_learns():
     classify = task("classify")
     config = AlbertConfig(**classify.config_fields(train))
     assert baseline_scores(classify, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("pairs", [None, ["the old hill", "hill " * 4, "<pad> a"]])
+def test_texts_are_encoded_once_as_the_tokenizer_encodes_them(
+    tiny_tokenizer, monkeypatch, side, pairs
+):
+    texts, tiny_tokenizer.truncation_side = ["a b " * 9, "[SEP] c", "a " * 4], side
+    options = {"truncation": True, "max_length": 10, "split_special_tokens": True}
+    encoded, lengths = tiny_tokenizer(texts, pairs, **options), []
+    for row, text in enumerate(texts):
+        whole = tiny_tokenizer(text, pairs and pairs[row], split_special_tokens=True)
+        lengths.append(len(whole.input_ids))
+    plain, seen = tiny_tokenizer.encode_plain, []
+    monkeypatch.setattr(
+        tiny_tokenizer, "encode_plain", lambda some, *rest: seen.extend(some) or plain(some, *rest)
+    )
+    rows = encode_texts(texts, pairs, None, tiny_tokenizer, 10)
+    assert seen == [*texts, *(pairs or ())]
+    for name, values in rows.arrays.items():
+        assert [row.tolist() for row in values] == encoded[name]
+    assert rows.cut == sum(length > 10 for length in lengths) > 0

@@ -120,6 +120,30 @@ def test_rows_of_scores(tmp_path, tiny_tokenizer):
     assert ids[mask > 0].tolist() == expected
 
 
+def test_the_scale_is_that_of_the_training_data(tmp_path, tiny_tokenizer, caplog):
+    """Both for the rows of dev and, with the model's configuration, in a later evaluation."""
+    columns = ("text", "text_pair", "score")
+    write(tmp_path / "train.jsonl", ("a", "b", 5), ("c", "d", 2), columns=columns)
+    write(tmp_path / "dev.jsonl", ("a", "b", 4), ("c", "d", 2), ("e", "f", 6), columns=columns)
+    data = training_data(LabelledData(task="similarity", data=tmp_path), 0.1, 1)
+    assert "1 of 5 scores are above 5," in caplog.text and "is 6." in caplog.text
+    rows = data.task.encode(data.dev, tiny_tokenizer, data.config, 12)
+    assert rows.batch(np.arange(3))[1]["labels"].tolist() == pytest.approx([0.8, 0.4, 1.2])
+    stored = AlbertConfig.from_dict(data.config.to_dict())
+    matches = [Match(0.8), Match(0.5), Match(1.0)]
+    graded = task(tmp_path).grade(Predicted(data.dev, matches, stored))
+    assert [each.predicted for each in graded] == ["4", "2.5", "5"]
+    assert [each.confidence for each in graded] == pytest.approx([0, 0.5, 1])
+
+
+def test_a_run_on_another_task_forgets_the_scale(tmp_path):
+    write(tmp_path / "d.jsonl", *(("a", "yes"), ("b", "no")) * 4, columns=("text", "label"))
+    options = LabelledData(task="classify", data=tmp_path / "d.jsonl")
+    fields = training_data(options, 0.5, 1).config_fields
+    config = AlbertConfig(largest_score=5, thresholds=[0.5]).replace(**fields)
+    assert config.largest_score is None and config.thresholds is None
+
+
 def test_rows_of_groups(pairs, triplets, tiny_tokenizer):
     """The first and the third share "a", the second and the fourth "B"."""
     for path, texts in ((pairs, 2), (triplets, 3)):
