@@ -238,7 +238,7 @@ def weighted_by_class(dataset: tf.data.Dataset, weights: Mapping[int, float]) ->
 
     def with_weights(features: Any, labels: Any) -> Any:
         (classes,) = tf.nest.flatten(labels)
-        if classes.shape.rank > 1 and classes.shape[-1] != 1:  # probabilities
+        if len(classes.shape) > 1 and classes.shape[-1] != 1:  # probabilities
             classes = tf.argmax(classes, axis=-1)
         classes = tf.cast(tf.reshape(classes, [-1]), tf.int32)
         exists = (classes >= 0) & (classes < count)
