@@ -127,10 +127,14 @@ class AlbertPreprocessor(keras.layers.Layer):
         types = tf.zeros_like(ids)
         end = tf.zeros_like(kept[0])  # position of the last special token so far
         for segment, (value, start, length) in enumerate(zip(values, starts, kept, strict=True)):
+            for _ in range(special.separators - 1 if segment else 0):
+                end = end + 1
+                ids = tf.where(position == end, special.sep_id, ids)
             source = tf.clip_by_value(start + position - end - 1, 0, tf.shape(value)[0] - 1)
             is_text = (position > end) & (position <= end + length)
             ids = tf.where(is_text, tf.gather(value, source), ids)
-            types = tf.where((position > end) & (position <= end + length + 1), segment, types)
+            in_segment = (position > end) & (position <= end + length + 1)
+            types = tf.where(in_segment, segment * special.second_type, types)
             end = end + length + 1
             ids = tf.where(position == end, special.sep_id, ids)
         mask = tf.cast(position <= end, tf.int32)
@@ -139,7 +143,7 @@ class AlbertPreprocessor(keras.layers.Layer):
     def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
         """Returns how many tokens of each text to keep, int32 `[B, 1]`."""
         is_pair = len(lengths) == 2
-        room = self.max_length - special_count(is_pair)
+        room = self.max_length - special_count(is_pair, self._special.separators)
         if not is_pair:
             return [tf.minimum(lengths[0], room)]
         first, second = lengths
@@ -148,7 +152,8 @@ class AlbertPreprocessor(keras.layers.Layer):
     def _width(self, kept: list[tf.Tensor]) -> Any:
         if self.padding == "max_length":
             return self.max_length
-        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + special_count(len(kept) == 2)
+        added = special_count(len(kept) == 2, self._special.separators)
+        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + added
 
     def get_config(self) -> dict[str, Any]:
         compressed = base64.b64encode(zlib.compress(self.vocabulary, level=9)).decode("ascii")
