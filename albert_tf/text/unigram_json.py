@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from albert_tf.checkpoints.hugging_face import CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import read_json, sha256
 from albert_tf.text.added_tokens import SPACE
@@ -27,6 +28,7 @@ _QUOTES: Final = [
 ]
 _ACCENTS: Final = [{"type": "NFKD"}, {"type": "StripAccents"}]
 _LOWER: Final = [{"type": "Lowercase"}]
+_MOST_UNUSED: Final = 128  # with more rows, the model is probably for another vocabulary
 
 
 def is_unigram(content: Mapping[str, Any]) -> bool:
@@ -48,6 +50,7 @@ def convert(path: Path, digit_comma: Any = None) -> tuple[bytes, Baked]:
     _check_splitter(content, path)
     begin, end, separators = _read_special(content, path)
     proto = _read_pieces(content, path)
+    _add_unused(proto, path.parent / CONFIG)
     ids = {piece.piece: index for index, piece in enumerate(proto.pieces)}
     pad, mask = (next(filter(ids.__contains__, names), names[0]) for names in (_PAD, _MASK))
     tokens = pad, proto.pieces[proto.trainer_spec.unk_id].piece, begin, end, mask
@@ -138,5 +141,17 @@ def _read_pieces(content: Mapping[str, Any], path: Path) -> ModelProto:
         ) from error
     unknown.type = unknown.UNKNOWN
     proto.trainer_spec.unk_piece, proto.trainer_spec.unk_id = unknown.piece, model["unk_id"]
-    proto.trainer_spec.vocab_size = len(proto.pieces)
     return proto
+
+
+def _add_unused(proto: ModelProto, config: Path) -> None:
+    """Adds tokens that no text contains for the last rows of the model's embedding matrix.
+
+    multilingual-e5-small, for example, has 250,037 rows for 250,002 tokens.
+    """
+    rows = read_json(config).get("vocab_size") if config.is_file() else None
+    size = len(proto.pieces)
+    if isinstance(rows, int) and rows - size <= _MOST_UNUSED:
+        for index in range(size, rows):
+            proto.pieces.add(piece=f"<unused{index}>", type=proto.pieces[0].CONTROL)
+    proto.trainer_spec.vocab_size = len(proto.pieces)
