@@ -13,10 +13,10 @@ so its vectors are close to the folder's, but not equal.
 import argparse
 import base64
 import ctypes
-import json
 import struct
 import subprocess
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ TEXTS = {
     "Russian": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
     "Arabic": "يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق.",
     "Hindi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है।",
-    "Japanese": "すべての人間は、生れながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+    "Japanese": "すべての人間は、生れながらにして自由であり、尊厳と権利とについて平等である。",
 }
 # The last part of a BERT tensor's name, and the file's name for it, in each layer.
 LAYER = {
@@ -84,7 +84,7 @@ def read(path):
     ends = reader.array("<u4", count + 1).tolist()
     scores = reader.array("<f4", count).tolist()
     (text,) = reader.values(f"{size}s")
-    pieces = [text[start:end].decode() for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    pieces = [text[start:end].decode() for start, end in pairwise(ends)]
     number, _ = reader.values("iI")
     rules = {}
     for _ in range(number):
@@ -93,11 +93,10 @@ def read(path):
     places = {}
     for _ in range(*reader.values("i")):
         (name,) = reader.values(f"{reader.values('H')[0]}s")
-        _, length, start, _ = reader.values("BIQQ")
-        places[name.decode()] = start, length
+        places[name.decode()] = reader.values("BIQQ")[2]
 
     def tensor(name, *shape):
-        reader.at, length = places[name]
+        reader.at = places[name]
         if len(shape) == 1 or not name.endswith(("word", ".w")):
             return reader.array("<f4", int(np.prod(shape))).reshape(shape)
         blocks = reader.array([("scale", "<f2"), ("codes", "u1", 16)], int(np.prod(shape)) // BLOCK)
@@ -217,7 +216,10 @@ def main():
     parser.add_argument("--texts", type=Path, help="more texts whose ids to compare, one per line")
     options = parser.parse_args()
     write(options.package / "e5-small-q4.bin", options.folder)
-    program, tokenizer = Program(options.package.resolve()), AlbertTokenizer.from_pretrained(options.folder)
+    program, tokenizer = (
+        Program(options.package.resolve()),
+        AlbertTokenizer.from_pretrained(options.folder),
+    )
     embed = pipeline("feature-extraction", str(options.folder), return_tensors=True)
     print("| language | tokens | same ids | cosine |\n|---|---:|---|---:|")
     for language, text in TEXTS.items():

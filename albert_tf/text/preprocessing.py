@@ -108,13 +108,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
-        splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
-        starts = [ends[:-1, None] for ends in splits]
-        sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
-        if len(sizes) > 1:
-            # Fails if the batch sizes differ, even in TFLite files, which contain no assertions.
-            sizes = tf.unstack(tf.stack(sizes))
-        kept = self._kept_lengths(sizes)
+        starts = [tf.cast(ids.row_splits, tf.int32)[:-1, None] for ids in tokens]
+        sizes, kept = _sizes(tokens), self.kept_lengths(tokens)
         if self.truncation_side == "left":
             starts = [
                 start + size - length
@@ -140,8 +135,9 @@ class AlbertPreprocessor(keras.layers.Layer):
         mask = tf.cast(position <= end, tf.int32)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
-    def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
+    def kept_lengths(self, tokens: Sequence[tf.RaggedTensor]) -> list[tf.Tensor]:
         """Returns how many tokens of each text to keep, int32 `[B, 1]`."""
+        lengths = _sizes(tokens)
         is_pair = len(lengths) == 2
         room = self.max_length - special_count(is_pair, self._special.separators)
         if not is_pair:
@@ -172,6 +168,14 @@ class AlbertPreprocessor(keras.layers.Layer):
         content = zlib.decompress(base64.b64decode(options.pop("vocabulary")))
         settings = options.pop("wordpiece", None)
         return cls(WordPieceTokenizer(content, **settings) if settings else content, **options)
+
+
+def _sizes(tokens: Sequence[tf.RaggedTensor]) -> list[tf.Tensor]:
+    """Returns the number of tokens in each text, int32 `[B, 1]`."""
+    splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
+    sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
+    # Fails if the batch sizes differ, even in TFLite files, which contain no assertions.
+    return sizes if len(sizes) == 1 else tf.unstack(tf.stack(sizes))
 
 
 def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:

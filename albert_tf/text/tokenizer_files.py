@@ -109,8 +109,13 @@ def _vocabulary_error(folder: Path, origin: str) -> UserError:
     way_out = "Copy the checkpoint's vocabulary to it, or call AlbertTokenizer.save_pretrained."
     if (folder / TOKENIZER_JSON).is_file():
         way_out = (
-            f"Its {TOKENIZER_JSON} isn't sufficient for SentencePiece; copy {SENTENCEPIECE[0]} "
-            "from the original checkpoint."
+            f"Its {TOKENIZER_JSON} contains neither a Unigram nor a WordPiece model. Use a "
+            "checkpoint with one of these vocabularies."
+        )
+    elif (folder / _XLM_ROBERTA).is_file():
+        way_out = (
+            f"{_XLM_ROBERTA} lacks the ids of the special tokens. Copy the checkpoint's "
+            f"{TOKENIZER_JSON} too."
         )
     return UserError(
         f"{origin} contains no vocabulary ({SENTENCEPIECE[0]}, or {WORDPIECE[0]} for WordPiece). "

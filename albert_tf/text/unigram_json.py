@@ -46,6 +46,8 @@ def convert(path: Path, digit_comma: Any = None) -> tuple[bytes, Baked]:
             "plain" for vocabularies with XLM-RoBERTa's special tokens.
     """
     content = read_json(path)
+    if not is_unigram(content):
+        raise UserError(f"{path} contains no Unigram vocabulary. Call from_pretrained instead.")
     charsmap, options = _read_normalizer(content, path)
     _check_splitter(content, path)
     begin, end, separators = _read_special(content, path)
