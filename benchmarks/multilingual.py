@@ -136,30 +136,38 @@ def read(path):
 def tokenizer_json(vocab, rules):
     """Returns the content that transformers writes for XLM-RoBERTa's vocabulary."""
     charsmap = base64.b64encode(compile_charsmap(rules.items())).decode()
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     special = [index for index, (piece, _) in enumerate(vocab) if piece[0] + piece[-1] == "<>"]
 
     def template(*names):
         parts = [(("SpecialToken", "Sequence")[name in "AB"], name) for name in names]
         return [{kind: {"id": name, "type_id": 0}} for kind, name in parts]
 
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+    ends = {vocab[index][0]: index for index in (0, 2)}
     return {
         "version": "1.0",
         "added_tokens": [
-            {"id": index, "content": vocab[index][0], "special": True} for index in special
+            {"id": index, "content": vocab[index][0], "special": True, **flags} for index in special
         ],
         "normalizer": {"type": "Precompiled", "precompiled_charsmap": charsmap},
         "pre_tokenizer": {
             "type": "Sequence",
             "pretokenizers": [
                 {"type": "WhitespaceSplit"},
-                {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+                metaspace,
             ],
         },
         "post_processor": {
             "type": "TemplateProcessing",
             "single": template("<s>", "A", "</s>"),
             "pair": template("<s>", "A", "</s>", "</s>", "B", "</s>"),
+            "special_tokens": {
+                token: {"id": token, "ids": [index], "tokens": [token]}
+                for token, index in ends.items()
+            },
         },
+        "decoder": metaspace,
         "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab, "byte_fallback": False},
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import Range, checks_numbers
+from albert_tf.options import Range, check_number
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.layout import Side, checked_side
 from albert_tf.text.model_file import describe
@@ -64,7 +64,6 @@ class AlbertPreprocessor(keras.layers.Layer):
         tf.errors.InvalidArgumentError: if the numbers of first and second texts differ.
     """
 
-    @checks_numbers(max_length=Range(minimum=3))  # the special tokens of a pair
     def __init__(
         self,
         vocabulary: bytes | BaseTokenizer,
@@ -77,6 +76,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         if padding not in ("max_length", "longest"):
             raise ValueError(f"padding must be 'max_length' or 'longest'. Received: {padding!r}.")
         tokenizer = _tokenizer(vocabulary)
+        special_tokens = tokenizer.num_special_tokens_to_add(pair=True)
+        check_number("max_length", max_length, Range(minimum=special_tokens))
         self.vocabulary = tokenizer.model_bytes
         self.max_length = max_length
         self.padding = padding
