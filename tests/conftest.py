@@ -368,6 +368,18 @@ def unigram_json():
     return content
 
 
+@pytest.fixture(scope="session")
+def xlm_roberta(tiny_vocabulary, unigram_json, tmp_path_factory):
+    """Returns a tokenizer with the pieces of `tiny_vocabulary` and XLM-RoBERTa's special tokens."""
+    import json
+
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    path = tmp_path_factory.mktemp("xlm-roberta") / "tokenizer.json"
+    path.write_text(json.dumps(unigram_json(tiny_vocabulary, is_xlm_roberta=True)))
+    return AlbertTokenizer(path)
+
+
 @pytest.fixture
 def tiny_tokenizer(tiny_vocabulary, tmp_path):
     from albert_tf.text.tokenizer import AlbertTokenizer

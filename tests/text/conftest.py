@@ -2,7 +2,6 @@
 
 import functools
 import io
-import json
 import unicodedata
 from collections.abc import Callable
 
@@ -82,14 +81,6 @@ def unbaked(train_sentencepiece) -> bytes:
 @pytest.fixture(scope="session")
 def tokenizer(unbaked) -> AlbertTokenizer:
     return AlbertTokenizer(bake(unbaked))
-
-
-@pytest.fixture(scope="session")
-def xlm_roberta(unbaked, unigram_json, tmp_path_factory) -> AlbertTokenizer:
-    """Returns a tokenizer with XLM-RoBERTa's special tokens."""
-    path = tmp_path_factory.mktemp("xlm-roberta") / "tokenizer.json"
-    path.write_text(json.dumps(unigram_json(unbaked, is_xlm_roberta=True)))
-    return AlbertTokenizer(path)
 
 
 def original_normalization(

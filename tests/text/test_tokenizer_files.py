@@ -68,7 +68,7 @@ def test_none(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE"}}))
     with pytest.raises(UserError, match="Its tokenizer.json contains neither a Unigram nor a Word"):
         read_tokenizer(tmp_path, {})
-    for kind in ("Unigram", "WordPiece"):
+    for kind in ("Unigram", "WordPiece"):  # before sentencepiece.bpe.model
         (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": kind}}))
         assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
 

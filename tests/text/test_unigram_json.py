@@ -107,14 +107,16 @@ def test_the_graph_finds_the_same_ids(written, graph_ids, is_xlm_roberta):
     assert graph_ids(tokenizer.model_bytes, TEXTS) == ids
 
 
-def test_added_tokens(written):
+def test_added_tokens(written, unbaked):
+    """transformers 5 lists all added tokens as additional special tokens."""
+    last = ModelProto.FromString(unbaked).pieces[-1].piece
+
     def change(content):
         vocab, added = content["model"]["vocab"], content["added_tokens"]
-        index = len(vocab) - 1
-        added.append({**added[-1], "id": index, "content": vocab[-1][0], "special": False})
+        added.append({**added[-1], "id": len(vocab) - 1, "content": last, "special": False})
         added.append({**added[-1], "id": len(vocab), "content": "[NEW]", "special": True})
 
-    config = {"extra_special_tokens": ["[CLS]", "[NEW]"]}
+    config = {"extra_special_tokens": ["[CLS]", last, "[NEW]"]}
     path = written(change, tokenizer_config=config)
     tokenizer = AlbertTokenizer.from_pretrained(path.parent)
     assert tokenizer.additional_special_tokens == ["[NEW]"]
