@@ -1,6 +1,7 @@
 """Searches for the sentence that answers a question by words, by models' vectors, and by both.
 
     python -m benchmarks.search --squad xquad.en.json --model small --model my-sentence-model
+    python -m benchmarks.search --squad xquad.de.json --language de --model multilingual-e5-small
 
 The candidates are the sentences with an answer in a file in SQuAD's format, without duplicates.
 Words are compared by the cosine of their TF-IDF vectors, and "both" adds the two cosines. A model's
@@ -19,8 +20,11 @@ import numpy as np
 import sentencex
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+# What models expect before a question and before a sentence, keyed by the name of their folder.
+PREFIXES = {"multilingual-e5-small": ("query: ", "passage: ")}
 
-def pairs(path):
+
+def pairs(path, language="en"):
     """Returns the questions, the sentences, and the index of each question's sentence."""
     questions, numbers, of = [], {}, []
     articles = json.loads(path.read_text("utf-8"))["data"]
@@ -29,14 +33,14 @@ def pairs(path):
         for asked in paragraph["qas"]:
             start = asked["answers"][0]["answer_start"]
             questions.append(asked["question"])
-            of.append(numbers.setdefault(sentence_at(context, start), len(numbers)))
+            of.append(numbers.setdefault(sentence_at(context, start, language), len(numbers)))
     return questions, list(numbers), np.array(of)
 
 
-def sentence_at(text, position):
+def sentence_at(text, position, language="en"):
     """Returns the sentence that contains a character."""
     start = 0
-    for sentence in sentencex.segment("en", text):
+    for sentence in sentencex.segment(language, text):
         start = text.index(sentence, start)
         if position < start + len(sentence):
             break
@@ -118,8 +122,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--squad", type=Path, required=True, help="a file in SQuAD's format")
+    parser.add_argument("--language", default="en", help="language code for splitting sentences")
     options = parsed(parser)
-    questions, sentences, of = pairs(options.squad)
+    questions, sentences, of = pairs(options.squad, options.language)
     print(f"{len(questions):,} questions, {len(sentences):,} sentences\n")
     print("| ways | accuracy | mean of 1 / rank | processor s |\n|---|---:|---:|---:|")
 
@@ -131,7 +136,9 @@ def main():
     show("TF-IDF", words)
     for name, make in encoders(options).items():
         start = time.process_time()
-        meaning = by_vectors(make, questions, sentences)
+        first, second = PREFIXES.get(Path(name).name, ("", ""))
+        asked = [first + question for question in questions]
+        meaning = by_vectors(make, asked, [second + sentence for sentence in sentences])
         show(name, meaning, f"{time.process_time() - start:.0f}")
         show(f"TF-IDF + {name}", words + meaning)
 

@@ -294,6 +294,92 @@ def words_vocabulary() -> bytes:
     return train_vocabulary(lines, vocab_size=140)
 
 
+@pytest.fixture(scope="session")
+def unigram_json():
+    """Returns a function from a published SentencePiece model to a `tokenizer.json` (a dict).
+
+    Its steps are those that transformers 5 writes. With `is_xlm_roberta`, the special tokens and
+    the format of pairs are XLM-RoBERTa's, and nothing happens to a text before the model's rules.
+    """
+    import base64
+
+    from albert_tf.text.model_file import ModelProto
+
+    def part(name, token_type):
+        kind = "Sequence" if name in ("A", "B") else "SpecialToken"
+        return {kind: {"id": name, "type_id": token_type}}
+
+    def content(model, is_xlm_roberta=False):
+        proto = ModelProto.FromString(model)
+        pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+        added = [piece.type not in (piece.NORMAL, piece.UNUSED) for piece in proto.pieces]
+        special = [index < 5 for index in range(len(pieces))]
+        begin, end = "[CLS]", "[SEP]"
+        if is_xlm_roberta:
+            begin, end = "<s>", "</s>"
+            first = [(token, 0.0) for token in (begin, "<pad>", end, "<unk>")]
+            pieces = [*first, *pieces[5:], ("<mask>", 0.0)]
+            added = special = [*[True] * 4, *[False] * (len(pieces) - 5), True]
+        single = [part(begin, 0), part("A", 0), part(end, 0)]
+        second = [part(end, 0)] if is_xlm_roberta else []
+        second += [part("B", int(not is_xlm_roberta)), part(end, int(not is_xlm_roberta))]
+        before = [
+            *({"type": "Replace", "pattern": {"String": q}, "content": '"'} for q in ("``", "''")),
+            *({"type": kind} for kind in ("NFKD", "StripAccents", "Lowercase")),
+        ]
+        charsmap = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+        rules = {"type": "Precompiled", "precompiled_charsmap": charsmap}
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        ids = {piece: index for index, (piece, _) in enumerate(pieces)}
+        return {
+            "version": "1.0",
+            "added_tokens": [
+                {"id": index, "content": pieces[index][0], "special": special[index], **flags}
+                for index, is_added in enumerate(added)
+                if is_added
+            ],
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": [*([] if is_xlm_roberta else before), rules],
+            },
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [{"type": "WhitespaceSplit"}, {**metaspace, "split": True}],
+            },
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": single,
+                "pair": [*single, *second],
+                "special_tokens": {
+                    token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+                    for token in (begin, end)
+                },
+            },
+            "decoder": {**metaspace, "split": True},
+            "model": {
+                "type": "Unigram",
+                "unk_id": ids["<unk>"],
+                "vocab": pieces,
+                "byte_fallback": False,
+            },
+        }
+
+    return content
+
+
+@pytest.fixture(scope="session")
+def xlm_roberta(tiny_vocabulary, unigram_json, tmp_path_factory):
+    """Returns a tokenizer with the pieces of `tiny_vocabulary` and XLM-RoBERTa's special tokens."""
+    import json
+
+    from albert_tf.text.tokenizer import AlbertTokenizer
+
+    path = tmp_path_factory.mktemp("xlm-roberta") / "tokenizer.json"
+    path.write_text(json.dumps(unigram_json(tiny_vocabulary, is_xlm_roberta=True)))
+    return AlbertTokenizer(path)
+
+
 @pytest.fixture
 def tiny_tokenizer(tiny_vocabulary, tmp_path):
     from albert_tf.text.tokenizer import AlbertTokenizer

@@ -170,8 +170,8 @@ class AlbertForQuestionAnswering(TaskModel):
 def _default_p_mask(inputs: Inputs, shape: Tensor) -> Tensor:
     """Returns the default `p_mask` `[B, T]`.
 
-    The context is the second segment without its `[SEP]`. Without `token_type_ids`, the context
-    is the whole text.
+    The context is the second segment without its `[SEP]`. Without `token_type_ids`, or if all are
+    0 (as for XLM-RoBERTa's vocabulary), the context is the whole text.
     """
     mask, types = inputs["attention_mask"], inputs["token_type_ids"]
     if mask is None or len(mask.shape) != 2:
@@ -180,6 +180,8 @@ def _default_p_mask(inputs: Inputs, shape: Tensor) -> Tensor:
     followed = ops.pad(attended[:, 1:], ((0, 0), (0, 1)))  # False at the last [SEP]
     possible = ops.logical_and(attended, followed)
     if types is not None:
-        possible = ops.logical_and(possible, ops.equal(types, 1))
+        second = ops.equal(types, 1)
+        has_none = ops.logical_not(ops.any(second, axis=1, keepdims=True))
+        possible = ops.logical_and(possible, ops.logical_or(second, has_none))
     classify = ops.equal(ops.arange(shape[1]), 0)
     return ops.cast(ops.logical_not(ops.logical_or(possible, classify)), "float32")

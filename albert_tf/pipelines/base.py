@@ -338,21 +338,21 @@ def text_windows(
         tokens = [next(encoded) for _ in texts]
         lengths = [len(each.ids) for each in tokens]
         layout = Layout()
-        if sum(lengths) + special_count(len(texts) == 2) > length:
-            layout = _long_layout(texts, lengths, options, length, tokenizer.truncation_side)
+        if sum(lengths) + tokenizer.num_special_tokens_to_add(len(texts) == 2) > length:
+            layout = _long_layout(texts, lengths, options, length, tokenizer)
         sequences = make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout)
         yield [window(sequence) for sequence in sequences]
 
 
 def _long_layout(
-    texts: Sequence[str], lengths: Sequence[int], options: Any, length: int, side: str
+    texts: Sequence[str], lengths: Sequence[int], options: Any, length: int, tokenizer: Any
 ) -> Layout:
     """Returns the layout of a text or pair longer than `length`.
 
     Args:
         lengths: number of tokens in each text.
-        side: side on which tokens are truncated. The first window starts at the beginning of the
-        text.
+        tokenizer: its `truncation_side` is the side on which tokens are truncated. The first window
+            starts at the beginning of the text.
     """
     stride, strategy = getattr(options, "stride", None), options.truncation
     if stride is None:
@@ -369,11 +369,14 @@ def _long_layout(
                 stacklevel=3,
             )
         strategy = options.strategy if strategy in (None, True) else strategy
-        return Layout(truncation=strategy, max_length=length, truncation_side=side)
+        return Layout(
+            truncation=strategy, max_length=length, truncation_side=tokenizer.truncation_side
+        )
     is_pair = len(texts) == 2
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
-    room = length - special_count(True) - stride  # for the first text if the second is split
+    # Room for the first text if the second is split.
+    room = length - tokenizer.num_special_tokens_to_add(pair=True) - stride
     if is_pair and strategy == "only_second" and lengths[0] >= room:
         raise UserError(
             f"The first text of a pair has {lengths[0]} tokens, so windows of {length} tokens with "

@@ -18,7 +18,6 @@ from albert_tf.pipelines.base import (
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
     MAX_QUESTION,
-    SPECIAL,
     best_spans,
     context_positions,
     merge_same_text,
@@ -26,6 +25,7 @@ from albert_tf.text.answers import (
     question_windows,
     read_span,
 )
+from albert_tf.text.windows import special_count
 
 LENGTH: Final = 384  # tokens
 SPARE: Final = 10  # spans to examine beyond 2 * `top_k`, because several can have the same text
@@ -70,7 +70,7 @@ class QuestionAnsweringPipeline(Pipeline):
     models = (QUESTION_ANSWERING.model,)
     takes_pairs = True
     length_option = "max_seq_len"
-    shortest = SPECIAL + 1
+    shortest = special_count(True) + 1
 
     @dataclasses.dataclass(frozen=True)
     class Options:

@@ -52,6 +52,9 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
     """Marks the special tokens in a tokenizer's JSON files, from any transformers version."""
     special = []
+    # transformers 5 also lists all other added tokens under `extra_special_tokens`.
+    listed = files.get(TOKENIZER_JSON, {}).get("added_tokens") or ()
+    plain = {text for text, options in map(text_and_options, listed) if not options.get("special")}
     for token, number, file in _named_tokens(files):
         content, options = text_and_options(token)
         index = tokenizer.convert_tokens_to_ids(str(content))
@@ -63,7 +66,8 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
                 "the vocabulary file, add the tokens with add_tokens in the order of their ids, "
                 "and save the tokenizer to a new folder."
             )
-        if number is None or options.get("special") is True:
+        is_special = options.get("special") is True
+        if is_special or (number is None and content not in plain):
             special.append(content)
     tokenizer._mark_special(special)
 

@@ -14,9 +14,8 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.layout import Layout
 from albert_tf.text.tokens import Tokens
-from albert_tf.text.windows import make_sequences, special_count
+from albert_tf.text.windows import make_sequences
 
-SPECIAL: Final = special_count(True)
 # Number of tokens by which the windows of a context overlap, so that every answer of up to 128
 # tokens is inside one window. The transformers pipeline uses the same overlap. In
 # google-research/albert, 128 is the distance between the starts of two windows.
@@ -48,10 +47,11 @@ def question_windows(
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
-    longest = question_limit(length, max_question)
+    special = tokenizer.num_special_tokens_to_add(pair=True)
+    longest = question_limit(length - special, max_question)
     windows = []
     for sample, question in enumerate(_encode_questions(tokenizer, questions, longest, locations)):
-        room = length - SPECIAL - len(question.ids)
+        room = length - special - len(question.ids)
         context = encoded[unique[contexts[sample]]]
         layout = Layout(
             truncation="only_second",
@@ -63,15 +63,16 @@ def question_windows(
     return windows
 
 
-def question_limit(length: int, max_question: int) -> int:
-    """Returns the maximum number of question tokens in windows of `length` tokens."""
-    return max(1, min(max_question, (length - SPECIAL) // 2))
+def question_limit(room: int, max_question: int) -> int:
+    """Returns the maximum number of question tokens in windows with `room` for text tokens."""
+    return max(1, min(max_question, room // 2))
 
 
 def context_part(window: EncodedSequence) -> tuple[int, np.ndarray]:
     """Returns the position of a window's first context token, and the context tokens' offsets."""
     question, context = window.texts
-    return len(question.ids) + SPECIAL - 1, context.offsets
+    separators = window.special.separators if window.special else 0
+    return 1 + len(question.ids) + separators, context.offsets
 
 
 def _encode_questions(

@@ -44,7 +44,7 @@ class EncodedSequence(NamedTuple):
     def sequence_ids(self) -> list[int | None]:
         """The text (0 or 1) of each position, or None for special tokens."""
         positions = Positions([self])
-        texts = positions.token_type_ids[positions.is_text]
+        texts = positions.text_ids[positions.is_text]
         return [None if text < 0 else text for text in positions.spread([texts], -1).tolist()]
 
     @property
@@ -61,8 +61,8 @@ class Positions:
         sequences: all single texts or all pairs, with the same special tokens.
     Attributes:
         lengths: `[S]`, the number of positions in each sequence.
-        token_type_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the
-            text before it.
+        text_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the text
+            before it, and an additional `[SEP]` to the text after it.
         is_text: bool `[N]`, False for special tokens.
     """
 
@@ -73,13 +73,18 @@ class Positions:
         sizes = np.fromiter((len(text.ids) for text in self._texts), np.int64, count) + edge
         by_sequence = sizes.reshape(len(sequences), -1) if sequences else sizes.reshape(0, 1)
         by_sequence[:, 0] += edge
+        added = self._special.separators - 1 if self._special else 0
+        by_sequence[:, 1:] += added
         self.lengths = by_sequence.sum(axis=1)
         numbers = np.arange(count, dtype=np.int32) % by_sequence.shape[1]
-        self.token_type_ids = np.repeat(numbers, sizes)
-        self.is_text = np.ones(len(self.token_type_ids), np.bool_)
+        self.text_ids = np.repeat(numbers, sizes)
+        self.is_text = np.ones(len(self.text_ids), np.bool_)
         self._starts = np.cumsum(self.lengths) - self.lengths
         if edge:
-            self.is_text[self._starts] = self.is_text[np.cumsum(sizes) - 1] = False
+            ends = np.cumsum(sizes)
+            self.is_text[self._starts] = self.is_text[ends - 1] = False
+            if added:
+                self.is_text[(ends - sizes)[numbers == 1]] = False
 
     @property
     def input_ids(self) -> np.ndarray:
@@ -88,6 +93,10 @@ class Positions:
         if self._special:
             ids[self._starts] = special.cls_id
         return ids
+
+    @property
+    def token_type_ids(self) -> np.ndarray:
+        return self.text_ids * self._special.second_type if self._special else self.text_ids
 
     @property
     def attention_mask(self) -> np.ndarray:

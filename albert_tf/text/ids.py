@@ -170,8 +170,8 @@ class IdMethods(ABC):
         return Positions([EncodedSequence(texts, self.special)])
 
     def num_special_tokens_to_add(self, pair: bool = False) -> int:
-        """Returns the number of special tokens: 2 for a single text, 3 for a pair."""
-        return special_count(pair)
+        """Returns the number of special tokens: 2 for a single text, 3 or 4 for a pair."""
+        return special_count(pair, self.special.separators)
 
     @property
     def max_len_single_sentence(self) -> int:

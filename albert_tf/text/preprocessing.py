@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.options import Range, checks_numbers
+from albert_tf.options import Range, check_number
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.layout import Side, checked_side
 from albert_tf.text.model_file import describe
@@ -64,7 +64,6 @@ class AlbertPreprocessor(keras.layers.Layer):
         tf.errors.InvalidArgumentError: if the numbers of first and second texts differ.
     """
 
-    @checks_numbers(max_length=Range(minimum=3))  # the special tokens of a pair
     def __init__(
         self,
         vocabulary: bytes | BaseTokenizer,
@@ -77,6 +76,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         if padding not in ("max_length", "longest"):
             raise ValueError(f"padding must be 'max_length' or 'longest'. Received: {padding!r}.")
         tokenizer = _tokenizer(vocabulary)
+        special_tokens = tokenizer.num_special_tokens_to_add(pair=True)
+        check_number("max_length", max_length, Range(minimum=special_tokens))
         self.vocabulary = tokenizer.model_bytes
         self.max_length = max_length
         self.padding = padding
@@ -108,13 +109,8 @@ class AlbertPreprocessor(keras.layers.Layer):
         """
         special = self._special
         values = [tf.concat([ids.values, [special.pad_id]], axis=0) for ids in tokens]
-        splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
-        starts = [ends[:-1, None] for ends in splits]
-        sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
-        if len(sizes) > 1:
-            # Fails if the batch sizes differ, even in TFLite files, which contain no assertions.
-            sizes = tf.unstack(tf.stack(sizes))
-        kept = self._kept_lengths(sizes)
+        starts = [tf.cast(ids.row_splits, tf.int32)[:-1, None] for ids in tokens]
+        sizes, kept = _sizes(tokens), self.kept_lengths(tokens)
         if self.truncation_side == "left":
             starts = [
                 start + size - length
@@ -127,19 +123,24 @@ class AlbertPreprocessor(keras.layers.Layer):
         types = tf.zeros_like(ids)
         end = tf.zeros_like(kept[0])  # position of the last special token so far
         for segment, (value, start, length) in enumerate(zip(values, starts, kept, strict=True)):
+            for _ in range(special.separators - 1 if segment else 0):
+                end = end + 1
+                ids = tf.where(position == end, special.sep_id, ids)
             source = tf.clip_by_value(start + position - end - 1, 0, tf.shape(value)[0] - 1)
             is_text = (position > end) & (position <= end + length)
             ids = tf.where(is_text, tf.gather(value, source), ids)
-            types = tf.where((position > end) & (position <= end + length + 1), segment, types)
+            in_segment = (position > end) & (position <= end + length + 1)
+            types = tf.where(in_segment, segment * special.second_type, types)
             end = end + length + 1
             ids = tf.where(position == end, special.sep_id, ids)
         mask = tf.cast(position <= end, tf.int32)
         return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
 
-    def _kept_lengths(self, lengths: list[tf.Tensor]) -> list[tf.Tensor]:
+    def kept_lengths(self, tokens: Sequence[tf.RaggedTensor]) -> list[tf.Tensor]:
         """Returns how many tokens of each text to keep, int32 `[B, 1]`."""
+        lengths = _sizes(tokens)
         is_pair = len(lengths) == 2
-        room = self.max_length - special_count(is_pair)
+        room = self.max_length - special_count(is_pair, self._special.separators)
         if not is_pair:
             return [tf.minimum(lengths[0], room)]
         first, second = lengths
@@ -148,7 +149,8 @@ class AlbertPreprocessor(keras.layers.Layer):
     def _width(self, kept: list[tf.Tensor]) -> Any:
         if self.padding == "max_length":
             return self.max_length
-        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + special_count(len(kept) == 2)
+        added = special_count(len(kept) == 2, self._special.separators)
+        return tf.maximum(tf.reduce_max(tf.add_n(kept)), 0) + added
 
     def get_config(self) -> dict[str, Any]:
         compressed = base64.b64encode(zlib.compress(self.vocabulary, level=9)).decode("ascii")
@@ -167,6 +169,14 @@ class AlbertPreprocessor(keras.layers.Layer):
         content = zlib.decompress(base64.b64decode(options.pop("vocabulary")))
         settings = options.pop("wordpiece", None)
         return cls(WordPieceTokenizer(content, **settings) if settings else content, **options)
+
+
+def _sizes(tokens: Sequence[tf.RaggedTensor]) -> list[tf.Tensor]:
+    """Returns the number of tokens in each text, int32 `[B, 1]`."""
+    splits = [tf.cast(ids.row_splits, tf.int32) for ids in tokens]
+    sizes = [ends[1:, None] - ends[:-1, None] for ends in splits]
+    # Fails if the batch sizes differ, even in TFLite files, which contain no assertions.
+    return sizes if len(sizes) == 1 else tf.unstack(tf.stack(sizes))
 
 
 def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:

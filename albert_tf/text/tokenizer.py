@@ -11,6 +11,7 @@ import sentencepiece
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.files import read_json
 from albert_tf.huggingface import SENTENCEPIECE
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
@@ -18,7 +19,8 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.layout import Side
 from albert_tf.text.model_file import DigitComma, Quotes, Source, path_of
 from albert_tf.text.texts import as_text
-from albert_tf.text.tokens import SpecialTokens, Tokens, trim
+from albert_tf.text.tokens import SPECIAL_IDS, SpecialTokens, Tokens, trim
+from albert_tf.text.unigram_json import is_unigram
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
 _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # no rule applies across such a space
@@ -100,13 +102,17 @@ class AlbertTokenizer(BaseTokenizer):
         self.digit_comma, self.quotes = self.baked.digit_comma, self.baked.quotes
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=self._model)
         super().__init__(
-            SpecialTokens(),
+            self._special_tokens(),
             self._processor.get_piece_size(),
             model_max_length,
             split_special_tokens,
             padding_side,
             truncation_side,
         )
+
+    def _special_tokens(self) -> SpecialTokens:
+        ids = self.baked.special or SPECIAL_IDS
+        return SpecialTokens(tuple(map(self._token, ids)), ids, self.baked.separators)
 
     @property
     def model_bytes(self) -> bytes:
@@ -125,7 +131,8 @@ class AlbertTokenizer(BaseTokenizer):
 
     @classmethod
     def _class_for(cls, vocabulary: Path) -> type[BaseTokenizer]:
-        if vocabulary.suffix not in (".txt", ".json"):
+        is_json = vocabulary.suffix == ".json" and not is_unigram(read_json(vocabulary))
+        if vocabulary.suffix != ".txt" and not is_json:
             return cls
         import_tensorflow()
         from albert_tf.text.wordpiece import WordPieceTokenizer

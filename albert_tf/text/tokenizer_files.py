@@ -16,12 +16,17 @@ from albert_tf.checkpoints.finder import (
 from albert_tf.checkpoints.finder import TOKENIZER_CONFIG as TOKENIZER_CONFIG
 from albert_tf.errors import UserError
 from albert_tf.files import find_file, read_json, replace_files, user_path
+from albert_tf.text.unigram_json import is_unigram
 from albert_tf.text.wordpiece_json import is_wordpiece
 
 # WordPiece settings that are also part of the normalizer in a tokenizer.json.
 NORMALIZATION: Final = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 # transformers classes that take these settings from tokenizer.json, not tokenizer_config.json.
-_GENERIC: Final = ("PreTrainedTokenizerFast", "TokenizersBackend")
+_GENERIC: Final = (
+    *("PreTrainedTokenizerFast", "TokenizersBackend"),
+    *("XLMRobertaTokenizer", "XLMRobertaTokenizerFast"),
+)
+_XLM_ROBERTA: Final = "sentencepiece.bpe.model"  # has other ids than the model
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
@@ -93,19 +98,24 @@ def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) 
 def vocabulary_in(folder: Path) -> Path | None:
     """Returns the path of the vocabulary file in a folder, or None."""
     for names in (SENTENCEPIECE, WORDPIECE):
-        if vocabulary := find_file(folder, names, "vocabularies"):
+        if vocabulary := find_file(folder, names, "vocabularies", ignored=(_XLM_ROBERTA,)):
             return vocabulary
-    tokenizer_json = folder / TOKENIZER_JSON
-    is_ours = tokenizer_json.is_file() and is_wordpiece(read_json(tokenizer_json))
-    return tokenizer_json if is_ours else None
+    path = folder / TOKENIZER_JSON
+    content = read_json(path) if path.is_file() else {}
+    return path if is_wordpiece(content) or is_unigram(content) else None
 
 
 def _vocabulary_error(folder: Path, origin: str) -> UserError:
     way_out = "Copy the checkpoint's vocabulary to it, or call AlbertTokenizer.save_pretrained."
     if (folder / TOKENIZER_JSON).is_file():
         way_out = (
-            f"Its {TOKENIZER_JSON} isn't sufficient for SentencePiece; copy {SENTENCEPIECE[0]} "
-            "from the original checkpoint."
+            f"Its {TOKENIZER_JSON} contains neither a Unigram nor a WordPiece model. Use a "
+            "checkpoint with one of these vocabularies."
+        )
+    elif (folder / _XLM_ROBERTA).is_file():
+        way_out = (
+            f"{_XLM_ROBERTA} lacks the ids of the special tokens. Copy the checkpoint's "
+            f"{TOKENIZER_JSON} too."
         )
     return UserError(
         f"{origin} contains no vocabulary ({SENTENCEPIECE[0]}, or {WORDPIECE[0]} for WordPiece). "

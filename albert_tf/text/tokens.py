@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 SPECIAL_TOKENS: Final = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+SPECIAL_IDS: Final = (0, 1, 2, 3, 4)
 
 
 class Tokens(NamedTuple):
@@ -44,10 +45,18 @@ class SpecialTokens:
     Attributes:
         tokens: the padding, unknown, classification, separator, and mask token, in this order.
         ids: ids of these tokens.
+        separators: number of separators between the texts of a pair. With 2, as in RoBERTa, the
+            token types of both texts are 0.
     """
 
     tokens: tuple[str, ...] = SPECIAL_TOKENS
-    ids: tuple[int, ...] = (0, 1, 2, 3, 4)
+    ids: tuple[int, ...] = SPECIAL_IDS
+    separators: int = 1
+
+    @property
+    def second_type(self) -> int:
+        """The token type of the second text of a pair."""
+        return int(self.separators == 1)
 
     @property
     def pad_id(self) -> int:

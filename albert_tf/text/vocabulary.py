@@ -50,12 +50,14 @@ from albert_tf.text.model_file import (
     Source,
     compile_charsmap,
     describe,
+    json_path,
     parse_model,
     read_file,
     rule_normalizer,
 )
 from albert_tf.text.texts import NO_CHARACTER, as_text
-from albert_tf.text.tokens import SPECIAL_TOKENS
+from albert_tf.text.tokens import SPECIAL_IDS, SPECIAL_TOKENS
+from albert_tf.text.unigram_json import convert
 
 # SHA-256 of the published vocabularies' own rules. Other models from that time have the same rules.
 PUBLISHED_RULES: Final = "0942789e0111452f1cc446f70036e26d24458c3c7858c53cc12ca4d87531279b"
@@ -67,26 +69,36 @@ MARGIN = 1.0  # natural-log units; the rounding error of a sum of scores is belo
 
 @dataclass(frozen=True)
 class Normalization:
-    """The steps that clean raw text before the model's own rules apply; see `bake`."""
+    """The steps that clean raw text before the model's own rules apply; see `bake`.
+
+    With `as_in_json`, the steps are those of a `tokenizer.json`: all marks count as accents, and if
+    accents are kept, only the model's own rules compose characters.
+    """
 
     lower_case: bool = True
     keep_accents: bool = False
     quotes: Quotes = "original"
     turkish_i: bool = False
+    as_in_json: bool = False
 
     def __call__(self, text: str) -> str:
         """Applies the steps in Python. Whitespace becomes spaces, which aren't collapsed."""
-        text = re.sub(r"\s", " ", text)
+        text = text if self.as_in_json else re.sub(r"\s", " ", text)
         if self.quotes == "huggingface":
             text = text.replace("``", '"').replace("''", '"')
         if self.turkish_i and self.lower_case:
             text = text.replace("İ", "i").replace("I\u0307", "i").replace("I", "ı")
-        if self.keep_accents:
-            text = unicodedata.normalize("NFC", text)
-        else:
+        if not self.keep_accents:
             text = unicodedata.normalize("NFKD", text)
-            text = "".join(filterfalse(unicodedata.combining, text))
+            is_accent = _is_mark if self.as_in_json else unicodedata.combining
+            text = "".join(filterfalse(is_accent, text))
+        elif not self.as_in_json:
+            text = unicodedata.normalize("NFC", text)
         return lower(text) if self.lower_case else text
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character).startswith("M")
 
 
 def lower(text: str) -> str:
@@ -113,7 +125,9 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
     normalized = _normalize_all(singles, normalization)
     keys += [key for key, text in normalized.items() if key != text]
     keys += _closed_syllables(normalized)
-    if normalization.keep_accents:
+    if normalization.as_in_json:
+        keys += [*filter(str.isspace, singles), *map(str.upper, tuple(keys))]
+    elif normalization.keep_accents:
         keys += _compositions(singles)
     if normalization.quotes == "huggingface":
         keys += ["``", "''"]
@@ -122,7 +136,8 @@ def compile_rules(charsmap: bytes, normalization: Normalization) -> bytes:
     # The compiler is slow for unsorted keys. Unlike a set, a dict keeps the model's order, which is
     # fast to sort.
     cleaned = _normalize_all(sorted(dict.fromkeys(keys)), normalization)
-    return compile_charsmap(zip(cleaned, own.Normalize([*cleaned.values()]), strict=True))
+    final = (re.sub(r"\s", " ", text) for text in own.Normalize([*cleaned.values()]))
+    return compile_charsmap(zip(cleaned, final, strict=True))
 
 
 def _normalize_all(texts: Iterable[str], normalization: Normalization) -> dict[str, str]:
@@ -244,7 +259,10 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
     In `wanted`, None means the baked value, or the default of `bake`.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
-    content, origin = read_file(source, "spiece.model")
+    if path := json_path(source):
+        content, origin = _bake(*convert(path, given.get("digit_comma")), True), str(path)
+    else:
+        content, origin = read_file(source, "spiece.model")
     baked = describe(content, origin=origin)
     if baked is None:
         baked = Baked(hashlib.sha256(content).hexdigest(), **given)  # type: ignore[arg-type]
@@ -285,10 +303,10 @@ def bake_file(
 
 
 @functools.lru_cache(maxsize=8)
-def _bake(content: bytes, options: Baked) -> bytes:
+def _bake(content: bytes, options: Baked, as_in_json: bool = False) -> bytes:
     proto = ModelProto.FromString(content)
     normalization = Normalization(
-        options.lower_case, options.keep_accents, options.quotes, options.turkish_i
+        options.lower_case, options.keep_accents, options.quotes, options.turkish_i, as_in_json
     )
     own = proto.normalizer_spec.precompiled_charsmap
     proto.normalizer_spec.precompiled_charsmap = rules_for(own, normalization)
@@ -297,7 +315,7 @@ def _bake(content: bytes, options: Baked) -> bytes:
     if options.digit_comma == "original":
         demote_digit_comma(proto)
     # SentencePiece finds a user-defined "[SEP]" in a text, but the graph operator doesn't.
-    for piece in proto.pieces[: len(SPECIAL_TOKENS)]:
+    for piece in [proto.pieces[index] for index in options.special or SPECIAL_IDS]:
         if piece.type != piece.UNKNOWN:
             piece.type = piece.CONTROL
     return proto.SerializeToString()

@@ -17,17 +17,20 @@ WORD_OVERLAP: Final = 64
 NO_WORD: Final = -1  # marks a token that doesn't decide the label of a word
 
 
-def special_count(is_pair: bool) -> int:
-    """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text."""
-    return 3 if is_pair else 2
+def special_count(is_pair: bool, separators: int = 1) -> int:
+    """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text.
+
+    `separators` is the number of `[SEP]` between the texts of a pair.
+    """
+    return 2 + separators if is_pair else 2
 
 
 def make_sequences(
     first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
 ) -> list[EncodedSequence]:
     """Returns the sequences of all texts or text pairs, in order."""
-    added = special_count(second is not None) if layout.add_special_tokens else 0
     around = special if layout.add_special_tokens else None
+    added = special_count(second is not None, special.separators) if around else 0
     room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
     if first and truncates and room < 0:
         raise UserError(

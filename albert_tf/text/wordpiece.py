@@ -25,7 +25,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import flatbuffers  # type: ignore[import-untyped]
@@ -41,6 +40,7 @@ from albert_tf.text.model_file import (
     LEAF,
     Source,
     compile_charsmap,
+    json_path,
     path_of,
     read_file,
     split_rules,
@@ -145,7 +145,7 @@ class Vocabulary:
         `special` contains special tokens that differ from the defaults in `SPECIAL_NAMES`.
         """
         content, origin = read_file(source, "vocab.txt")
-        path = _json_path(source)
+        path = json_path(source)
         tokens = _lines(content, origin) if path is None else read_tokens(path)
         longest = max(map(len, tokens), default=0)
         if longest > LONGEST_TOKEN:
@@ -166,12 +166,6 @@ class Vocabulary:
 
     def __bytes__(self) -> bytes:
         return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
-
-
-def _json_path(source: Source) -> Path | None:
-    if isinstance(source, bytes) or Path(source).suffix != ".json":
-        return None
-    return Path(source)
 
 
 def _lines(content: bytes, origin: str) -> tuple[str, ...]:
@@ -315,7 +309,7 @@ class WordPieceTokenizer(BaseTokenizer):
         self.vocab_file = path_of(vocab_file)
         self._vocabulary = Vocabulary.read(vocab_file, special)
         lower_case, accents, chinese = True, None, True
-        if do_lower_case is None and (path := _json_path(vocab_file)):
+        if do_lower_case is None and (path := json_path(vocab_file)):
             _, unknown_token, begin, end, _ = self._vocabulary.special.tokens
             lower_case, accents, chinese = read_normalizer(path, begin, end, unknown_token)
         self.do_lower_case = lower_case if do_lower_case is None else do_lower_case

@@ -51,7 +51,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
         ("max_input_chars_per_word", LONGEST_WORD),
     ):
         if model.get(name, own) != own:
-            raise _error(path, f"model.{name}", repr(own), model[name])
+            raise step_error(path, f"model.{name}", repr(own), model[name])
     return tokens
 
 
@@ -61,7 +61,7 @@ def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalize
     `begin` and `end` are the special tokens at the beginning and at the end of a text.
     """
     content = read_json(path)
-    normalizer = _step(content.get("normalizer"), "normalizers")
+    normalizer = _only(content.get("normalizer"), "normalizers")
     values: list[Any] = [normalizer.get(name) for name in Normalizer._fields]
     if (
         normalizer.get("type") != "BertNormalizer"
@@ -69,42 +69,59 @@ def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalize
         or not all(isinstance(value, bool) for value in (values[0], values[1] or False, values[2]))
     ):
         rule = "a BertNormalizer with clean_text, unless you pass do_lower_case"
-        raise _error(path, "normalizer", rule, content.get("normalizer"))
-    splitter = _step(content.get("pre_tokenizer"), "pretokenizers")
+        raise step_error(path, "normalizer", rule, content.get("normalizer"))
+    splitter = _only(content.get("pre_tokenizer"), "pretokenizers")
     if splitter.get("type") != "BertPreTokenizer":
-        raise _error(path, "pre_tokenizer", "a BertPreTokenizer", content.get("pre_tokenizer"))
+        raise step_error(path, "pre_tokenizer", "a BertPreTokenizer", content.get("pre_tokenizer"))
     processor = content.get("post_processor")
-    if processor is not None and not _matches_bert(processor, begin, end):
+    if processor is not None and read_template(processor) != bert_template(begin, end):
         rule = f"null or add {begin} and {end} as in BERT"
-        raise _error(path, "post_processor", rule, processor)
+        raise step_error(path, "post_processor", rule, processor)
     if content["model"].get("unk_token", unknown) != unknown:
-        raise _error(path, "model.unk_token", repr(unknown), content["model"]["unk_token"])
+        raise step_error(path, "model.unk_token", repr(unknown), content["model"]["unk_token"])
     return Normalizer(*values)
 
 
-def _step(step: Any, steps: str) -> Mapping[str, Any]:
+def _only(step: Any, steps: str) -> Mapping[str, Any]:
     """Returns a step, or the only step of a Sequence."""
+    inner = steps_of(step, steps)
+    return inner[0] if len(inner) == 1 else {}
+
+
+def steps_of(step: Any, steps: str) -> list[Mapping[str, Any]]:
+    """Returns a step, or the steps of a Sequence, as a list."""
     if isinstance(step, dict) and step.get("type") == "Sequence":
-        inner = step.get(steps)
-        step = inner[0] if isinstance(inner, list) and len(inner) == 1 else None
-    return step if isinstance(step, dict) else {}
+        step = step.get(steps)
+    inner = step if isinstance(step, list) else [] if step is None else [step]
+    return [each if isinstance(each, dict) else {} for each in inner]
 
 
-def _matches_bert(processor: Any, begin: str, end: str) -> bool:
-    """Returns whether a post-processor builds "[CLS] A [SEP]" and "[CLS] A [SEP] B [SEP]"."""
-    single = [(begin, 0), ("A", 0), (end, 0)]
+Template = Mapping[str, list[tuple[str, int]]]
+
+
+def bert_template(begin: str, end: str, separators: int = 1) -> Template:
+    """Returns the tokens and token types of "[CLS] A [SEP]" and "[CLS] A [SEP] B [SEP]".
+
+    With two `separators`, pairs are "[CLS] A [SEP] [SEP] B [SEP]" as in RoBERTa, with types of 0.
+    """
+    single, second = [(begin, 0), ("A", 0), (end, 0)], int(separators == 1)
+    pair = [*single, *[(end, 0)] * (separators - 1), ("B", second), (end, second)]
+    return {"single": single, "pair": pair}
+
+
+def read_template(processor: Any) -> Template | None:
+    """Returns the tokens and token types that a post-processor adds, or None if it differs."""
     try:
         if processor["type"] == "BertProcessing":
-            return [processor["cls"][0], processor["sep"][0]] == [begin, end]
-        found = {
+            return bert_template(processor["cls"][0], processor["sep"][0])
+        return {
             name: [
                 (part["id"], part["type_id"]) for each in processor[name] for part in each.values()
             ]
             for name in ("single", "pair")
         }
     except (TypeError, KeyError, IndexError, AttributeError):
-        return False
-    return found == {"single": single, "pair": [*single, ("B", 1), (end, 1)]}
+        return None
 
 
 def _vocabulary_error(path: Path) -> UserError:
@@ -114,7 +131,7 @@ def _vocabulary_error(path: Path) -> UserError:
     )
 
 
-def _error(path: Path, name: str, rule: str, received: Any) -> UserError:
+def step_error(path: Path, name: str, rule: str, received: Any) -> UserError:
     return UserError(
         f"{name} in {path} must be {rule}. Received: {short_repr(received)}. "
         "Encode texts with the checkpoint's own tokenizer."

@@ -16,7 +16,6 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import ends_in_digit_comma
-from albert_tf.text.windows import special_count
 from albert_tf_export.check import Case, Row
 from albert_tf_export.report import ParityError
 from albert_tf_export.signatures import (
@@ -221,7 +220,7 @@ def _texts(
     tokenizer: BaseTokenizer, max_length: int, pairs: bool, choices: int | None
 ) -> list[Row]:
     is_pair = pairs or choices is not None
-    room = (max_length - special_count(is_pair)) // (1 + is_pair)
+    room = (max_length - tokenizer.num_special_tokens_to_add(is_pair)) // (1 + is_pair)
     first = [*TEXTS, *vocabulary_texts(tokenizer, room), "on and on " * max_length]
     second = [*first[1:], first[0]]
     if choices is not None:

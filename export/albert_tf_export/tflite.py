@@ -201,10 +201,12 @@ class _TFLiteFile:
         if options.host:
             return [for_mediapipe(each, self.max_length, self.embedding) for each in signatures]
         if self.has_text:
-            padding = "max_length" if options.lengths else "longest"
+            preprocessor = AlbertPreprocessor(
+                self.tokenizer, self.max_length, "max_length" if options.lengths else "longest"
+            )
             text = text_signature(
                 model,
-                AlbertPreprocessor(self.tokenizer, self.max_length, padding),
+                preprocessor,
                 unroll=unroll,
                 pairs=self.pairs,
                 batch=options.batch,
@@ -286,6 +288,11 @@ def check_mediapipe(
         raise UserError(
             "MediaPipe requires a SentencePiece vocabulary with do_lower_case=True, because it "
             f"lower-cases texts. Received: {tokenizer!r}."
+        )
+    if tokenizer.baked.special:
+        raise UserError(
+            "MediaPipe requires the special tokens [CLS] and [SEP]. Received: "
+            f"{tokenizer.cls_token} and {tokenizer.sep_token}. Drop host (--for)."
         )
     if tokenizer.baked.turkish_i:
         raise UserError(

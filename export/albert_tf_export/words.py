@@ -69,7 +69,8 @@ def text_function(
         ids = tf.pad(tokens[-1][:, : preprocessor.max_length].to_tensor(), [[0, 0], [0, 1]])
         pieces = of_pieces(tokenizer, texts[-1], ids)
         if is_answerer:
-            return answers(model, pieces, features, outputs)
+            sizes = preprocessor.kept_lengths(tokens)[-1]
+            return answers(model, pieces, features, sizes, outputs)
         return tags(tokenizer, pieces, features, outputs)
 
     return function
@@ -121,7 +122,11 @@ class Spans(NamedTuple):
 
 
 def answers(
-    model: AlbertForQuestionAnswering, pieces: "Pieces", features: Tensors, outputs: Tensors
+    model: AlbertForQuestionAnswering,
+    pieces: "Pieces",
+    features: Tensors,
+    sizes: tf.Tensor,
+    outputs: Tensors,
 ) -> Tensors:
     """Returns the best answer to each question, and the probability of no answer.
 
@@ -132,13 +137,11 @@ def answers(
     Args:
         pieces: P tokens of each context.
         features, outputs: the model's inputs `[B, T]`, and its outputs.
+        sizes: number of context tokens among the inputs, `[B, 1]`.
     """
-    length, after_question = (
-        tf.reduce_sum(features[name], axis=1, keepdims=True)
-        for name in ("attention_mask", "token_type_ids")
-    )
-    first, number = length - after_question, tf.range(tf.shape(pieces.starts)[1])[None]
-    inside = number < after_question - 1  # without [SEP]
+    length = tf.reduce_sum(features["attention_mask"], axis=1, keepdims=True)
+    first, number = length - sizes - 1, tf.range(tf.shape(pieces.starts)[1])[None]  # before [SEP]
+    inside = number < sizes
     if "cls_logits" in outputs:
         spans, none = _beam_spans(outputs, first, inside), tf.sigmoid(outputs["cls_logits"])
         null_score = outputs["cls_logits"]

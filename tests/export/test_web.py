@@ -123,12 +123,12 @@ def test_a_file_that_is_not_the_exported_one_is_named(tmp_path):
 
 def test_a_text_that_was_cut_is_said(tmp_path):
     code = """
-      const settings = { pairs: false, scores: "none", special: { cls: 2, sep: 3 }, labels: ["a"],
-        pooling: "mean", threshold: null };
+      const settings = { pairs: false, scores: "none", labels: ["a"], pooling: "mean",
+        threshold: null, special: { cls: 2, sep: 3, separators: 1 } };
       const tokenizer = { ids: (text) => Array.from(text, () => 9) };
       const outputs = { logits: { values: [1] },
         last_hidden_state: { values: new Array(8).fill(1), shape: [1, 8, 1] } };
-      const model = { length: 8, run: async () => ({ outputs }) };
+      const model = { length: 8, run: async (...row) => ({ outputs, row }) };
       const given = { settings, tokenizer, model };
       const print = (found) => console.log(JSON.stringify(found.cut ?? null));
       print(await page.classify(given, "123456"));
@@ -136,12 +136,18 @@ def test_a_text_that_was_cut_is_said(tmp_path):
       for (const again of [1, 2]) print(await page.search(given, "1", "1\\n1234567"));
       settings.pairs = true;
       print(await page.classify(given, "123", "456"));
+      settings.special.separators = 2;
+      const found = await page.classify(given, "123", "456");
+      print(found);
+      console.log(JSON.stringify(found.runs[0].row));
     """
     assert list(map(json.loads, run_script(tmp_path, "tasks", code))) == [
         None,
         {"what": "The text is", "read": 6, "pieces": 7},
         *[{"what": "“1234567…” is", "read": 6, "pieces": 7}] * 2,
         {"what": "The texts are", "read": 5, "pieces": 6},
+        {"what": "The texts are", "read": 4, "pieces": 6},
+        [[2, 9, 9, 3, 3, 9, 9, 3], [0] * 8],
     ]
 
 

@@ -37,12 +37,10 @@ def long_tokenizer(tiny_vocabulary):
 def answer(make_model, long_tokenizer):
     """Returns a function from a task or model and texts to its text outputs and the model."""
 
-    def call(task, *texts, fields=None, embedding=None):
+    def call(task, *texts, fields=None, embedding=None, tokenizer=long_tokenizer):
         model = make_model(task, max_position_embeddings=LENGTH, **(fields or {}))
-        preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
-        to_words = text_function(
-            model, long_tokenizer, preprocessor, unroll=True, embedding=embedding
-        )
+        preprocessor = AlbertPreprocessor(tokenizer, LENGTH, padding="longest")
+        to_words = text_function(model, tokenizer, preprocessor, unroll=True, embedding=embedding)
         found = to_words(*(tf.constant(each, tf.string) for each in texts))
         return {name: value.numpy() for name, value in found.items()}, model
 
@@ -50,19 +48,24 @@ def answer(make_model, long_tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("task", "threshold"),
+    ("task", "threshold", "is_xlm_roberta"),
     [
-        ("question-answering", None),
-        ("question-answering", -100.0),
-        ("answerability", None),
-        ("answerability", 100.0),
+        ("question-answering", None, False),
+        ("question-answering", -100.0, False),
+        ("question-answering", None, True),
+        ("answerability", None, False),
+        ("answerability", 100.0, False),
     ],
 )
-def test_answers(task, threshold, answer, long_tokenizer):
+def test_answers(task, threshold, is_xlm_roberta, answer, long_tokenizer, xlm_roberta):
+    tokenizer = long_tokenizer
+    if is_xlm_roberta:
+        tokenizer = AlbertTokenizer(xlm_roberta.model_bytes, model_max_length=LENGTH)
     questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "a", "🦕"]
     thresholds = None if threshold is None else (threshold,)
-    found, model = answer(task, questions, TEXTS, fields={"thresholds": thresholds})
-    ask = pipeline("question-answering", model, long_tokenizer)
+    fields = {"thresholds": thresholds}
+    found, model = answer(task, questions, TEXTS, fields=fields, tokenizer=tokenizer)
+    ask = pipeline("question-answering", model, tokenizer)
     expected = ask(question=questions, context=TEXTS)
     assert any(each["answer"] for each in expected) == (threshold != -100.0)
     ranked = ask(question=questions, context=TEXTS, top_k=99, handle_impossible_answer=True)

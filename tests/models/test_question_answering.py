@@ -27,6 +27,11 @@ def test_where_no_answer_can_be(model):
     whole_text = model({name: FEATURES[name] for name in ("input_ids", "attention_mask")})
     best = np.asarray(whole_text["start_top_index"])[0]
     assert set(best) == {0, 1, 2, 3, 4}
+    whole = np.array([[0, 0, 0, 0, 0, 1, 1], [0] * 6 + [1]])
+    first_types = np.zeros_like(FEATURES["token_type_ids"])  # XLM-RoBERTa's
+    same = model({**FEATURES, "token_type_ids": first_types}, p_mask=whole)
+    derived = model({**FEATURES, "token_type_ids": first_types})
+    np.testing.assert_array_equal(derived["start_top_index"], same["start_top_index"])
 
 
 def test_without_a_mask_the_last_place_is_the_separator(model):

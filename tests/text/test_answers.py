@@ -182,6 +182,18 @@ def test_windows_are_the_tokenizers(tiny_tokenizer):
             assert row.sequence_ids[first - 1 : first + 1] == [None, 1]
 
 
+def test_two_separators_before_the_context(xlm_roberta):
+    long = "who sold the old library on the hill? " * 9
+    rows = question_windows(xlm_roberta, [long], [LIBRARY], 40)[0]
+    assert len(rows) > 2
+    for row in rows:
+        first, offsets = context_part(row)
+        assert (len(row.input_ids), set(row.token_type_ids)) == (40, {0}) or row is rows[-1]
+        assert row.input_ids[first - 2 : first] == [xlm_roberta.sep_token_id] * 2
+        assert row.sequence_ids[first - 3 : first + 1] == [0, None, None, 1]
+        assert row.offset_mapping[first : first + len(offsets)] == list(map(tuple, offsets))
+
+
 def test_a_long_question_is_cut(tiny_tokenizer, caplog):
     long = "who sold the old library on the hill? " * 9
     cut, whole = question_windows(tiny_tokenizer, [long, "who"], [LIBRARY] * 2, 40, max_question=7)

@@ -48,11 +48,13 @@ def plain(tokenizer):
     return AlbertTokenizer(tokenizer.model_bytes, split_special_tokens=True)
 
 
-@pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
-def encoder(request, plain, vocab_text):
+@pytest.fixture(scope="module", params=["sentencepiece", "xlm-roberta", "wordpiece"])
+def encoder(request, plain, xlm_roberta, vocab_text):
     """A tokenizer that reads special tokens in texts as plain text, like the layer."""
     if request.param == "sentencepiece":
         return plain
+    if request.param == "xlm-roberta":
+        return AlbertTokenizer(xlm_roberta.model_bytes, split_special_tokens=True)
     return WordPieceTokenizer(vocab_text().encode(), split_special_tokens=True)
 
 
@@ -63,6 +65,7 @@ def lists(features):
 @pytest.mark.parametrize("padding", ["max_length", "longest"])
 @pytest.mark.parametrize("max_length", [3, 4, 7, 12, 61])
 def test_agrees_with_the_tokenizer(encoder, max_length, padding):
+    max_length = max(max_length, encoder.num_special_tokens_to_add(pair=True))
     layer = AlbertPreprocessor(encoder, max_length, padding)
     options = {"max_length": max_length, "truncation": True, "padding": padding}
     assert lists(layer(TEXTS)) == lists(encoder(TEXTS, **options))

@@ -62,11 +62,15 @@ def test_none(tmp_path):
     put(tmp_path / "vocab.json")
     with pytest.raises(UserError, match="no vocabulary .spiece.model, or vocab.txt .*Copy the"):
         read_tokenizer(tmp_path, {})
-    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "Unigram"}}))
-    with pytest.raises(UserError, match="Its tokenizer.json .*copy spiece.model"):
+    put(tmp_path / "sentencepiece.bpe.model")
+    with pytest.raises(UserError, match="sentencepiece.bpe.model lacks .*Copy .* tokenizer.json"):
         read_tokenizer(tmp_path, {})
-    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}}))
-    assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE"}}))
+    with pytest.raises(UserError, match="Its tokenizer.json contains neither a Unigram nor a Word"):
+        read_tokenizer(tmp_path, {})
+    for kind in ("Unigram", "WordPiece"):  # before sentencepiece.bpe.model
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"type": kind}}))
+        assert read_tokenizer(tmp_path, {})[0].name == "tokenizer.json"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from albert_tf.data.text_files import require_file
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import INPUTS
-from albert_tf.text.windows import special_count
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -295,7 +294,8 @@ def choice_rows(
         locations: locations of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
-    most = min(MAX_CHOICE_LENGTH, max_length - special_count(True))
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    most = min(MAX_CHOICE_LENGTH, room)
     texts = dict.fromkeys(first for first, _ in pairs)  # a RACE article has several questions
     firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
     seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
@@ -307,10 +307,9 @@ def choice_rows(
             cut.append(number)
         row = []
         for second in (end[-most:] for end in ends):
-            start = firsts[first][: max_length - len(second) - special_count(True)]
-            ids = tokenizer.build_inputs_with_special_tokens(start, second)
-            ones = len(second) + 1
-            row.append((ids, [0] * (len(ids) - ones) + [1] * ones))
+            texts_ids = firsts[first][: room - len(second)], second
+            ids = tokenizer.build_inputs_with_special_tokens(*texts_ids)
+            row.append((ids, tokenizer.create_token_type_ids_from_sequences(*texts_ids)))
         for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
             arrays[name].append(values)
     if cut:

@@ -217,6 +217,7 @@ def _settings(model: PreTrainedModel, tokenizer: AlbertTokenizer, pairs: bool) -
         "special": {
             "cls": tokenizer.cls_token_id,
             "sep": tokenizer.sep_token_id,
+            "separators": tokenizer.special.separators,
             "mask": tokenizer.mask_token_id,
             "marks": list(USER_DEFINED_PIECES),
         },

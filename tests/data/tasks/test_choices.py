@@ -160,7 +160,7 @@ def test_without_a_context_the_question_is_first(tmp_path, tiny_tokenizer):
 
 
 @pytest.mark.parametrize("length", [16, 160])
-def test_long_texts(tiny_tokenizer, length, caplog):
+def test_long_texts(tiny_tokenizer, xlm_roberta, length, caplog):
     """Truncates the context at the end, and question with choice at the start, and logs it."""
     context, question = "fresh bread " * 200, "old square " * 200
     segments = [(context, ["people.", f"{question} lights"]), (context, ["people.", "days."])]
@@ -168,6 +168,9 @@ def test_long_texts(tiny_tokenizer, length, caplog):
     assert rows.lengths.tolist() == [length] * 2
     most = min(MAX_CHOICE_LENGTH, length - 3)
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
+    same = choice_rows(segments, [0, 1], xlm_roberta, length)
+    assert same.lengths.tolist() == [length] * 2
+    assert not same.arrays["token_type_ids"][0].any()
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
     assert f"1 of 2 examples have a question and choice of more than {most} " in caplog.text
     assert "the first: line 1" in caplog.text

@@ -14,7 +14,7 @@ const SPACE = "▁"; // SentencePiece's space
 export async function classify(page, text, second) {
   const { settings, tokenizer, model } = page;
   let [first, pair] = [tokenizer.ids(text), settings.pairs ? tokenizer.ids(second) : null];
-  const room = model.length - (pair ? 3 : 2);
+  const room = model.length - (pair ? 2 + settings.special.separators : 2);
   const pieces = first.length + (pair?.length ?? 0);
   if (pieces > room) {
     if (pair) {
@@ -38,9 +38,12 @@ export async function classify(page, text, second) {
 export async function fillMask(page, text) {
   const { settings, tokenizer, model } = page;
   const { special } = settings;
-  const ids = withMasks(tokenizer, special, text);
+  const ids = withMasks(tokenizer, settings, text);
   const masks = ids.flatMap((id, at) => (id === special.mask ? [at] : []));
-  if (!masks.length) throw new Error("The text must contain [MASK] where a word is missing.");
+  if (!masks.length) {
+    const mask = settings.specials[special.mask];
+    throw new Error(`The text must contain ${mask} where a word is missing.`);
+  }
   const room = model.length - 2;
   const windows = [];
   if (ids.length <= room) {
@@ -80,17 +83,18 @@ export async function fillMask(page, text) {
 export async function answer(page, question, context) {
   const { settings, tokenizer, model } = page;
   const length = Math.min(model.length, LONGEST_WINDOW);
-  const limit = Math.max(1, Math.min(LONGEST_QUESTION, (length - 3) >> 1));
+  const added = 2 + settings.special.separators;
+  const limit = Math.max(1, Math.min(LONGEST_QUESTION, (length - added) >> 1));
   const all = tokenizer.ids(question);
   const asked = all.slice(0, limit);
   const given = tokenizer.details(context);
-  const room = length - 3 - asked.length;
+  const room = length - added - asked.length;
   const shared = Math.max(0, Math.min(SHARED, room >> 1));
   const [found, runs, nulls, tops] = [[], [], [], []];
   for (let start = 0; ; start += room - shared) {
     const part = given.ids.slice(start, start + room);
     const run = await model.run(...row(settings, asked, part));
-    const window = spans(run.outputs, asked.length + 2, part.length);
+    const window = spans(run.outputs, asked.length + added - 1, part.length);
     found.push(...merge(window.spans, given, [start, start + part.length], context));
     nulls.push(window.none);
     tops.push(window.top);
@@ -148,13 +152,15 @@ function cut(what, room, pieces) {
 }
 
 function row({ special }, first, pair) {
+  const between = Array(special.separators - 1).fill(special.sep);
   const head = [special.cls, ...first, special.sep];
-  const tail = pair ? [...pair, special.sep] : [];
-  return [[...head, ...tail], [...head.map(() => 0), ...tail.map(() => 1)]];
+  const tail = pair ? [...between, ...pair, special.sep] : [];
+  const type = special.separators === 1 ? 1 : 0; // of the second text
+  return [[...head, ...tail], [...head.map(() => 0), ...tail.map(() => type)]];
 }
 
-function withMasks(tokenizer, special, text) {
-  const ids = text.split("[MASK]").flatMap((part, at) => {
+function withMasks(tokenizer, { special, specials }, text) {
+  const ids = text.split(specials[special.mask]).flatMap((part, at) => {
     const found = tokenizer.ids(part);
     if (at === 0) return found;
     // In pretraining, no lone "▁" occurs between a mask and a punctuation mark after it.
