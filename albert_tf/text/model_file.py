@@ -183,8 +183,8 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
     FastSentencepieceTokenizer supports only unigram models, rejects unused pieces, and silently
     ignores `byte_fallback` and `treat_whitespace_as_suffix`. It treats leading spaces differently
     without `add_dummy_prefix`, uses `unk_id` as the unknown token, never finds special tokens in a
-    text, ignores the scores of user-defined pieces, and adds large scores in a different order.
-    `decode` doesn't apply a denormalizer.
+    text, and adds large scores in a different order. It reads the scores of user-defined pieces,
+    which SentencePiece ignores. `decode` doesn't apply a denormalizer.
     """
     trainer, normalizer = proto.trainer_spec, proto.normalizer_spec
     ids = special_ids(proto) or SPECIAL_IDS

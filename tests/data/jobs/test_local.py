@@ -146,7 +146,7 @@ def test_a_script_without_a_guard_ends_with_an_error(make, tmp_path, start):
     large = ("large", bytes(2**20))
     process = start(dataclasses.replace(job, tokenizer=(*job.tokenizer, large)))
     try:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
