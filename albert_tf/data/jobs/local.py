@@ -72,7 +72,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
     others, started = multiprocessing.active_children(), set[BaseProcess]()
     folder = tempfile.TemporaryDirectory(prefix="albert_tf-")
     # A job takes more bytes than a pipe holds. If a worker died before it reads them, `submit`
-    # would wait forever, so they are in a file.
+    # would wait forever, so they are in a file, which only this user can read and write.
     file = Path(folder.name, "job")
     file.write_bytes(pickle.dumps(job))
     executor = ProcessPoolExecutor(workers, context, _begin, (file,))
