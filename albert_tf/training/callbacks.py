@@ -163,7 +163,6 @@ class Resume(Saver):
             self._mute()
             self._train_function, self._unread = self.model.train_function, self.position
             self.model.train_function = self._read_without_training
-        self._state = None
         super().on_epoch_begin(epoch, logs)
 
     def on_train_batch_end(self, batch: int, logs: Scores | None = None) -> None:
@@ -248,7 +247,7 @@ class Resume(Saver):
         self._restore_train_function()  # if fit failed while skipping batches
         if self._fit is not None:
             self._fit.model._initial_epoch = None
-        self._fit = self._data = self._state = None
+        self._fit = self._data = None
 
 
 def _check_callbacks(callbacks: Sequence[keras.callbacks.Callback]) -> None:

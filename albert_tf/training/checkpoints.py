@@ -198,6 +198,10 @@ class Saver(StepCallback, FitCallback):
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._handlers[number] = signal.signal(number, stop)
 
+    def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        self._state = None  # frees the memory of the checkpoint, which is restored by now
+
     def end_fit(self) -> None:
         self._restore_handlers()
 

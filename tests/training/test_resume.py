@@ -100,7 +100,7 @@ def slow_from(first, cases):
     ]
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", slow_from(3, range(10)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(number, tokenizer, tmp_path):
     """`make test-faults` tries more such runs."""
     Trial(f"{os.environ['ALBERT_TF_SEED']} {number}", tokenizer).check(tmp_path)
@@ -208,6 +208,7 @@ def test_steps_per_epoch_that_no_run_could_resume(form, steps, message, classifi
         run(classifier(**options), given, Resume(tmp_path))
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("form", "change", "message"),
     [
@@ -234,6 +235,7 @@ class Reordered(Sequence):
         self.batches.reverse()
 
 
+@pytest.mark.tensorflow
 def test_other_data_in_a_resumed_run(classifier, data, tmp_path):
     run(classifier("adam"), data("other dataset"), Resume(tmp_path), Crash(4))
     other = {"x": data("other dataset")["x"].map(lambda features, labels: (features, 1 - labels))}
@@ -486,6 +488,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(classifier, d
     assert_same(model, whole)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors"])
 @pytest.mark.parametrize("fault", ["changed", "missing"])
 def test_a_damaged_checkpoint(name, fault, classifier, data, tmp_path):
@@ -505,11 +508,13 @@ def test_a_damaged_checkpoint(name, fault, classifier, data, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.tensorflow
 def test_one_run_at_a_time(classifier, data, tmp_path):
     with locked(tmp_path), pytest.raises(UserError, match=f"Another run is writing to {tmp_path}"):
         run(classifier("adam"), data("texts"), Resume(tmp_path))
 
 
+@pytest.mark.tensorflow
 def test_callbacks_whose_state_is_unknown_are_named(classifier, data, tmp_path, caplog):
     class Early(keras.callbacks.EarlyStopping):
         pass
@@ -530,6 +535,7 @@ def test_callbacks_whose_state_is_unknown_are_named(classifier, data, tmp_path, 
         run(classifier("adam"), data("texts"), Resume(tmp_path / "new"), backup)
 
 
+@pytest.mark.tensorflow
 def test_a_state_that_is_not_json(classifier, data, tmp_path):
     other = keras.callbacks.Callback()
     other.state = {"weights": np.ones(3)}
@@ -537,6 +543,7 @@ def test_a_state_that_is_not_json(classifier, data, tmp_path):
         run(classifier("adam"), data("texts"), Resume(tmp_path), other)
 
 
+@pytest.mark.tensorflow
 def test_a_csv_file_keeps_the_epochs_before_an_interruption(classifier, data, tmp_path):
     def train(folder, *others):
         (tmp_path / folder).mkdir(exist_ok=True)
@@ -549,6 +556,7 @@ def test_a_csv_file_keeps_the_epochs_before_an_interruption(classifier, data, tm
     assert train("part") == train("whole") == train("part")
 
 
+@pytest.mark.tensorflow
 def test_a_rejected_fit_leaves_the_optimizer(classifier, data, tmp_path):
     """The default schedule resets it when training begins."""
     model = classifier()
