@@ -3,7 +3,7 @@
 # make test           runs the quick tests, which takes a few minutes
 # make test-portable  runs some of them without tensorflow-text and POSIX features; TESTS=tests: all
 # make test-slow      runs the tests that take more than about ten seconds each
-# make test-faults    kills commands, fills the disk, and runs them twice, TRIALS=200 times at random
+# make test-faults    kills commands, fills the disk, runs them twice, and ends fit early, TRIALS=200 times each
 # make test-engines   tests building data on Spark; requires Java 17
 # make test-backends  tests layers, models, and checkpoints on JAX and torch, and compares the backends
 # make test-web       tests the web page in Chromium; requires npm and Chromium
