@@ -1,7 +1,8 @@
-"""The letters of texts in a graph: the characters of the normalized texts, and their offsets.
+"""The letters of texts, that is, the characters of the normalized texts, with offsets in a graph.
 
-The operator of `AlbertPreprocessor.tokenize` returns no offsets. A SentencePiece operator with the
-same normalization and a vocabulary of letters does.
+The operator of `AlbertPreprocessor.tokenize` returns no offsets. Another SentencePiece operator
+returns the offset of each token. Its vocabulary here consists of letters, and it normalizes texts
+in the same way.
 """
 
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto, split_rules
 from albert_tf.text.tokens import SPECIAL_TOKENS
 
-KINDS: Final = ModelProto.SentencePiece
-# In bytes. A letter doesn't depend on what follows that much later, because no rule is that long.
+Piece: Final = ModelProto.SentencePiece
+# In bytes. No rule reads this far ahead, so later text doesn't affect a letter.
 LOOKAHEAD: Final = 256
 
 
@@ -24,9 +25,9 @@ class Letters(NamedTuple):
     """The letters at the start of texts, `[B, L]` with padding.
 
     Attributes:
-        are_known: whether a token consists of this letter, bool.
-        first_bytes: index of the first byte of the character that normalizes to this letter, int32.
-            For padding, the number of bytes read.
+        are_known: whether the letter is known, bool; see `Alphabet`.
+        first_bytes: index of the first byte of the character that the letter comes from, int32. For
+            padding, the end of the text, or of the part that was read.
     """
 
     are_known: tf.Tensor
@@ -36,24 +37,25 @@ class Letters(NamedTuple):
 class Alphabet:
     """The letters of a SentencePiece vocabulary.
 
-    A letter is known if it is a token, so that it never occurs in an unknown token. Tokens without
-    any known letter, such as a sequence of emoji, also count as a known letter.
+    A letter is known if it is a token. An unknown token never contains a known letter, so known
+    letters show where tokens are. An added token without known letters, such as a sequence of
+    emoji, counts as one known letter.
     """
 
     def __init__(self, tokenizer: BaseTokenizer):
         self._model = ModelProto.FromString(tokenizer.model_bytes)
-        kinds = (KINDS.NORMAL, KINDS.USER_DEFINED)
+        kinds = (Piece.NORMAL, Piece.USER_DEFINED)
         self._tokens = [each.piece if each.type in kinds else "" for each in self._model.pieces]
         singles = {token for token in self._tokens if len(token) == 1}
         others = {token for token in self._tokens if token and singles.isdisjoint(token)}
         self._known = sorted(singles | others)
 
     def counts(self) -> np.ndarray:
-        """Returns three numbers for each token: of its known letters, and of others around them.
+        """Returns the number of known letters in each token, and of other letters around them.
 
         Returns:
-            Unsigned integers `[V, 3]`. The second and third column count the letters before the
-            first known letter and after the last one.
+            Unsigned integers `[V, 3]`: the number of known letters, of letters before the first
+            known one, and of letters after the last known one.
         """
         known, counts = set(self._known), []
         for token in self._tokens:
@@ -64,14 +66,14 @@ class Alphabet:
         return np.array(counts, np.min_scalar_type(np.max(counts)))
 
     def read(self, texts: tf.Tensor, count: tf.Tensor) -> Letters:
-        """Returns the letters of texts, up to the first known letter after `count` known ones.
+        """Returns the letters of texts, with at least one more known letter than `count`, if any.
 
-        The operator takes about 200 bytes of memory per letter, so that it doesn't read all of a
-        long text.
+        The operator takes about 200 bytes of memory per letter, so only the start of a long text is
+        read.
 
         Args:
             texts: string `[B]`.
-            count: int32 `[B]`.
+            count: number of known letters in each text's tokens, int32 `[B]`.
         """
         # Created in the graph, so that the operator stores the vocabulary.
         operator = import_tensorflow_text().SentencepieceTokenizer(self._letter_model())
@@ -107,21 +109,23 @@ class Alphabet:
     def _letter_model(self) -> bytes:
         """Returns a SentencePiece model that splits normalized texts into letters.
 
-        Its pieces are the known letters, then other letters of tokens and of characters that
-        normalize to several. The remaining letters are unknown together, like in a token.
+        Its pieces are the known letters, and then other letters that occur in tokens, or that come
+        from a character that normalizes to several letters. The remaining letters form unknown
+        tokens, which is enough, because no token starts or ends inside a single letter's character.
         """
         rules = self._model.normalizer_spec
         texts = split_rules(rules.precompiled_charsmap)[1].decode().split("\0")
         long = [text for text in (*texts, *self._tokens) if len(text) > 1]
         others = sorted(set("".join(long)).difference(self._known))
         pieces = self._model.pieces[: len(SPECIAL_TOKENS)]
-        pieces += [KINDS(piece=each, score=len(each) - 1) for each in (*self._known, *others)]
-        # The characters of a user-defined token have the same offset.
-        user_defined = [each for each in self._model.pieces if each.type == KINDS.USER_DEFINED]
-        names = {each.piece for each in pieces}
+        # One piece is better than several, but several are better than a user-defined one, whose
+        # score is -0.1.
+        pieces += [Piece(piece=letter, score=-1e-3) for letter in (*self._known, *others)]
+        names = {piece.piece for piece in pieces}
+        # The normalizer needs these: all letters of such a piece have the offset of its start.
         pieces += [
-            KINDS(piece=each.piece, type=KINDS.USER_DEFINED)
-            for each in user_defined
-            if each.piece not in names
+            piece
+            for piece in self._model.pieces
+            if piece.type == Piece.USER_DEFINED and piece.piece not in names
         ]
         return ModelProto(pieces=pieces, normalizer_spec=rules).SerializeToString()

@@ -68,7 +68,16 @@ def answer(make_model, long_tokenizer):
     ],
 )
 def test_answers(task, threshold, answer, long_tokenizer):
-    questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "a", "🦕"]
+    questions = [
+        "What died?",
+        "?",
+        "Who made the film?",
+        "Where is the boat?",
+        "is it",
+        "a",
+        "🦕",
+        "‾",
+    ]
     thresholds = None if threshold is None else (threshold,)
     found, model = answer(task, questions, TEXTS, fields={"thresholds": thresholds})
     ask = pipeline("question-answering", model, long_tokenizer)
@@ -189,7 +198,9 @@ def user_defined(tiny_vocabulary):
     model = ModelProto.FromString(tiny_vocabulary)
     for piece in ("-lrb-", "--", "...", "🦕-"):
         model.pieces.add(piece=piece, type=model.SentencePiece.USER_DEFINED)
-    return AlbertTokenizer(model.SerializeToString())
+    tokenizer = AlbertTokenizer(model.SerializeToString())
+    tokenizer.add_tokens(["🦖🦕"])
+    return tokenizer
 
 
 def assert_same_tokens(tokenizer, texts):
