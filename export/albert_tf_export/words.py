@@ -302,8 +302,8 @@ class Pieces(NamedTuple):
 def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
-    Each token contains as many known letters as the vocabulary says, and an unknown token all
-    letters in between.
+    A token covers as many known letters of the normalized text as it contains. An unknown token
+    covers the letters between its neighbors.
 
     Args:
         texts: string `[B]`.

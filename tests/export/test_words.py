@@ -68,16 +68,7 @@ def answer(make_model, long_tokenizer):
     ],
 )
 def test_answers(task, threshold, answer, long_tokenizer):
-    questions = [
-        "What died?",
-        "?",
-        "Who made the film?",
-        "Where is the boat?",
-        "is it",
-        "a",
-        "🦕",
-        "‾",
-    ]
+    questions = ["Who died?", "?", "Who made it?", "Where is the boat?", "is it", "a", "🦕", "‾"]
     thresholds = None if threshold is None else (threshold,)
     found, model = answer(task, questions, TEXTS, fields={"thresholds": thresholds})
     ask = pipeline("question-answering", model, long_tokenizer)
