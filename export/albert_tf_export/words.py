@@ -16,18 +16,16 @@ from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.answers import BRACKETS, CLS, INVISIBLE, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import UNASSIGNED
 from albert_tf.text.windows import special_count
+from albert_tf_export.letters import Alphabet
 from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import Tensors, task_outputs
 
-DROPPED: Final = "CMSZ"  # first letters of the categories of characters that a vocabulary may drop
 MAX_ANSWER_TOKENS: Final = 15
 CANDIDATES: Final = 12  # number of best spans; the scores of spans with the same text are added up
 
@@ -307,45 +305,45 @@ class Pieces(NamedTuple):
 def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
     """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
 
-    The operator of `AlbertPreprocessor.tokenize` returns no offsets, so a second operator computes
-    them. The operators may split a word differently if two segmentations are equally likely. If
-    they do, a token gets the characters of the token that the second operator found at the same
-    position in the word.
+    A token covers as many known letters of the normalized text as it contains. An unknown token
+    covers the letters between its neighbors.
 
     Args:
         texts: string `[B]`.
         ids: first tokens of the texts, int32 `[B, P]`, P > 0, from `AlbertPreprocessor.tokenize`.
     """
-    # Created in the graph, so that the operator stores the vocabulary.
-    operator = import_tensorflow_text().SentencepieceTokenizer(tokenizer.model_bytes)
-    most = tf.shape(ids)[1]
-    others, starts, ends = (
-        tf.pad(tf.cast(each[:, :most].to_tensor(), tf.int32), [[0, 0], [0, 1]])
-        for each in operator.tokenize_with_offsets(texts)
-    )
-    read = tf.strings.substr(texts, tf.zeros_like(ends[:, 0]), tf.reduce_max(ends, axis=1))
-    characters = Characters(read)
+    alphabet = Alphabet(tokenizer)
+    counts = tf.cast(tf.gather(alphabet.counts(), ids), tf.int32)
+    known, before, after = tf.unstack(counts, axis=-1)
+    read = tf.cumsum(known, axis=1)
+    are_known, origins = alphabet.read(texts, read[:, -1])
+
+    seen = tf.cumsum(tf.cast(are_known, tf.int32), axis=1)
+    first = tf.searchsorted(seen, read - known + 1) - before
+    last = tf.searchsorted(seen, read) + after
+    after_previous = tf.pad(last[:, :-1] + 1, [[0, 0], [1, 0]])
+    before_next = tf.pad(first[:, 1:] - 1, [[0, 0], [0, 1]])
+    first = tf.where(known > 0, first, after_previous)
+    last = tf.where(known > 0, last, before_next)
+
     tokens = tokenizer.convert_ids_to_tokens(list(range(tokenizer.vocab_size)))
-    begin = tf.constant([token.startswith(SPACE) for token in tokens])
-    source = _same_places(tf.gather(begin, ids), tf.gather(begin, others))
-    first, last = (characters.at_bytes(at(each, source)) for each in (starts, ends))
-    begin_words, is_space = tf.gather(begin, ids), ids == tokenizer.convert_tokens_to_ids(SPACE)
-    letter = tf.minimum(_next_true(~characters.are(blank(tokenizer)), first), last)
-    first = tf.where(begin_words & ~is_space, letter, first)
-    # A character that normalizes to several (such as a ligature) belongs to every token that
-    # contains one of them. A "▁" that was added before the text corresponds to no character in it.
-    is_added = is_space & (tf.range(most) == 0)
-    widened = tf.minimum(first + 1, tf.shape(characters.points)[1] - 1)
-    last = tf.where(is_added, first, tf.maximum(last, widened))
-    return Pieces(characters, ids, first, last, begin_words)
+    begin_words = tf.gather([token.startswith(SPACE) for token in tokens], ids)
+    is_space = ids == tokenizer.convert_tokens_to_ids(SPACE)
+    first += tf.cast(begin_words & ~is_space, tf.int32)
+    end = tf.shape(origins)[1] - 1
+    first, last = (tf.clip_by_value(index, 0, end) for index in (first, last))
+    # A character that normalizes to several letters (such as a ligature) belongs to every token
+    # that contains one of them, and one that normalizes to none belongs to the character before it.
+    after_last = tf.searchsorted(origins, at(origins, last), side="right")
+    starts, ends = at(origins, first), at(origins, tf.minimum(after_last, end))
+    # A "▁" that was added before the text corresponds to no character in it.
+    is_added = is_space & (tf.range(tf.shape(ids)[1]) == 0)
+    ends = tf.where(is_added, starts, tf.maximum(starts, ends))
 
-
-def _same_places(begins: tf.Tensor, others_begin: tf.Tensor) -> tf.Tensor:
-    """Returns the indices of the other operator's tokens at the same positions in each word."""
-    word, others = (tf.cumsum(tf.cast(each, tf.int32), axis=1) for each in (begins, others_begin))
-    number = tf.range(tf.shape(word)[1]) - tf.searchsorted(word, word)
-    after = tf.searchsorted(others, word, side="right")
-    return tf.maximum(tf.minimum(tf.searchsorted(others, word) + number, after - 1), 0)
+    size = tf.reduce_max(ends, axis=1)
+    characters = Characters(tf.strings.substr(texts, tf.zeros_like(size), size))
+    starts, ends = characters.at_bytes(starts), characters.at_bytes(ends)
+    return Pieces(characters, ids, starts, ends, begin_words)
 
 
 def at(values: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
@@ -376,14 +374,3 @@ def of_categories(names: Sequence[str]) -> Sequence[int]:
 def marks() -> Sequence[int]:
     """Returns brackets, quotation marks, stops, and invisible characters as code points."""
     return sorted({*of_categories((*BRACKETS, *INVISIBLE)), *map(ord, MARKS)})
-
-
-@functools.lru_cache(maxsize=1)
-def blank(tokenizer: BaseTokenizer) -> Sequence[int]:
-    """Returns the code points that a vocabulary normalizes to a space or to nothing."""
-    categories = ((point, unicodedata.category(chr(point))) for point in range(sys.maxunicode + 1))
-    candidates = [
-        point for point, each in categories if each[0] in DROPPED and each not in UNASSIGNED
-    ]
-    found = tokenizer([chr(point) for point in candidates], add_special_tokens=False)["input_ids"]
-    return [point for point, ids in zip(candidates, found, strict=True) if not ids]

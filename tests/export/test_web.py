@@ -290,6 +290,60 @@ def test_invisible_characters_around_an_answer(tmp_path):
     assert set(run_script(tmp_path, "tokenizer", code)) == {"[4,8]"}
 
 
+def test_characters_of_tokens(tiny_vocabulary, tmp_path):
+    """A token covers the same characters and begins a word if it does so in Python."""
+    texts = [
+        "a ‾ b‾c",
+        "‾ 3⅓\u0301x 9½",
+        "isn't𝚥ﷺ‼ ‼a",
+        "b \u0300 c  ",
+        "\u0301ᄀ\u1161\u11a8 oﬃce",
+    ]
+    expected = []
+    tokenizer = AlbertTokenizer(tiny_vocabulary)
+    for text, tokens in zip(texts, tokenizer.tokens_of(texts, True, True), strict=True):
+        spans = [trimmed(text, *span) for span in tokens.offsets.tolist()]
+        covered = [list(span) if span[0] < span[1] else [] for span in spans]
+        words = (np.diff(tokens.words, prepend=-1) > 0).tolist()
+        expected.append([tokens.ids.tolist(), words, covered])
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "sentencepiece.js").write_text(
+        """
+        const normalize = (text) =>
+          text.normalize("NFKD").replace(/\\p{M}/gu, "").normalize("NFC").toLowerCase();
+        const encodePieces = (text) => [`▁${normalize(text).trim()}`.replace(/ +/g, "▁")];
+        export const open = () => ({ encodePieces });
+        """
+    )
+    code = f"""
+      const tokenizer = await page.Tokenizer.load(new Uint8Array({list(tiny_vocabulary)}));
+      for (const text of {json.dumps(texts)}) {{
+        const {{ ids, isWord, span }} = tokenizer.details(text);
+        const spans = ids.map((_, at) => span(at, at)).map(([a, b]) => (a < b ? [a, b] : []));
+        console.log(JSON.stringify([ids, isWord, spans]));
+      }}
+    """
+    assert list(map(json.loads, run_script(tmp_path, "tokenizer", code))) == expected
+
+
+def test_marks_are_the_characters_of_the_text(tmp_path):
+    """A vocabulary replaces the first character with a full stop, which begins no answer."""
+    code = """
+      const ends = [0, 0, 1, 3];
+      const span = (first, last) => [ends[first], ends[last + 1]];
+      const details = () => ({ ids: [5, 6, 7], isWord: [true, false, false], span });
+      const scores = { values: Float32Array.from([0, 0, 0, 0, 0, 9, 0]) };
+      const outputs = { start_logits: scores, end_logits: scores };
+      const settings = { special: { cls: 2, sep: 3 }, threshold: null };
+      const tokenizer = { ids: () => [9], details };
+      const given = { settings, tokenizer, model: { length: 9, run: async () => ({ outputs }) } };
+      for (const text of ["．ab", ".ab"]) {
+        console.log((await page.answer(given, "?", text)).answers[0].text);
+      }
+    """
+    assert run_script(tmp_path, "tasks", code) == ["．ab", "ab"]
+
+
 @pytest.mark.parametrize("answerability", [False, True])
 def test_spans_of_random_logits(random_window, answerability, tmp_path):
     """The page finds the spans that `albert_tf.text.answers.best_spans` finds."""

@@ -1,9 +1,14 @@
 """Text outputs equal those of the Keras pipelines."""
 
+import functools
+import sys
+import unicodedata
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from albert_tf_export import words
+from albert_tf_export.letters import Alphabet
 from albert_tf_export.options import sentence_embedding
 from albert_tf_export.words import text_function
 
@@ -11,9 +16,12 @@ from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
-from albert_tf.text.answers import best_spans
+from albert_tf.text.answers import _is_punctuation, best_spans, trimmed
+from albert_tf.text.model_file import ModelProto
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.vocabulary import UNASSIGNED, train_vocabulary
+from tests.conftest import SENTENCES
 
 pytestmark = pytest.mark.usefixtures("without_graphs")
 LENGTH = 90  # so that the longest text is one window
@@ -25,6 +33,7 @@ TEXTS = [
     "A NUL inside\0 and \t tabs\u200b around ",
     "in \u200bfilm\u200b\ufeffboat\ufeff now \u2060it\u2060\xadis\xad (\u3000a\u3000)\u200e\x07",
     " \u200bfilm 🦕🦕 people 👩‍👩‍👧 ﬁne, ½ ﷺ e\u0301te\u0301  x",
+    "a ‾ boat ‾ U.S. isn't𝚥ﷺ 3⅓ 9½ oﬃce\u0301 ‼",
 ]
 
 
@@ -61,7 +70,7 @@ def test_answers(task, threshold, is_xlm_roberta, answer, long_tokenizer, xlm_ro
     tokenizer = long_tokenizer
     if is_xlm_roberta:
         tokenizer = AlbertTokenizer(xlm_roberta.model_bytes, model_max_length=LENGTH)
-    questions = ["What died?", "?", "Who made the film?", "Where is the boat?", "is it", "a", "🦕"]
+    questions = ["Who died?", "?", "Who made it?", "Where is the boat?", "is it", "a", "🦕", "‾"]
     thresholds = None if threshold is None else (threshold,)
     fields = {"thresholds": thresholds}
     found, model = answer(task, questions, TEXTS, fields=fields, tokenizer=tokenizer)
@@ -167,12 +176,96 @@ def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokeni
     np.testing.assert_allclose(found, embed(TEXTS), rtol=0, atol=1e-5)
 
 
-def test_words_that_are_cut_at_other_places():
-    """The operator with offsets may choose another of two equally likely ways."""
-    one = tf.constant([[True, False, False, True, False, False]])  # abc d.f
-    other = tf.constant([[True, False, True, False, False, False, False]])  # ab d.efg.
-    found = words._same_places(one, other)
-    assert found.numpy().tolist() == [[0, 1, 1, 2, 3, 4]]
+def cased(_):
+    model = train_vocabulary(SENTENCES, vocab_size=200, lower_case=False, keep_accents=True)
+    return AlbertTokenizer(model)
+
+
+def added(tiny_vocabulary):
+    """Has tokens of letters that are no tokens, so that those are unknown elsewhere."""
+    tokenizer = AlbertTokenizer(tiny_vocabulary)
+    tokenizer.add_tokens(["<e1>", "🦕🦖", "a🦕", "🚀"])
+    return tokenizer
+
+
+def user_defined(tiny_vocabulary):
+    model = ModelProto.FromString(tiny_vocabulary)
+    for piece in ("-lrb-", "--", "...", "🦕-"):
+        model.pieces.add(piece=piece, type=model.SentencePiece.USER_DEFINED)
+    tokenizer = AlbertTokenizer(model.SerializeToString())
+    tokenizer.add_tokens(["🦖🦕"])
+    return tokenizer
+
+
+def assert_same_tokens(tokenizer, texts):
+    """Compares each token's characters, and whether it begins a word or is a mark, with Python."""
+    strings = tf.constant([text.encode() for text in texts])
+    ids = tf.pad(tokenizer.in_graph().tokenize(strings).to_tensor(), [[0, 0], [0, 1]])
+    pieces = words.of_pieces(tokenizer, strings, ids)
+    read = pieces.characters.read(pieces.starts, pieces.ends)
+    found = np.stack([read["start"], read["end"], pieces.begin_words, pieces.are_marks()], axis=-1)
+    found[:, :, :2] *= read["text"].numpy()[:, :, None] != b""  # an empty span has no place
+    for row, text in enumerate(texts):
+        [tokens] = tokenizer.tokens_of([text], split_special=True, with_offsets=True)
+        assert tokens.ids.tolist() == ids[row, : len(tokens.ids)].numpy().tolist()
+        begin_words = np.diff(tokens.words, prepend=-1) > 0
+        for at, (span, begins) in enumerate(zip(tokens.offsets.tolist(), begin_words, strict=True)):
+            start, end = trimmed(text, *span)
+            place = (start, end) if start < end else (0, 0)
+            expected = [*place, begins, _is_punctuation(text[slice(*span)])]
+            assert found[row, at].tolist() == expected, (text[slice(*span)], text)
+
+
+@functools.cache
+def every_character():
+    return [chr(point) for point in range(1, sys.maxunicode + 1) if not 0xD800 <= point < 0xE000]
+
+
+@functools.cache
+def special_characters():
+    """All but letters that normalize to one letter, and code points that mean nothing."""
+    return [
+        character
+        for character in every_character()
+        if unicodedata.decomposition(character)
+        or unicodedata.category(character) not in ("Ll", "Lo", "Lt", "Lu", *UNASSIGNED)
+    ]
+
+
+@pytest.mark.parametrize(
+    "characters", [special_characters, pytest.param(every_character, marks=pytest.mark.slow)]
+)
+def test_characters_of_tokens(characters, long_tokenizer):
+    """Every character between letters, on its own, and after a digit."""
+    cases = [f"a{character}b {character} 3{character}" for character in characters()]
+    for start in range(0, len(cases), 1 << 14):
+        part = cases[start : start + (1 << 14)]
+        assert_same_tokens(long_tokenizer, [" ".join(part[at::64]) for at in range(64)])
+
+
+ODD = "‾ﾞﾟﹰ⅓½𝚥ﷺ‼…ﬁ\u0301\u200b\u3000\u1100\u1161\u11a8가İ``''<>-LRB🦕🦖🚀 aei1.,--lrb"
+
+
+@pytest.mark.parametrize("make", [AlbertTokenizer, cased, added, user_defined])
+def test_characters_of_random_tokens(make, tiny_vocabulary):
+    vocabulary, texts = make(tiny_vocabulary), []
+    tokens = [token.replace("▁", " ") for token in vocabulary.get_vocab()]
+    kinds = [list(ODD), list(ODD), tokens, special_characters()]
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        for length in random.integers(1, 30, 20):
+            chosen = [kinds[kind] for kind in random.integers(len(kinds), size=length)]
+            texts.append("".join(kind[random.integers(len(kind))] for kind in chosen))
+    assert_same_tokens(vocabulary, texts)
+
+
+def test_a_long_text_is_only_read_to_its_last_token(long_tokenizer):
+    alphabet = Alphabet(long_tokenizer)
+    texts = tf.constant(["a b" * 10_000, "", " " * 10_000 + "a", "🦕" * 1000 + "b"])
+    letters = alphabet.read(texts, tf.constant([100, 0, 1, 1]))
+    found = [np.count_nonzero(row) for row in letters.are_known]
+    assert 100 < found[0] < 20_000 and found[1:] == [0, 2, 2]
+    assert_same_tokens(long_tokenizer, ["🦕" * 1000 + "b", " " * 10_000 + "a‾b", "ﷺ" * 500 + "½"])
 
 
 def test_bytes_that_are_not_utf_8(long_tokenizer):

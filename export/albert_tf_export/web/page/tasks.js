@@ -5,7 +5,7 @@ const LONGEST_ANSWER = 15; // tokens
 const LONGEST_WINDOW = 384; // tokens; the defaults of the question-answering pipeline
 const LONGEST_QUESTION = 64;
 const SHARED = 128;
-const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Z}\p{Cc}\p{Cf}"'.,;:!?…、。，；：！？▁]*$/u;
+const MARKS = /^[\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Z}\p{Cc}\p{Cf}"'.,;:!?…、。，；：！？]*$/u;
 const SPACE = "▁"; // SentencePiece's space
 
 // The functions take `page`: { settings, tokenizer, model }. They return `answers`, best first;
@@ -203,15 +203,16 @@ export function spans(outputs, before, count) {
 
 // Extends spans to whole words of the window, drops the punctuation around them, and adds up the
 // scores of spans with the same text.
-function merge(found, { pieces, isWord, span }, [offset, after], context) {
+function merge(found, { isWord, span }, [offset, after], context) {
   const letters = Array.from(context);
+  const isMark = (at) => MARKS.test(letters.slice(...span(at, at)).join(""));
   const byText = new Map();
   for (const [first, last, score] of found) {
     let [start, end] = [first + offset, last + offset];
     while (start > offset && !isWord[start]) start -= 1;
     while (end + 1 < after && !isWord[end + 1]) end += 1;
-    while (start < first + offset && MARKS.test(pieces[start])) start += 1;
-    while (end > last + offset && MARKS.test(pieces[end])) end -= 1;
+    while (start < first + offset && isMark(start)) start += 1;
+    while (end > last + offset && isMark(end)) end -= 1;
     const [from, to] = span(start, end);
     const text = letters.slice(from, to).join("");
     if (!text) continue;

@@ -51,18 +51,20 @@ export class Tokenizer {
     const isWord = pieces.map((piece, at) => at === 0 || piece.startsWith(SPACE));
     const letters = characters(text);
     const counts = this.#counts(text);
+    // Returns the index of the character that a normalized character comes from.
+    const origin = (index) => {
+      const next = counts.findIndex((count) => count > index);
+      return next < 0 ? letters.length : next - 1;
+    };
+    const lead = letters.findIndex((letter) => this.#between(letter).join("") !== SPACE);
     const span = (first, last) => {
       const isWordStart = pieces[first].startsWith(SPACE) && pieces[first] !== SPACE;
       const begin = (after[first - 1] ?? 0) + (isWordStart ? 1 : 0);
-      // A lone space is counted with the letter after it, which isn't part of the last piece.
-      const finish = after[last] - (pieces[last] === SPACE ? 1 : 0);
-      let start = Math.max(0, counts.findIndex((count) => count > begin) - 1);
+      let start = begin ? origin(begin) : lead;
       // A character that normalizes to several (a ligature) belongs to every piece that contains
       // one of them. One that normalizes to none (an accent) belongs to the character before it.
-      let end = Math.max(
-        counts.findIndex((count) => count >= finish),
-        counts.findLastIndex((count) => count <= finish),
-      );
+      const final = origin(after[last] - 1);
+      let end = final < 0 ? start : origin(counts[final + 1]);
       while (start < end && INVISIBLE.test(letters[start])) start += 1;
       while (end > start && INVISIBLE.test(letters[end - 1])) end -= 1;
       return [start, end];
@@ -73,18 +75,26 @@ export class Tokenizer {
   // Returns the number of normalized characters for the first 0, 1, 2, … characters of a text.
   // Words are normalized independently, so each one is measured separately.
   #counts(text) {
-    const counts = [0];
-    let before = 0;
+    const counts = [1]; // the space that is added before the text
+    let isAfterSpace = true;
     for (const word of text.match(/\s*\S{1,48}|\s+/gu) ?? []) {
       const letters = characters(word);
-      const goesOn = before > 0 && letters[0].trim() ? 1 : 0; // no space before it
+      const before = counts.at(-1);
+      let found = [];
       for (let size = 1; size <= letters.length; size += 1) {
-        const length = this.#normalized(letters.slice(0, size).join("")).length;
-        counts.push(Math.max(counts.at(-1), before + Math.max(0, length - goesOn)));
+        found = this.#between(letters.slice(0, size).join(""));
+        const isMerged = isAfterSpace && found[0] === SPACE;
+        counts.push(Math.max(counts.at(-1), before + found.length - (isMerged ? 1 : 0)));
       }
-      before = counts.at(-1);
+      if (found.length) isAfterSpace = found.at(-1) === SPACE;
     }
     return counts;
+  }
+
+  // Returns the normalized characters of a text that stands between two letters, so that its outer
+  // spaces remain. No accent combines with the letter q.
+  #between(text) {
+    return this.#normalized(`q${text}q`).slice(2, -1);
   }
 }
 
