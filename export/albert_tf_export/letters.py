@@ -14,7 +14,6 @@ import tensorflow as tf
 from albert_tf.quiet import import_tensorflow_text
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto, split_rules
-from albert_tf.text.tokens import SPECIAL_TOKENS
 
 Piece: Final = ModelProto.SentencePiece
 # In bytes. No rule reads this far ahead, so later text doesn't affect a letter.
@@ -45,6 +44,7 @@ class Alphabet:
     def __init__(self, tokenizer: BaseTokenizer):
         self._model = ModelProto.FromString(tokenizer.model_bytes)
         kinds = (Piece.NORMAL, Piece.USER_DEFINED)
+        self._special = [each for each in self._model.pieces if each.type not in kinds]
         self._tokens = [each.piece if each.type in kinds else "" for each in self._model.pieces]
         singles = {token for token in self._tokens if len(token) == 1}
         others = {token for token in self._tokens if token and singles.isdisjoint(token)}
@@ -77,7 +77,7 @@ class Alphabet:
         """
         # Created in the graph, so that the operator stores the vocabulary.
         operator = import_tensorflow_text().SentencepieceTokenizer(self._letter_model())
-        lengths, first_id = tf.strings.length(texts), len(SPECIAL_TOKENS)
+        lengths, first_id = tf.strings.length(texts), len(self._special)
 
         def is_short(size: tf.Tensor, are_known: tf.Tensor, first_bytes: tf.Tensor) -> tf.Tensor:
             are_certain = are_known & (first_bytes < size - LOOKAHEAD)
@@ -117,10 +117,10 @@ class Alphabet:
         texts = split_rules(rules.precompiled_charsmap)[1].decode().split("\0")
         long = [text for text in (*texts, *self._tokens) if len(text) > 1]
         others = sorted(set("".join(long)).difference(self._known))
-        pieces = self._model.pieces[: len(SPECIAL_TOKENS)]
         # One piece is better than several, but several are better than a user-defined one, whose
         # score is -0.1.
-        pieces += [Piece(piece=letter, score=-1e-3) for letter in (*self._known, *others)]
+        letters = [Piece(piece=letter, score=-1e-3) for letter in (*self._known, *others)]
+        pieces = [*self._special, *letters]
         names = {piece.piece for piece in pieces}
         # The normalizer needs these: all letters of such a piece have the offset of its start.
         pieces += [
