@@ -194,7 +194,7 @@ def test_lists_of_articles_and_paragraphs(tmp_path):
 
 def test_tables(tmp_path):
     path = tmp_path / "qa.csv"
-    rows = ["Who?;He ran.;He;;", "Who?;It rained.;;;True", "Who?;It or it;it;6.0;False"]
+    rows = ["Who?;He ran.;He;;", "Who?;It rained.;;;True", "Who?;it or it;it;6.0;False"]
     path.write_text("\n".join(["question;context;answer;answer_start;is_impossible", *rows]))
     found = [(each.span, each.is_impossible) for each in read_questions(path, labelled=True)]
     assert found == [((0, 2), False), (None, True), ((6, 8), False)]

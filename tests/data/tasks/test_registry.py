@@ -95,7 +95,7 @@ def test_the_rows_of_a_group_column_stay_together(tmp_path, regression):
         train, dev = train_and_dev(given, 0.4, seed)
         groups = [{each.group for each in part} for part in (train, dev)]
         assert groups[0] | groups[1] == {f"author {number}" for number in range(5)}
-        assert not groups[0] & groups[1]
+        assert not groups[0] & groups[1] and len(train) + len(dev) == 20
         given.check(dev, AlbertConfig(**given.config_fields(train)))
         sizes.add(len(dev))
     assert sizes == ({8} if regression else {4, 8})  # a group with a label of its own is in train
