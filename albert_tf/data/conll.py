@@ -71,7 +71,7 @@ class _Layout(NamedTuple):
 
 def sentences(
     path: Path, words: str | None, tags: str | None, labelled: bool, encoding: str | None = None
-) -> Iterator[tuple[int, dict[Any, list[str]]]]:
+) -> Iterator[tuple[int, dict[Any, Any]]]:
     """Yields each sentence's first line number, and the sentence's columns `WORDS` and `TAGS`.
 
     A sentence becomes a `BAD_ROW` if one of its lines has the wrong number of columns.
@@ -140,7 +140,7 @@ def _are_numbered(blocks: Sequence[dict[int, list[str]]], layout: _Layout) -> bo
 
 def _sentence(
     path: Path, block: dict[int, list[str]], layout: _Layout
-) -> tuple[int, dict[Any, list[str]]]:
+) -> tuple[int, dict[Any, Any]]:
     for number, fields in block.items():
         if len(fields) != layout.width:
             return number, {BAD_ROW: fields}

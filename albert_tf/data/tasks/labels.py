@@ -120,9 +120,9 @@ class SingleLabel(Classification):
         own are last.
         """
         if not self.table.labels:
-            known = super().numbers(config)
-            others = ((text, known[name]) for name in known for text in _spellings(name))
-            return {text: number for text, number in others if text not in known} | known
+            ids = dict(config.label2id)
+            others = ((text, ids[name]) for name in ids for text in _spellings(name))
+            return {text: number for text, number in others if text not in ids} | ids
         names = config.labels
         written, named = zip(*self.table.labels, strict=True)
         known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]

@@ -198,15 +198,16 @@ def _items(path: Path, labelled: bool, encoding: str | None) -> Iterator[Row | _
     check_file(path, FORMATS, "questions")
     if hub.is_hub(path) or not path.name.endswith(_JSON) or _has_lines(path, encoding):
         columns = ("question", "context", *(("answer",) if labelled else ()))  # of a table
-        nodes = (_Node(row.fields, row.location) for row in rows_of(path, columns, encoding))
+        rows = rows_of(path, columns, encoding)
+        nodes: Iterator[_Node] = (_Node(row.fields, row.location) for row in rows)
     else:
         with open_text(path, encoding=encoding, whole=True) as lines:
             document = read_value("".join(lines), str(path))
         if isinstance(document, dict) and not any(key in document for key in _LEVELS):
             nodes = _Node(document, str(path)).items("data")
         else:
-            rows = document if isinstance(document, list) else [document]
-            nodes = (_Node(row, f"{path}, row {number}") for number, row in enumerate(rows, 1))
+            items = enumerate(document if isinstance(document, list) else [document], start=1)
+            nodes = (_Node(item, f"{path}, row {number}") for number, item in items)
     for node in nodes:
         yield from _questions_in(node, node.location)
 
