@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.tables import BAD_ROW, SEPARATORS, is_quoted, repeated_header, warn_of_quotes
+from albert_tf.data.tables import BAD_ROW, SEPARATORS, repeated_header
 from albert_tf.data.text_files import open_text, warn_once
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation.entities import has_prefixes
@@ -27,6 +27,7 @@ _TAGS: Final = ("tag", "tags", "label", "labels", "nertag", "nertags", "ner", "p
 _SENTENCES: Final = ("sentence", "sentenceid", "sentenceidx", "sentencenumber", "sentid")
 _DOCUMENT: Final = "-DOCSTART-"
 _SPACES: Final = re.compile("[ \t]+")  # other white space can be part of a word
+_QUOTED: Final = re.compile('"(?:[^"]|"")+"')  # as pandas writes a word with a quotation mark
 _SAMPLE: Final = 1000  # sentences whose columns are compared
 _COMMENT: Final = re.compile(r"#(\s|$)")
 _NAMES: Final = re.compile(r"#\s*global\.columns\s*=(.*)")  # of CoNLL-U Plus
@@ -79,8 +80,7 @@ def sentences(
     Args:
         words, tags: 1-based numbers or names of the columns. Names come from CoNLL-U, a
             header, or a line "# global.columns = …". Default: FORM and UPOS in `.conllu` files, and
-            the first and the last column in other files. In a header, the words can have a usual
-            name, such as "token".
+            the first (or "token", "word", …, in a header) and the last column in other files.
         labelled: whether to read tags.
         encoding: see `open_text`.
     Raises:
@@ -119,7 +119,7 @@ def _blocks(lines: Sequence[str], layout: _Layout) -> Iterator[dict[int, list[st
         if not is_end and not block and layout.is_comment(line):
             continue
         # Only the first row of a sentence needs a sentence number.
-        sentence = "".join(fields[layout.sentences :][:1]) if layout.sentences is not None else ""
+        sentence = "" if layout.sentences is None else "".join(fields[layout.sentences :][:1])
         if block and (is_end or (sentence and sentence != current)):
             yield block
             block = {}
@@ -178,13 +178,10 @@ def _layout(
             start, first = number, line.rstrip()
             break
     separator = "\t" if "\t" in first else None
-    quoted = ".csv" in path.suffixes
-    if quoted:
-        separator = max(SEPARATORS, key=first.count)
-    elif separator and (marked := [line for line in lines if '"' in line]):
-        quoted = all(is_quoted(iter([line])) for line in marked)
-        if quoted:
-            warn_of_quotes(path)
+    marked = [field for line in lines for field in line.split("\t") if '"' in field]
+    quoted = separator is not None and bool(marked) and all(map(_QUOTED.fullmatch, marked))
+    if ".csv" in path.suffixes:
+        separator, quoted = max(SEPARATORS, key=first.count), True
     fields = _split(first, separator, quoted)
     has_header = not names and not all(name is None or name.isdecimal() for name in (words, tags))
     if not names and _usual(_WORDS, fields) and _usual(_TAGS, fields):

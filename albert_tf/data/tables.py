@@ -122,21 +122,16 @@ def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int 
 def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
     """Returns whether a TSV file quotes fields, as Excel and pandas do, and warns if it does."""
     with open_text(path, "", encoding) as lines:
-        found = is_quoted(lines)
-    if found:
-        warn_of_quotes(path)
-    return found
+        is_quoted = _is_quoted(lines)
+    if is_quoted:
+        warn_once(
+            f"{path}: dropping quotation marks around fields, because the whole file is quoted the "
+            "way Excel and pandas write it. In GLUE's files, quotation marks are part of the text."
+        )
+    return is_quoted
 
 
-def warn_of_quotes(path: Path) -> None:
-    """Logs that quotation marks in a file aren't part of its text."""
-    warn_once(
-        f"{path}: dropping quotation marks around fields, because the whole file is quoted the "
-        "way Excel and pandas write it. In GLUE's files, quotation marks are part of the text."
-    )
-
-
-def is_quoted(lines: Iterator[str]) -> bool:
+def _is_quoted(lines: Iterator[str]) -> bool:
     """Returns whether all quotation marks are used the way csv, pandas, or Excel uses them.
 
     `csv.writer` must reproduce each record from its fields. Excel also quotes fields that contain a
@@ -144,7 +139,7 @@ def is_quoted(lines: Iterator[str]) -> bool:
     quotation can also open in one row and close in another.
     """
     taken: list[str] = []
-    tabs, found = -1, False
+    tabs, is_quoted = -1, False
     # csv also quotes fields that contain a character of `lineterminator`, such as the "," in ",\n".
     ends = ["\n", ",\n"]
 
@@ -170,11 +165,11 @@ def is_quoted(lines: Iterator[str]) -> bool:
                 are_rows = len(taken) > 1 and all(line.count("\t") == tabs for line in taken)
                 if are_rows or not ends:
                     return False
-            found = found or '"' in record
+            is_quoted = is_quoted or '"' in record
             taken.clear()
     except csv.Error:
         return False
-    return found
+    return is_quoted
 
 
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:

@@ -67,6 +67,8 @@ def test_quotation_marks(tmp_path):
     for word in ('""""', '"'):
         path.write_text(f"{word}\tO\nAnna\tB-PER\n\n{word}\tO\n")
         assert read(path) == [(('"', "Anna"), ("O", "B-PER")), (('"',), ("O",))]
+    path.write_text('"\t"\tO\nAnna\tanna\tB-PER\n')  # the word and its lemma
+    assert read(path) == [(('"', "Anna"), ("O", "B-PER"))]
 
 
 GERMEVAL = "#\tn-tv.de [2005]\n1\tAnna\tB-PER\tO\n2\tUlm\tB-ORG\tB-LOC\n\n1\tSie\tO\tO\n"
