@@ -1,5 +1,6 @@
 """Encodes in-memory texts as rows, or as a dataset of padded batches."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -221,11 +222,17 @@ def word_rows(
 ) -> Rows:
     """Returns the rows of `token_classification_dataset`."""
     words, tags = columns(words=words, tags=tags)
-    for sentence, given in zip(words, words if tags is None else tags, strict=True):
+    for number, sentence in enumerate(words):
+        given = sentence if tags is None else tags[number]
         if isinstance(sentence, str) or len(sentence) != len(given):
             raise UserError(
                 "Each sentence must be a list of words with a tag for each word. Received: "
                 f"{short_repr(sentence)} with {short_repr(given)}."
+            )
+        if others := [word for word in sentence if not isinstance(word, str | bytes)]:
+            raise UserError(
+                f"Words must be strings. Received: {short_repr(others[0])} in sentence {number}, "
+                f"{short_repr(sentence)}. Convert numbers with str(word), and drop missing values."
             )
     if tags is not None and any(
         len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags
@@ -346,6 +353,13 @@ def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
         if isinstance(values, str):
             raise UserError(f"{name} must be a list. Received: {short_repr(values)}.")
     lists = {name: None if values is None else list(values) for name, values in given.items()}
+    for name, values in lists.items():
+        for row, value in enumerate(values or ()):
+            if isinstance(value, float) and math.isnan(value):
+                raise UserError(
+                    f"{name} must not contain missing values. Received: nan in row {row}. Drop the "
+                    "row, or replace the value."
+                )
     lengths = {name: len(values) for name, values in lists.items() if values is not None}
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         raise UserError(

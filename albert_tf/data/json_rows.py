@@ -1,17 +1,14 @@
 """Rows of JSON files: one JSON object per line, or a list of objects."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.text_files import MAX_JSON_BYTES, open_text, too_large
 from albert_tf.errors import UserError, escaped, short_repr
-
-_DATA_FIRST: Final = re.compile(r'\{\s*"data"\s*:\s*\[\s*\{')  # an object with a list of rows
 
 
 def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -23,12 +20,16 @@ def json_rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, di
     with open_text(path, encoding=encoding, whole=".jsonl" not in path.name) as file:
         lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
         first = list(islice(lines, 2))
-        if first and _is_one_value(first[0][1], path, is_only_line=len(first) == 1):
+        if first and _is_one_value(first[0][1], path):
             content = read_value(_join_lines(path, chain(first, lines)), f"{path}")
             yield from enumerate(_objects(content, path), start=1)
             return
         for number, line in chain(first, lines):
-            yield number, _line_object(line, f"{path}, line {number},")
+            row = _line_object(line, f"{path}, line {number},")
+            if len(first) == 1 and ".jsonl" not in path.name and _are_rows(row.get("data")):
+                yield from enumerate(row["data"], start=1)
+            else:
+                yield number, row
 
 
 def _line_object(line: str, location: str) -> dict[Any, Any]:
@@ -42,12 +43,16 @@ def _line_object(line: str, location: str) -> dict[Any, Any]:
     return {BAD_ROW: UserError(f"{location} must be a JSON object. Received: {received}.")}
 
 
-def _is_one_value(first: str, path: Path, is_only_line: bool) -> bool:
-    """Returns whether a file is a single JSON value, judging by its first non-blank line."""
+def _is_one_value(first: str, path: Path) -> bool:
+    """Returns whether a file is a JSON value of several lines, or a list."""
     begin = first.strip()
     if not begin.startswith("{") or ".jsonl" in path.name:
         return begin.startswith("[")
-    return not begin.endswith("}") or (is_only_line and _DATA_FIRST.match(begin) is not None)
+    return not begin.endswith("}")
+
+
+def _are_rows(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(isinstance(row, dict) for row in value)
 
 
 def _join_lines(path: Path, lines: Iterable[tuple[int, str]]) -> str:

@@ -35,8 +35,8 @@ class TaskData(Checked):
     data: Path = option(
         help="folder with train and dev files, a single file, or a dataset on the Hugging Face hub "
         "(hub:owner/name/config@revision). Files must be in the task's format. Your own "
-        "files can be .tsv, .csv, .jsonl, or .parquet (for tag, CoNLL but not .csv; for squad, "
-        ".json but neither .tsv nor .csv); text files can be compressed (.gz)",
+        "files can be .tsv, .csv, .json, .jsonl, or .parquet (for tag, also CoNLL); text files can "
+        "be compressed (.gz)",
         metavar="PATH",
         decisive=False,
     )
@@ -111,6 +111,14 @@ class LabelledData(TaskData):
         only={"task": (CLASSIFY,)},
         excludes=("regression",),
     )
+    group_column: str | None = option(
+        None,
+        help="column whose value rows share to stay together when a single file is split, such as "
+        "an author",
+        metavar="NAME",
+        group=_OWN,
+        only={"task": (CLASSIFY,)},
+    )
     head: Literal["transformers", "original"] | None = option(
         None,
         help="transformers' head, or the original SQuAD 2.0 head, which also predicts "
@@ -118,6 +126,10 @@ class LabelledData(TaskData):
         group=_OWN,
         only={"task": (SQUAD,)},
     )
+
+    @property
+    def columns(self) -> Columns:
+        return super().columns._replace(group=self.group_column)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ class Example(NamedTuple):
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
         part: name of a set scored separately, such as MNLI's mismatched examples.
+        group: the value of the group column. Rows with the same value stay together.
         location: location of the example in its file, for error messages.
     """
 
@@ -38,6 +39,7 @@ class Example(NamedTuple):
     text_pair: str | None
     label: Any
     part: str = ""
+    group: str = ""
     location: str = ""
 
 
@@ -151,7 +153,8 @@ def read_examples(
         text = row.text(columns.text, may_be_empty)
         pair = None if columns.text_pair is None else row.text(columns.text_pair, may_be_empty)
         label = None if columns.label is None else read_label(row, columns.label)
-        return Example(text, pair, label, part, row.location)
+        group = "" if columns.group is None else row.text(columns.group)
+        return Example(text, pair, label, part, group, row.location)
 
     return make_each(path, rows_of(path, columns, encoding), example, skip_bad_rows)
 

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import difflib
 import io
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,9 @@ csv.field_size_limit(LONGEST_LINE)  # a text may be a whole book; the default is
 SEPARATORS: Final = (",", ";", "\t", "|")
 # Key of a row that can't be read. The value is the error, or the fields if their number is wrong.
 BAD_ROW: Final = None
-NAME_COLUMN: Final = "Name one of these with an option such as --text-column."
+NAME_COLUMN: Final = "Rename one of these, or name it with an option such as --text-column."
+NO_HEADER: Final = "If these are an example, insert a line with the names of the columns above it."
+_NAMED_SEPARATOR: Final = re.compile('sep=([^"\r\n])[\r\n]*')  # a line that Excel reads
 
 
 class Columns(NamedTuple):
@@ -31,6 +34,7 @@ class Columns(NamedTuple):
     text: str | int
     label: str | int | None = None
     text_pair: str | int | None = None
+    group: str | None = None
 
 
 # The option that names each column.
@@ -38,6 +42,7 @@ _OPTIONS: Final = Columns(
     text="--text-column",
     label="--label-column; predict a file without labels with albert-tf evaluate --submission",
     text_pair="--text-pair-column",
+    group="--group-column",
 )
 
 
@@ -56,11 +61,17 @@ def table_rows(
         first = next(file, None)
         if first is None:
             return
-        separator = _separator(path, first, is_tsv, columns)
+        lines = [first]
+        if named := _NAMED_SEPARATOR.fullmatch(first):
+            lines.append(next(file, ""))
+        separator = named[1] if named else _separator(path, first, is_tsv, columns)
         dialect: dict[str, Any] = {"strict": True}
         if is_tsv and separator == "\t" and not _has_quoted_fields(path, encoding):
             dialect = {"quoting": csv.QUOTE_NONE}
-        reader = csv.reader(chain([first], file), delimiter=separator, **dialect)
+        reader = csv.reader(chain(lines, file), delimiter=separator, **dialect)
+        if named:
+            next(reader)
+        names: list[str] | None = None
         header: list[Any] | None = None
         while True:
             before = reader.line_num
@@ -78,12 +89,19 @@ def table_rows(
             if header is None:
                 header = list(range(len(row)))
                 if has_header:
-                    header = _header(path, row, columns)
+                    names, header = row, _header(path, row, columns)
                     continue
             if not row:
                 continue
             fields = dict(zip(header, row, strict=False))
+            if row == names and len(row) > 1:
+                fields = {BAD_ROW: repeated_header(path, reader.line_num)}
             yield reader.line_num, fields if len(row) == len(header) else {BAD_ROW: row}
+
+
+def repeated_header(path: Path, line: int) -> UserError:
+    """Returns the error for a header in the middle of a file."""
+    return UserError(f"{path}, line {line}, repeats the header, as if files had been joined.")
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
@@ -171,8 +189,9 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
             hint = NAME_COLUMN
             if isinstance(columns, Columns):
                 hint = f"Name one of these with {_OPTIONS[position]}."
+            hint = f"{hint} {NO_HEADER}"
             if near:
-                hint = f"Did you mean {near[0]!r}? Name it with an option such as --text-column."
+                hint = f"Did you mean {near[0]!r}? {NAME_COLUMN}"
             raise UserError(
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
                 f"{listed(map(repr, header))}. {hint}"

@@ -26,6 +26,7 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
+_ARROW_NUMBERS: Final = ("int", "uint", "float", "double", "halffloat", "bool")  # names of types
 SUM_TOLERANCE: Final = 1e-2  # allows for half precision and for rounding in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
 Kind = Literal["class", "group", "number", "multi_label", "position"]
@@ -79,7 +80,7 @@ def reject_empty(x: Any) -> None:
 
 def holds_strings(values: Any) -> bool:
     """Returns whether the values contain a string anywhere, including in nested lists and sets."""
-    values = values.to_numpy() if hasattr(values, "to_numpy") else values  # pandas
+    values = _to_numpy(values) if hasattr(values, "to_numpy") else values
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = values.ravel().tolist()
     elif isinstance(values, bytes) or _may_be_strings(values):
@@ -94,6 +95,16 @@ def holds_strings(values: Any) -> bool:
             elif isinstance(value, str) or holds_strings(value):
                 return True
     return False
+
+
+def _to_numpy(values: Any) -> np.ndarray:
+    """Converts a pandas object or a pyarrow array to an array. pyarrow's must be numbers."""
+    if hasattr(values, "to_pylist") and not str(values.type).startswith(_ARROW_NUMBERS):
+        raise UserError(
+            f"A pyarrow array of {values.type} values must be passed as a list. Received: "
+            f"{type(values).__name__}. Write column.to_pylist()."
+        )
+    return np.asarray(values.to_numpy())
 
 
 def _may_be_strings(values: Any) -> bool:
@@ -113,14 +124,15 @@ def check_types(inputs: Mapping[str, Any]) -> None:
                 "ids.to_tensor() as input_ids, and tf.sequence_mask(ids.row_lengths()) as "
                 "attention_mask."
             )
-        if _may_be_strings(values):
+        if _may_be_strings(values) or getattr(getattr(values, "dtype", 0), "kind", "") in {*"mM"}:
             others = np.ravel(values) if isinstance(values, np.ndarray | str) else ["…"]
             other = next((each for each in others if not isinstance(each, Number)), others[:1])
             received = f"{other.item() if isinstance(other, np.generic) else other!r:.60}"
             raise UserError(
                 f"Inputs and labels must be numbers. Received: {received}, … as {name}. Map label "
                 "names to class ids with config.label2id, and texts to ids with a tokenizer (in "
-                "tf.data and graphs, with AlbertPreprocessor)."
+                "tf.data and graphs, with AlbertPreprocessor). Convert dates, for example with "
+                "column.dt.year, and drop missing values."
             )
 
 
@@ -147,7 +159,7 @@ def from_pandas(values: Any) -> Any:
     """
     if not hasattr(values, "to_numpy"):
         return values
-    array = values.to_numpy()
+    array = _to_numpy(values)
     if array.dtype.kind == "O" and all(isinstance(value, Real) for value in array.flat):
         return np.array(array.tolist())
     return array
@@ -189,6 +201,12 @@ def input_arrays(x: Any) -> Any:
             f"{type(x).__name__} with the columns {', '.join(x.column_names)}."
         )
     x = as_arrays(x, "x")
+    if isinstance(x, np.ndarray) and x.ndim == 1 and x.size:
+        raise UserError(
+            "x must be texts, or token ids of shape [batch, length]. Received: an array of shape "
+            f"{x.shape}, with {short_repr(x[0])}. Convert a column of numbers or dates to texts "
+            "with column.astype(str)."
+        )
     if not is_empty(x):
         check_lists({ENCODER_INPUTS[0]: x})
     return x
@@ -247,8 +265,9 @@ def _columns(x: Any) -> list[list[Any]] | None:
 def _not_texts(received: str) -> UserError:
     return UserError(
         "Texts must be a list of strings; text pairs must be a list of tuples, [(text, pair), …], "
-        f"or a tuple of two columns, (texts, pairs). Received: {received}. For string tensors, use "
-        "AlbertPreprocessor in tf.data."
+        f"or a tuple of two columns, (texts, pairs). Received: {received}. Convert other "
+        "values with str(value), and drop missing ones. For string tensors, use AlbertPreprocessor "
+        "in tf.data."
     )
 
 

@@ -20,6 +20,7 @@ from albert_tf.options import (
     Checked,
     DecayForm,
     Range,
+    flag,
     option,
 )
 from albert_tf.outputs import CHECKPOINTS, RUN
@@ -176,11 +177,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dev_fraction != FinetuningOptions.dev_fraction and not self.data.is_file():
-            raise UserError(
-                "--dev-fraction splits a single file; folders and hub datasets already have a dev "
-                f"split. Received: --data {self.data}."
-            )
+        for name in ("dev_fraction", "group_column"):
+            is_default = getattr(self, name) == getattr(FinetuningOptions, name)
+            if not is_default and not self.data.is_file():
+                raise UserError(
+                    f"{flag(name)} splits a single file; folders and hub datasets already have a "
+                    f"dev split. Received: --data {self.data}."
+                )
         if self.vocab_size != FinetuningOptions.vocab_size and not is_size(self.model):
             raise UserError(
                 "--vocab-size requires random weights; a pretrained model has its own vocabulary. "

@@ -145,7 +145,7 @@ def test_the_help_shows_each_option_once(command, capsys):
 # Options of text that is no path.
 TEXTS = {
     *("choices_columns", "class_weights", "context", "encoding", "engine_option", "freeze"),
-    *("label_column", "label_separator", "labels", "language", "name", "question"),
+    *("group_column", "label_column", "label_separator", "labels", "language", "name", "question"),
     *("sentence_splitter", "target", "text", "text_column", "text_field", "text_pair_column"),
 }
 

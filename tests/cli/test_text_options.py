@@ -33,13 +33,13 @@ def test_texts_from_a_file(ask, command, tmp_path):
         (
             *("predict", "--input table.csv"),
             "must have a column 'text'. Received: table.csv, with the columns 'body', 'label'. "
-            "Name one of these with --text-column.\n",
+            "Name one of these with --text-column. If these are an example, insert a line with",
         ),
         (
             *("predict", "--input table.csv --text-column body --text-pair-column other"),
-            "with the columns 'body', 'label'. Name one of these with --text-pair-column.\n",
+            "with the columns 'body', 'label'. Name one of these with --text-pair-column. ",
         ),
-        ("predict", "--input rows.jsonl", "with 'body'. Name one of these with an option such as"),
+        ("predict", "--input rows.jsonl", "with 'body'. Rename one of these, or name it with"),
         ("predict", "--input sheet.xlsx", "Received: sheet.xlsx. Save the sheet as CSV."),
         ("predict", "--pairs one", "separated by a tab. Received: 'one'."),
         ("fill-mask", "mask", "must contain the mask token [MASK]. Received: 'mask'"),

@@ -1,3 +1,4 @@
+import math
 from itertools import chain
 
 import keras
@@ -86,6 +87,7 @@ def test_scores_and_several_labels(tiny_tokenizer, labels, dtype):
         ("ab", [0, 1], "texts must be a list. Received: 'ab'"),
         ([], None, "Received: 0 texts"),
         (TEXTS, ["good"] * 11, "labels must be class ids.* Received: 'good'"),
+        (["a", math.nan], [0, 1], "texts must not contain .* nan in row 1. Drop"),
     ],
 )
 def test_wrong_columns(tiny_tokenizer, texts, labels, message):
@@ -180,6 +182,7 @@ def test_tags(tiny_tokenizer):
         ([["a", "b"]], [[0]], r"Received: \['a', 'b'\] with \[0\]"),
         ([["a"]], [["O"]], r"class ids. Received: \['O'\]"),
         ([["a"]], [[0], [1]], "Received: 1 words, 2 tags"),
+        ([["a"], ["b", math.nan]], [[0], [0, 1]], r"Received: nan in sentence 1, \['b', nan\]"),
     ],
 )
 def test_wrong_tags(tiny_tokenizer, words, tags, message):

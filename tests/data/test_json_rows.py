@@ -13,6 +13,7 @@ from tests.data.test_readers import COLUMNS, read, write
         ("a.json", '{"body": "x", "folder": 1}\n{"body": "y", "folder": 2}\n'),
         ("a.json", '{\n "data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}'),
         ("a.json", '{"data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}\n'),
+        ("a.json", '{"v": 1, "data": [{"body": "x", "folder": 1}, {"body": "y", "folder": 2}]}'),
         ("a.jsonl", '\ufeff[{"body": "x", "folder": 1},\n{"body": "y", "folder": 2}]'),
     ],
 )

@@ -84,7 +84,7 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ("a.jsonl", '{"body": {"a": "x"}, "folder": "y"}\n', "'body' must be a string or a number"),
         ("a.jsonl", '{"body": "x", "folder": NaN}\n', "'folder' .* Received: nan .*line 1"),
         ("a.csv", "body,body,folder\nx,y,z\n", "'body' 2 times"),
-        ("a.csv", "Body,folder\nx,y\n", "'Body'. Name it with .*--text-column"),
+        ("a.csv", "Body,folder\nx,y\n", "mean 'Body'. .*--text-column"),
         ("a.csv", "bodies,folder\nx,y\n", "mean 'bodies'"),
         ("a.csv", b"body,folder\nit \x97 yes,x\n", "line 2 .* 0x97. .*--encoding cp1252"),
         ("a.csv", "body,folder\né,x\n".encode("utf-16-le"), "--encoding utf-16"),
@@ -94,7 +94,9 @@ def test_labels_in_json_that_are_no_strings(tmp_path):
         ("a.txt", "x", "must end in .tsv, .csv, .jsonl, .json .* Received: .*a.txt.$"),
         ("a.XLSX", "x", "must end in .tsv.* Received: .*a.XLSX. Save the sheet as CSV."),
         ("a.csv", "body\n\n", "'folder'. .* Name one of these with --label-column; predict a file"),
-        ("a.csv", "text,folder\n", "'body'. .* Name one of these with --text-column.$"),
+        ("a.csv", "text,folder\n", "'body'. .* with --text-column. .* an example, insert a line"),
+        ("a.csv", "body,folder\nx,y\nbody,folder\n", "a.csv, line 3, repeats the header"),
+        ("a.csv", "sep=;\nbody;folder\nx\n", "line 3, 1 fields"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):

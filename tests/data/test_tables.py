@@ -18,6 +18,7 @@ from tests.data.test_readers import COLUMNS, EXPECTED, read, write
         ("a.csv", 'body\tfolder\n"He said ""no"", twice."\tspam\nDéjà vu\tham\n', r"'\\t'"),
         ("a.tsv", 'body,folder\n"He said ""no"", twice.",spam\nDéjà vu,ham\n', "','"),
         ("a.csv", 'body|folder\n"He said ""no"", twice."|spam\nDéjà vu|ham\n', r"'\|'"),
+        ("a.csv", 'sep=|\r\nbody|folder\n"He said ""no"", twice."|spam\nDéjà vu|ham\n', None),
         ("a.csv", ' body , folder\n"He said ""no"", twice.",spam\nDéjà vu,ham\n', None),
     ],
 )
@@ -29,6 +30,11 @@ def test_tables_as_spreadsheets_write_them(tmp_path, name, content, said, encodi
     assert [each._replace(location="") for each in found] == EXPECTED
     assert bool(said) == bool(caplog.records)
     assert re.search(said or "", caplog.text)
+
+
+def test_a_text_may_equal_its_header(tmp_path):
+    path = write(tmp_path / "a.csv", "text\ntext\n")
+    assert read(path, Columns("text")) == [Example("text", None, None)]
 
 
 def test_the_original_files_keep_their_quotation_marks(tmp_path):

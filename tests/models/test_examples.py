@@ -13,7 +13,9 @@ from albert_tf.models.examples import (
     check_classes,
     check_types,
     class_weights,
+    from_pandas,
     holds_strings,
+    input_arrays,
     label_arrays,
     text_columns,
     two_columns,
@@ -105,7 +107,8 @@ def test_each_type_of_number_in_a_list_is_checked_once(monkeypatch):
     ("values", "message"),
     [
         (np.array(["a"]), "Received: 'a', … as labels"),
-        (np.array([1, None], object), "Received: None, … as labels"),
+        (np.array([1, None], object), "Received: None, … as labels. .* drop missing"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "Received: datetime.date.*Convert dates"),
         (tf.constant(["a"]), "Received: '…', … as labels"),
         (tf.ragged.constant([[1], []]), "a ragged tensor as labels"),
     ],
@@ -113,6 +116,28 @@ def test_each_type_of_number_in_a_list_is_checked_once(monkeypatch):
 def test_values_that_no_layer_computes(values, message):
     with pytest.raises(UserError, match=message):
         check_types({"input_ids": np.ones((2, 3)), "labels": values})
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (pd.Series([5, 6], dtype=object), r"shape \(2,\), with np.int64\(5\).*astype\(str\)"),
+        (pd.to_datetime(pd.Series(["2020-01-01"])), "with np.datetime64"),
+    ],
+)
+def test_columns_that_are_no_texts(x, message):
+    assert not holds_strings(x)
+    with pytest.raises(UserError, match=message):
+        input_arrays(x)
+
+
+def test_columns_of_pyarrow():
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (albert_tf[datasets])")
+    assert from_pandas(pyarrow.array([1, 2])).tolist() == [1, 2]
+    for values in (pyarrow.array(["a"]), pyarrow.chunked_array([["a"]]), pyarrow.array([["a"]])):
+        for read in (holds_strings, from_pandas):
+            with pytest.raises(UserError, match=r"Write column.to_pylist\(\)"):
+                read(values)
 
 
 PAIRS = [("a", "b"), ("c", "d"), ("e", "f")]

@@ -11,7 +11,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
-from albert_tf.data.tasks.questions import FORMATS, Question, encode_questions, read_questions
+from albert_tf.data.tasks.questions import Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.evaluation import metrics
 from albert_tf.probabilities import sigmoid, softmax
@@ -63,7 +63,6 @@ class QuestionAnswering(Task[Question, Answers]):
     """Extractive question answering, including unanswerable questions."""
 
     model = "AlbertForQuestionAnswering"
-    formats = FORMATS
     more = "*"
 
     def read(self, path: Path, labelled: bool = True) -> list[Question]:

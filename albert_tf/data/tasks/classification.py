@@ -191,7 +191,8 @@ class Classification(Task[Example, np.ndarray]):
     def keys(self, examples: Sequence[Example]) -> Keys:
         labels = [example.label for example in examples]
         names = [(label,) if isinstance(label, str) else label for label in labels]
-        return Keys(labels=names, strata=labels)
+        groups = [example.group for example in examples] if examples[0].group else None
+        return Keys(labels=names, strata=labels, groups=groups)
 
 
 def baseline_scores(

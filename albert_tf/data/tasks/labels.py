@@ -26,6 +26,7 @@ SCORE: Final = "score"  # the label of a regression model
 MULTI_LABEL: Final = "multi_label_classification"
 # Label separators in tables, other than the default.
 _OTHER_SEPARATORS: Final = (";", "|", "/")
+_COMMA: Final = re.compile(r"[+-]?\d+,\d+")
 # Several values in Python or JSON syntax.
 _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
@@ -115,10 +116,13 @@ class SingleLabel(Classification):
         """Returns the class id of each label in the files, in GLUE's order.
 
         A model's labels can also be spelled as in GLUE's files, or be LABEL_0, LABEL_1, … in GLUE's
-        order.
+        order. For other data, the result also contains the other spellings of a label; the model's
+        own are last.
         """
         if not self.table.labels:
-            return super().numbers(config)
+            ids = dict(config.label2id)
+            others = ((text, ids[name]) for name in ids for text in _spellings(name))
+            return {text: number for text, number in others if text not in ids} | ids
         names = config.labels
         written, named = zip(*self.table.labels, strict=True)
         known = [named, written, tuple(f"LABEL_{number}" for number in range(len(written)))]
@@ -144,14 +148,7 @@ class Regression(Classification):
         if len(config.labels) != 1:
             raise _label_error(self.options.task, SCORE, config.labels)
         for example in (each for each in examples if each.label is not None):
-            number = math.nan
-            with contextlib.suppress(ValueError):
-                number = float(example.label)
-            if not math.isfinite(number):
-                raise UserError(
-                    f"A score must be a number. Received: {short_repr(example.label)} "
-                    f"({_where(example)})."
-                )
+            read_score(example.label, _where(example))
 
     def targets(self, examples: Sequence[Example], config: AlbertConfig) -> list[float]:
         return [float(example.label) for example in examples]
@@ -163,7 +160,7 @@ class Regression(Classification):
         return np.stack(predictions)[:, 0]
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        return Keys()
+        return Keys(groups=super().keys(examples).groups)
 
     def grade(self, predicted: Predicted[Example, np.ndarray]) -> list[Graded]:
         return [
@@ -319,6 +316,29 @@ def chosen_labels(probabilities: Iterable[float], config: AlbertConfig) -> list[
     return [name for name, value, threshold in each if value >= threshold]
 
 
+def read_score(text: str, location: str, minimum: float = -math.inf) -> float:
+    """Returns a finite number that is at least `minimum`."""
+    score = math.nan
+    with contextlib.suppress(ValueError):
+        score = float(text)
+    if math.isfinite(score) and score >= minimum:
+        return score
+    raise UserError(
+        f"A score must be a {'non-negative ' * (minimum == 0)}number. Received: "
+        f"{short_repr(text)} ({location})."
+        + " Write a decimal point instead of the comma."
+        * bool(_COMMA.fullmatch(text.strip()))
+    )
+
+
+def _spellings(name: str) -> Sequence[str]:
+    """Returns how CSV, JSON, and Parquet files spell a boolean or a whole number."""
+    if name.lower() in ("true", "false"):
+        return name.lower(), name.title(), name.upper()
+    whole = name.removesuffix(".0")
+    return (whole, f"{whole}.0") if whole.removeprefix("-").isdecimal() else ()
+
+
 def _sorted_labels(labels: set[str]) -> list[str]:
     """Sorts labels by value if all are finite numbers ("2" before "10"), or else as text."""
     try:
@@ -332,8 +352,9 @@ def _sorted_labels(labels: set[str]) -> list[str]:
 
 def _check_label(label: str | None, example: Example, known: Mapping[str, int]) -> None:
     if label is not None and label not in known:
+        names = {number: name for name, number in known.items()}.values()  # one spelling of each
         raise UserError(
-            f"A label must be one of {listed(known)}. Received: {short_repr(label)} "
+            f"A label must be one of {listed(names)}. Received: {short_repr(label)} "
             f"({_where(example)})."
         )
 

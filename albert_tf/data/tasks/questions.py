@@ -1,4 +1,4 @@
-"""Questions with contexts and answers: reads SQuAD's JSON, and encodes windows of tokens."""
+"""Questions with contexts and answers: reads SQuAD's JSON and tables, and encodes windows."""
 
 import logging
 import re
@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.data import hub
 from albert_tf.data.json_rows import read_value
-from albert_tf.data.readers import Row, check_file, make_each, rows_of
+from albert_tf.data.readers import FORMATS, Row, check_file, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import open_text
@@ -20,10 +20,12 @@ from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
 from albert_tf.text.encoding import EncodedSequence
 
-FORMATS: Final = (".json", ".jsonl", ".json.gz", ".jsonl.gz", hub.PARQUET)
+_JSON: Final = (".json", ".json.gz")
+_LEVELS: Final = ("question", "qas", "paragraphs")  # keys of a row, a paragraph, and an article
 _LAYOUT: Final = (
     'SQuAD\'s layout is {"data": [{"title", "paragraphs": [{"context", "qas": [{"id", "question", '
-    '"answers": [{"text", "answer_start"}]}]}]}]}.'
+    '"answers": [{"text", "answer_start"}]}]}]}]}. A table has the columns question, context, and '
+    "answer."
 )
 _KINDS: Final = {
     str: "a non-empty string",
@@ -66,6 +68,9 @@ def read_questions(
 ) -> list[Question]:
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
+    A list of SQuAD's articles or paragraphs is also accepted, and tables with an `answer` (empty
+    for none). A question without an id is identified by its location.
+
     Args:
         labelled: whether to read answers. Leaderboard test files contain no answers.
         skip_bad_rows: whether to skip questions that can't be read, and log how many; see
@@ -87,7 +92,7 @@ def read_questions(
         locations[question.id] = question.location
         return question
 
-    return make_each(path, _items(path, encoding), make, skip_bad_rows, "question")
+    return make_each(path, _items(path, labelled, encoding), make, skip_bad_rows, "question")
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
@@ -188,38 +193,43 @@ class _Nodes(NamedTuple):
     question: _Node
 
 
-def _items(path: Path, encoding: str | None) -> Iterator[Row | _Nodes]:
+def _items(path: Path, labelled: bool, encoding: str | None) -> Iterator[Row | _Nodes]:
     """Yields a file's questions, from rows or from SQuAD's articles."""
     check_file(path, FORMATS, "questions")
-    if hub.is_hub(path) or path.suffix == hub.PARQUET or _has_lines(path, encoding):
-        yield from rows_of(path, (), encoding)
-        return
-    with open_text(path, encoding=encoding, whole=True) as lines:
-        document = read_value("".join(lines), str(path))
-    if isinstance(document, dict) and "question" in document:
-        document = [document]
-    if isinstance(document, list):
-        for number, row in enumerate(document, start=1):
-            location, fields = f"{path}, row {number}", row
-            if not isinstance(row, dict):
-                received = f"{short_repr(row)} ({location})"
-                error = UserError(f"Each question must be a JSON object. Received: {received}.")
-                fields = {BAD_ROW: error}
-            yield Row(location, fields)
-        return
-    for article in _Node(document, str(path)).items("data"):
-        if isinstance(article.value, dict) and "question" in article.value:
-            yield Row(article.location, article.value)
-            continue
-        for paragraph in article.items("paragraphs"):
-            for question in paragraph.items("qas"):
-                yield _Nodes(article.location, paragraph, question)
+    if hub.is_hub(path) or not path.name.endswith(_JSON) or _has_lines(path, encoding):
+        columns = ("question", "context", *(("answer",) if labelled else ()))  # of a table
+        rows = rows_of(path, columns, encoding)
+        nodes: Iterator[_Node] = (_Node(row.fields, row.location) for row in rows)
+    else:
+        with open_text(path, encoding=encoding, whole=True) as lines:
+            document = read_value("".join(lines), str(path))
+        if isinstance(document, dict) and not any(key in document for key in _LEVELS):
+            nodes = _Node(document, str(path)).items("data")
+        else:
+            items = enumerate(document if isinstance(document, list) else [document], start=1)
+            nodes = (_Node(item, f"{path}, row {number}") for number, item in items)
+    for node in nodes:
+        yield from _questions_in(node, node.location)
+
+
+def _questions_in(node: _Node, article: str) -> Iterator[Row | _Nodes]:
+    """Yields the questions in an article or a paragraph, or the node itself as a row."""
+    if not isinstance(node.value, dict):
+        received = f"{short_repr(node.value)} ({node.location})"
+        error = UserError(f"Each question must be a JSON object. Received: {received}.")
+        yield Row(node.location, {BAD_ROW: error})
+    elif "paragraphs" in node.value:
+        for paragraph in node.items("paragraphs"):
+            yield from _questions_in(paragraph, article)
+    elif "qas" in node.value:
+        for question in node.items("qas"):
+            yield _Nodes(article, node, question)
+    else:
+        yield Row(node.location, node.value)
 
 
 def _has_lines(path: Path, encoding: str | None) -> bool:
-    """Returns whether each line is a JSON object (`.jsonl`, or `.json` from `datasets`)."""
-    if ".jsonl" in path.name:
-        return True
+    """Returns whether each line of a `.json` file is an object, as `datasets` writes it."""
     with open_text(path, encoding=encoding, whole=True) as file:
         first, second = islice(chain(filter(str.strip, file), ("", "")), 2)
     return bool(second) and first.lstrip().startswith("{") and first.rstrip().endswith("}")
@@ -228,10 +238,17 @@ def _has_lines(path: Path, encoding: str | None) -> bool:
 def _row_nodes(row: Row) -> _Nodes:
     """Returns the nodes of a row in the hub's format.
 
-    `answers` contains a list of texts and a list of start offsets. The default id is the location.
+    `answers` contains a list of texts and a list of start offsets. A table has an `answer` instead,
+    whose start is searched for unless there is an `answer_start`.
     """
     location = str(row.location)
-    fields = {"id": location, **row.fields}
+    fields = dict(row.fields)
+    if "answer" in fields and "answers" not in fields:
+        text, start = row.optional_text("answer"), row.optional_text("answer_start")
+        place = start.removesuffix(".0")  # pandas writes a column with gaps as floats
+        answer = {"text": text, "answer_start": int(place) if place.isdecimal() else -1}
+        fields["answers"] = [answer] if text else []
+        fields["is_impossible"] = row.optional_text("is_impossible").lower() in ("true", "1")
     if isinstance(answers := fields.get("answers"), dict):
         names = ("text", "answer_start")
         lists = [answers.get(name) or [] for name in names]
@@ -250,13 +267,17 @@ def _row_nodes(row: Row) -> _Nodes:
 
 def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Question:
     context = paragraph.field("context", str)
-    name = node.field("id", str)
+    name = node.value.get("id") if isinstance(node.value, dict) else None
+    if name in (None, ""):
+        name = node.location
+    elif type(name) not in (int, float):
+        name = node.field("id", str)
     question = Question(
-        name,
+        str(name),
         node.field("question", str),
         context,
         article=article.rpartition(", ")[2],
-        location=f"{node.location} (id {name})",
+        location=node.location if name == node.location else f"{node.location} (id {name})",
     )
     if not labelled:
         return question

@@ -90,7 +90,7 @@ def train_and_dev(
         train, dev = split_rows(keys, len(examples), dev_fraction, seed)
     except ValueError as error:
         task.config_fields(examples)  # raises if nothing can be learned from the data
-        of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} documents"
+        of_groups = "" if keys.groups is None else f" in {len(set(keys.groups))} groups"
         once = len(_with_rare_labels(keys.labels or ()))
         raise UserError(
             f"{data} has too few examples to split with dev_fraction={dev_fraction}: "
@@ -112,28 +112,30 @@ def split_rows(
     """
     from sklearn import model_selection  # takes seconds to import
 
+    labels, groups = keys.labels or [()] * count, keys.groups or range(count)
+    rare: list[int] = []
     if keys.groups is not None:
         splitter = model_selection.GroupShuffleSplit(1, test_size=dev_fraction, random_state=seed)
         ((train, dev),) = splitter.split(range(count), groups=keys.groups)
-        return list(train), list(dev)
-    labels = keys.labels or [()] * count
-    rare = _with_rare_labels(labels)  # stay in train, so that their labels are learned
-    others = sorted({*range(count)} - {*rare})
-    dev_count = max(1, round(dev_fraction * len(others)))
-    strata = None
-    if keys.strata is not None and others:
-        strata = [str(keys.strata[row]) for row in others]  # scikit-learn rejects unequal tuples
-        counts = Counter(strata)
-        if min(counts.values()) < 2 or len(counts) > dev_count:  # too few to stratify
-            strata = None
-    train, dev = model_selection.train_test_split(
-        others, test_size=dev_count, random_state=seed, stratify=strata
-    )
+    else:
+        rare = _with_rare_labels(labels)  # stay in train, so that their labels are learned
+        others = sorted({*range(count)} - {*rare})
+        dev_count = max(1, round(dev_fraction * len(others)))
+        strata = None
+        if keys.strata is not None and others:
+            strata = [str(keys.strata[row]) for row in others]  # sklearn rejects unequal tuples
+            counts = Counter(strata)
+            if min(counts.values()) < 2 or len(counts) > dev_count:  # too few to stratify
+                strata = None
+        train, dev = model_selection.train_test_split(
+            others, test_size=dev_count, random_state=seed, stratify=strata
+        )
     learned = {name for row in (*train, *rare) for name in labels[row]}
-    unseen = [row for row in dev if not learned.issuperset(labels[row])]
-    if len(unseen) == len(dev):
+    unseen = {groups[row] for row in dev if not learned.issuperset(labels[row])}
+    moved = [row for row in dev if groups[row] in unseen]
+    if len(moved) == len(dev):
         raise ValueError("every dev row has a label that train lacks")
-    return [*train, *rare, *unseen], [row for row in dev if learned.issuperset(labels[row])]
+    return [*train, *rare, *moved], [row for row in dev if groups[row] not in unseen]
 
 
 def _with_rare_labels(labels: Sequence[Sequence[str]]) -> list[int]:

@@ -10,14 +10,14 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, make_each, rows_of
-from albert_tf.data.tables import BAD_ROW
+from albert_tf.data.tables import BAD_ROW, NO_HEADER
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_number
 from albert_tf.data.tasks.choices import pad_choices
 from albert_tf.data.tasks.classification import encode_texts
-from albert_tf.data.tasks.labels import write_tsv
+from albert_tf.data.tasks.labels import read_score, write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
-from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.errors import UserError, listed
 from albert_tf.tasks import INPUT_IDS, INPUTS
 
 # Default column names, from STS-B and other common datasets.
@@ -84,7 +84,8 @@ class Similarity(Task[SimilarityExample, Match]):
 
         def example(row: Row) -> SimilarityExample:
             found = tuple(row.text(name, may_be_empty=not labelled) for name in texts)
-            return SimilarityExample(found, _score(row, score) if score else None, row.location)
+            number = read_score(row.text(score), row.location, minimum=0) if score else None
+            return SimilarityExample(found, number, row.location)
 
         skip = self.options.skip_bad_rows if labelled else None
         rows = rows_of(path, [*texts, score], self.options.encoding)
@@ -107,7 +108,8 @@ class Similarity(Task[SimilarityExample, Match]):
             if found is None:
                 raise UserError(
                     f"A file of --task similarity must have a column {' or '.join(known)}. "
-                    f"Received: {path}, with {listed(map(repr, names))}. Name it with --{option}."
+                    f"Received: {path}, with {listed(map(repr, names))}. Name it with --{option}. "
+                    f"{NO_HEADER}"
                 )
             return found
 
@@ -300,16 +302,3 @@ def largest_score(examples: Sequence[SimilarityExample]) -> float:
     wasn't trained on scores.
     """
     return max(1.0, *(example.score or 0.0 for example in examples))
-
-
-def _score(row: Row, column: str) -> float:
-    text = row.text(column)
-    try:
-        score = float(text)
-    except ValueError:
-        score = math.nan
-    if not 0 <= score < math.inf:
-        raise UserError(
-            f"A score must be a non-negative number. Received: {short_repr(text)} ({row.location})."
-        )
-    return score

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,12 +10,13 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data import conll, hub
-from albert_tf.data.readers import Row, check_file, locate, make_each, rows_of
+from albert_tf.data.readers import FORMATS, Row, check_file, locate, make_each, rows_of
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.spans import tags_of_spans, words_of_text
 from albert_tf.data.text_files import warn_once
-from albert_tf.errors import UserError, listed, short_repr
+from albert_tf.errors import UserError, escaped, listed, short_repr
 from albert_tf.evaluation.entities import (
     OUTSIDE,
     broken,
@@ -29,8 +30,9 @@ from albert_tf.tasks import IGNORED
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
-_WORDS: Final[Sequence[str]] = (conll.WORDS, "tokens")  # column names in JSONL
+_WORDS: Final[Sequence[str]] = (conll.WORDS, "tokens")  # column names in JSON
 _TAGS: Final[Sequence[str]] = (conll.TAGS, "ner_tags")
+_SHOWN: Final = 20  # words of the sentence that is logged
 logger = logging.getLogger(__name__)
 
 
@@ -53,7 +55,7 @@ class Tagging(Task[Sentence, Tagged]):
     """A tag for each word, predicted at its first token."""
 
     model = "AlbertForTokenClassification"
-    formats = (".jsonl", ".jsonl.gz", hub.PARQUET, *conll.ENDINGS)
+    formats = tuple(dict.fromkeys((*FORMATS, *conll.ENDINGS)))
 
     def read(self, path: Path, labelled: bool = True) -> list[Sentence]:
         check_file(path, self.formats, "words with tags")
@@ -68,6 +70,10 @@ class Tagging(Task[Sentence, Tagged]):
             tags = (options.label_column,) if options.label_column else _TAGS
 
         def sentence(row: Row) -> Sentence:
+            if by_span := words_of_text(row, options.text_column):
+                spans = options.label_column, list(by_span)
+                found = tags_of_spans(row, *spans) if labelled else None
+                return Sentence(tuple(by_span.values()), found, row.location)
             row_words = _words(row, words)
             return Sentence(
                 row_words, _tags(row, tags, len(row_words)) if labelled else None, row.location
@@ -77,7 +83,10 @@ class Tagging(Task[Sentence, Tagged]):
         return make_each(path, rows, sentence, skip)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
-        """Returns "O" and the other tags in sorted order, or a label for each class id."""
+        """Returns "O" and the other tags in sorted order, or a label for each class id.
+
+        Logs the first sentence with several tags, so that the user sees how the file was read.
+        """
         tags = {tag for sentence in train for tag in sentence.tags or ()}
         numbers = [tag for tag in tags if isinstance(tag, int)]
         names = sorted(
@@ -90,6 +99,10 @@ class Tagging(Task[Sentence, Tagged]):
                 "Tagging requires at least two tags. "
                 f"Received: {len(train)} sentences, all words with the tag {short_repr(names[0])}."
             )
+        shown = next((each for each in train if len({*(each.tags or ())}) > 1), train[0])
+        pairs = zip(shown.words, shown.tags or (), strict=True)
+        words = " ".join(f"{word}/{tag}" for word, tag in islice(pairs, _SHOWN))
+        warn_once(f"{shown.location}: words with their tags, as they were read: {escaped(words)}")
         return {"id2label": dict(enumerate(names)), "problem_type": None}
 
     def check(self, examples: Sequence[Sentence], config: AlbertConfig) -> None:
@@ -112,7 +125,8 @@ class Tagging(Task[Sentence, Tagged]):
         if labels is not None and stray:
             warn_once(
                 "Tags are scored by accuracy only. Entity F1 requires a prefix such as B- on every "
-                f"tag except O. Received: {listed(stray)}."
+                f"tag except O. Received: {listed(stray)}. If one is from a header, name the "
+                "file's columns with --text-column and --label-column."
             )
         known = parsed(config.labels)
         count = broken([known[config.labels[tag]] for tag in tags] for tags in labels or ())

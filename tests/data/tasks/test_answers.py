@@ -223,7 +223,7 @@ def test_a_single_file_is_split_by_article(tmp_path):
     assert len(train) + len(dev) == 21 and len(dev) == 9
     assert not {each.article for each in train} & {each.article for each in dev}
     written(tmp_path / "one.json", ["a"])
-    with pytest.raises(UserError, match="one.json .* 1 examples in 1 documents, .* 0 "):
+    with pytest.raises(UserError, match="one.json .* 1 examples in 1 groups, .* 0 "):
         train_and_dev(task(tmp_path / "one.json"), 0.1, 1)
 
 

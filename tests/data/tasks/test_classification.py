@@ -145,13 +145,15 @@ def test_labels_of_a_new_model():
         ("sst2", "spam", "must be one of 0, 1"),
         ("stsb", "spam", "must be a number"),
         ("stsb", "nan", "must be a number"),
+        ("stsb", "3,5", "must be a number"),
     ],
 )
 @pytest.mark.parametrize("location", ["", "dev.tsv, line 7"])
 def test_wrong_labels(name, label, rule, location):
     where = location or "for the text 'a'"
-    with pytest.raises(UserError, match=rf"{rule}. Received: '{label}' \({where}"):
+    with pytest.raises(UserError, match=rf"{rule}. Received: '{label}' \({where}") as error:
         numbers(task(name), [Example("a", None, label, location=location)])
+    assert ("decimal point" in str(error.value)) == ("," in label)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,30 @@ def test_a_trained_model_says_what_its_labels_are():
         assert type(task_of(options, trained)) is expected
 
 
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("false", "true"), ["True", "false", "TRUE"]),
+        (("False", "True"), ["true", "False", "TRUE"]),
+        (("0", "1"), ["1.0", "0", "1"]),
+        (("0.0", "1.0"), ["1", "0.0", "1.0"]),
+        (("-1.0", "1.0"), ["1", "-1", "1"]),
+    ],
+)
+def test_one_label_as_csv_and_parquet_spell_it(tmp_path, names, labels):
+    config = AlbertConfig(id2label=dict(enumerate(names)))
+    examples = [Example("a", None, label) for label in labels]
+    single = SingleLabel(TaskData(task="classify", data=Path()))
+    single.check(examples, config)
+    assert single.targets(examples, config) == [1, 0, 1]
+    predicted = [np.eye(2)[target] for target in (1, 0, 1)]
+    single.write(Predicted(examples, predicted, config), tmp_path)
+    written = (tmp_path / "predictions.tsv").read_text().split()[3::2]
+    assert written == [names[1], names[0], names[1]]
+    with pytest.raises(UserError, match=f"must be one of {names[0]}, {names[1]}. Received: '01'"):
+        single.check([Example("a", None, "01")], config)
+
+
 def test_an_unseen_label_in_dev_is_named(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,\n")
     (tmp_path / "dev.csv").write_text('text,label\na,"x,z"\n')

@@ -84,10 +84,11 @@ GOOD = asked("a", ("1999", 3))
     [
         (json.dumps(squad(GOOD))[:-20], "train-v1.1.json must be JSON: "),
         ([1], "must be a JSON object. Received: 1 .*train-v1.1.json, row 1"),
-        ({"data": [{"title": "T"}]}, r"'paragraphs' must be a list.*data\[0\], with 'title'"),
+        ({"data": [{"title": "T"}]}, r"'context' must be a non-empty.*data\[0\], with 'title'"),
+        ({"title": "T"}, r"'data' must be a list.*, with 'title'"),
         ({"data": []}, "must have at least one question. Received: .*train-v1.1.json"),
         (squad(GOOD, context=" \n"), r"'context' must be a non-empty .*paragraphs\[0\]"),
-        (squad(GOOD, {**GOOD, "id": 5}), r"'id' must be a non-empty string.*qas\[1\], with 5"),
+        (squad(GOOD, {**GOOD, "id": [5]}), r"'id' must be a non-empty .*qas\[1\], with \[5\]"),
         (squad({"id": "a", "question": "What?"}), r"'answers' must be a list.*qas\[0\]"),
         (squad({**GOOD, "answers": [{"text": "1999"}]}), r"'answer_start' must be .*answers\[0\]"),
         (squad({**GOOD, "is_impossible": True}), r"'is_impossible' .*id a\), with 1 "),
@@ -177,8 +178,34 @@ def test_bad_flat_rows(tmp_path, caplog, row, message):
     assert "skipped 1 bad questions" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["qa.csv", "qa.tsv.gz", "qa.xlsx"])
-def test_tables_are_rejected_by_name(tmp_path, name):
-    (tmp_path / name).write_text("question,context,answers\n")
-    with pytest.raises(UserError, match=f"must end in .json, .*{name}"):
-        read_questions(tmp_path / name, labelled=True)
+def test_lists_of_articles_and_paragraphs(tmp_path):
+    """simpletransformers reads a list of paragraphs; annotation tools omit ids, or number them."""
+    (article,) = squad(asked(7, ("1999", 3)), asked(None), asked("", ("2001", 0)))["data"]
+    (paragraph,) = article["paragraphs"]
+    forms = [[article], [paragraph], article, paragraph]
+    lines = "\n".join(json.dumps({**paragraph, "qas": [each]}) for each in paragraph["qas"])
+    for form in [*map(json.dumps, forms), lines]:
+        path = written(tmp_path, form)
+        first, second, third = read_questions(path, labelled=True)
+        assert (first.id, first.span, second.is_impossible) == ("7", (3, 7), True)
+        assert third.golds == ("2001",) and CONTEXT[slice(*third.span)] == "2001"
+        assert second.id == second.location != third.id
+
+
+def test_tables(tmp_path):
+    path = tmp_path / "qa.csv"
+    rows = ["Who?;He ran.;He;;", "Who?;It rained.;;;True", "Who?;it or it;it;6.0;False"]
+    path.write_text("\n".join(["question;context;answer;answer_start;is_impossible", *rows]))
+    found = [(each.span, each.is_impossible) for each in read_questions(path, labelled=True)]
+    assert found == [((0, 2), False), (None, True), ((6, 8), False)]
+    (tmp_path / "test.tsv").write_text("question\tcontext\nWho?\tHe ran.\n")
+    (question,) = read_questions(tmp_path / "test.tsv", labelled=False)
+    assert question.golds == () and not question.is_impossible
+    with pytest.raises(UserError, match="a column 'answer'. Received: .*test.tsv"):
+        read_questions(tmp_path / "test.tsv", labelled=True)
+
+
+def test_a_sheet_is_rejected_by_name(tmp_path):
+    (tmp_path / "qa.xlsx").write_text("question,context,answer\n")
+    with pytest.raises(UserError, match="must end in .tsv, .*qa.xlsx. Save the sheet as CSV"):
+        read_questions(tmp_path / "qa.xlsx", labelled=True)

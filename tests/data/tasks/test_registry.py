@@ -83,6 +83,24 @@ def test_groups_stay_on_one_side(seed):
     assert not {groups[row] for row in train} & {groups[row] for row in dev}
 
 
+@pytest.mark.parametrize("regression", [False, True])
+def test_the_rows_of_a_group_column_stay_together(tmp_path, regression):
+    path = tmp_path / "all.csv"
+    labels = [2, 1, *[0, 1] * 9]  # the first one occurs in one group only
+    rows = [f"text {row},{label},author {row // 4}" for row, label in enumerate(labels)]
+    path.write_text("\n".join(["text,label,author", *rows]))
+    given = task("classify", path, group_column="author", regression=regression)
+    sizes = set()
+    for seed in range(6):
+        train, dev = train_and_dev(given, 0.4, seed)
+        groups = [{each.group for each in part} for part in (train, dev)]
+        assert groups[0] | groups[1] == {f"author {number}" for number in range(5)}
+        assert not groups[0] & groups[1] and len(train) + len(dev) == 20
+        given.check(dev, AlbertConfig(**given.config_fields(train)))
+        sizes.add(len(dev))
+    assert sizes == ({8} if regression else {4, 8})  # a group with a label of its own is in train
+
+
 def test_a_split_without_keys_is_random():
     train, dev = split_rows(Keys(), 10, 0.3, 1)
     assert len(dev) == 3 and sorted([*train, *dev]) == list(range(10))

@@ -36,6 +36,9 @@ CONLL = {
     "Windows": "\ufeffAnna B-PER\r\nlives O\r\nin O\r\nLisbon B-LOC\r\n\r\n",
     "comments": "# id 7 domain=en\nAnna _ _ B-PER\nlives _ _ O\nin _ _ O\nLisbon _ _ B-LOC\n",
     "tabs at the end": "Anna\tB-PER\t\nlives\tO\t\t\nin\tO\nLisbon\tB-LOC\t\n",
+    "a header": "Token\tPOS\ttag\nAnna\tN\tB-PER\nlives\tV\tO\nin\tP\tO\nLisbon\tN\tB-LOC\n",
+    "Label Studio": "-DOCSTART- -X- O\nAnna -X- _ B-PER\nlives -X- _ O\nin -X- _ O\n"
+    "Lisbon -X- _ B-LOC\n",
     "rare comments": "# one\n#\n\n# a = b\nAnna\tB-PER\nlives\tO\nin\tO\nLisbon\tB-LOC\n\t\n",
 }
 
@@ -54,6 +57,97 @@ def test_words_with_hashes_and_spaces(tmp_path):
     assert [words for words, _ in read(path)] == [("Go", "#", "#1"), ("#", "#FF")]
     path.write_text("New York\tB-LOC\nsleeps\tO\n")
     assert read(path) == [(("New York", "sleeps"), ("B-LOC", "O"))]
+    path.write_text("10\u00a0000 O\nNew\u3000York\t B-LOC \n")
+    assert read(path) == [(("10\u00a0000", "New\u3000York"), ("O", "B-LOC"))]
+
+
+def test_quotation_marks(tmp_path):
+    """pandas quotes a word that contains one; in other files, they are words."""
+    path = tmp_path / "a.tsv"
+    for word in ('""""', '"'):
+        path.write_text(f"{word}\tO\nAnna\tB-PER\n\n{word}\tO\n")
+        assert read(path) == [(('"', "Anna"), ("O", "B-PER")), (('"',), ("O",))]
+    path.write_text('"\t"\tO\nAnna\tanna\tB-PER\n')  # the word and its lemma
+    assert read(path) == [(('"', "Anna"), ("O", "B-PER"))]
+
+
+GERMEVAL = "#\tn-tv.de [2005]\n1\tAnna\tB-PER\tO\n2\tUlm\tB-ORG\tB-LOC\n\n1\tSie\tO\tO\n"
+
+
+def test_columns_of_numbers_and_several_tags(tmp_path, caplog):
+    path = tmp_path / "a.tsv"
+    path.write_text(GERMEVAL)
+    for labelled in (True, False):
+        with pytest.raises(UserError, match="Column 1 of .*a.tsv numbers .*--text-column 2 --lab"):
+            read(path, labelled)
+    assert read(path, text_column="2", label_column="3")[0] == (("Anna", "Ulm"), ("B-PER", "B-ORG"))
+    assert not caplog.records
+    assert read(path, text_column="2")[0] == (("Anna", "Ulm"), ("O", "B-LOC"))
+    for part in ("columns 3, 4 contain tags", "words from column 2 and tags from column 4"):
+        assert part in caplog.text
+
+
+TABLES = {
+    "Kaggle": "Sentence #,Word,POS,Tag\r\nSentence: 1,Anna,N,B-PER\r\n,lives,V,O\r\n,in,P,O\r\n"
+    ',Lisbon,N,B-LOC\r\nSentence: 2,"""",Q,O\r\n',
+    "simpletransformers": ",sentence_id,words,labels\n0,7,Anna,B-PER\n1,7,lives,O\n2,7,in,O\n"
+    '3,7,Lisbon,B-LOC\n4,8,"""",O\n',
+}
+
+
+@pytest.mark.parametrize("text", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_tables_of_words(tmp_path, text, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_text(text.replace(",", "\t") if ending == ".tsv" else text, newline="")
+    assert read(path) == [ANNA, (('"',), ("O",))]
+    assert read(path, False) == [(ANNA[0], None), (('"',), None)]
+    column = {"Word": "POS"}.get(text.split(",")[1])
+    assert not column or read(path, label_column=column)[0][1] == ("N", "V", "P", "N")
+
+
+TEXT = "Anna lives in Lisbon."
+SPANS = {
+    "doccano": {"text": TEXT, "label": [[0, 4, "PER"], [14, 20, "LOC"]]},
+    "doccano 1.8": {
+        "text": TEXT,
+        "entities": [
+            {"id": 2, "label": "LOC", "start_offset": 14, "end_offset": 20},
+            {"id": 1, "label": "PER", "start_offset": 0, "end_offset": 5},
+        ],
+    },
+    "Prodigy": {
+        "text": TEXT,
+        "tokens": [
+            {"text": TEXT[start:end], "start": start, "end": end}
+            for start, end in ((0, 4), (5, 10), (11, 13), (14, 20), (20, 21))
+        ],
+        "spans": [
+            {"start": 0, "end": 4, "label": "PER"},
+            {"start": 14, "end": 20, "label": "LOC"},
+        ],
+        "answer": "accept",
+    },
+}
+
+
+@pytest.mark.parametrize("row", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_spans(tmp_path, row, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_text(json.dumps([row] if ending == ".json" else row))
+    words, tags = ANNA
+    assert read(path) == [((*words, "."), (*tags, "O"))]
+    assert read(path, False) == [((*words, "."), None)]
+
+
+def test_words_of_a_text(tmp_path):
+    path = tmp_path / "a.jsonl"
+    row = {"body": "Ada's हिन्दी: 北京大学", "names": [[0, 3, "PER"], [14, 18, "ORG"]]}
+    path.write_text(json.dumps(row))
+    words = ("Ada", "'", "s", "हिन्दी", ":", *"北京大学")
+    tags = ("B-PER", *4 * "O", "B-ORG", *3 * ("I-ORG",))
+    assert read(path, text_column="body", label_column="names") == [(words, tags)]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +223,52 @@ BAD = {
     "one tag": ("a.jsonl", b'{"words": ["a", "b"], "tags": ["O"]}', "line 1, with 2 words and 1 t"),
     "no words": ("a.jsonl", b'{"words": [], "tags": []}', "at least one word. Received: .*line 1"),
     "a text": ("a.jsonl", b'{"words": "a b", "tags": ["O"]}', "'words' must be a list.*line 1"),
-    "no column": ("a.jsonl", b'{"text": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
+    "no column": ("a.jsonl", b'{"body": "a"}', "'words' or 'tokens'. Received: .*line 1, with"),
     "no tags": ("a.jsonl", b'{"words": ["a"]}', "'tags' or 'ner_tags'. Received: .*line 1"),
     "a number": (
         "a.jsonl",
         b'{"words": ["a", "b"], "tags": ["O", 1]}',
         "all names or all .* line 1",
     ),
-    "another format": ("a.csv", b"a,O\n", "must end in .jsonl.* Received: .*a.csv"),
+    "another format": ("a.doc", b"a,O\n", "must end in .tsv.* Received: .*a.doc"),
+    "a second header": ("a.tsv", b"word\ttag\na\tO\nword\ttag\n", "line 3, repeats the header"),
+    "no sentences": (
+        "a.csv",
+        b"word,tag\na,O\n",
+        "such as sentence_id.*a.csv, with 'word', 'tag'",
+    ),
+    "an empty tag": ("a.csv", b"sentence,word,tag\n1,a,O\n1,a,\n", "'O', ''. .*a.csv, line 2"),
+    "part of a word": (
+        "a.jsonl",
+        b'{"text": "Annas", "label": [[0, 4, "PER"]]}',
+        r"begin and end between words.*\[0, 4, 'PER'\] .*line 1",
+    ),
+    "an overlap": (
+        "a.jsonl",
+        b'{"text": "a b", "spans": [[0, 3, "X"], [2, 3, "Y"]]}',
+        "overlap.*Received: .*'Y'",
+    ),
+    "a span of spaces": (
+        "a.jsonl",
+        b'{"text": "a  b", "label": [[1, 2, "X"]]}',
+        "between words. .*1, 2, 'X'",
+    ),
+    "a span without a label": (
+        "a.jsonl",
+        b'{"text": "a", "label": [[0, 1]]}',
+        "must be .start, end",
+    ),
+    "a rejected row": (
+        "a.jsonl",
+        b'{"text": "a", "spans": [], "answer": "reject"}',
+        "must be 'accept'. Received: 'reject' .*line 1",
+    ),
+    "tokens without places": (
+        "a.jsonl",
+        b'{"text": "a", "tokens": [{"text": "a"}]}',
+        "must be .start, end",
+    ),
+    "only spaces": ("a.jsonl", b'{"text": " ", "spans": []}', "'words' or 'tokens'"),
 }
 
 
@@ -160,6 +292,14 @@ def test_sentences_with_bad_lines_are_skipped(tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("Anna O\nran\n\nShe O\n")
     assert read(path, skip_bad_rows=True) == [(("She",), ("O",))]
+
+
+def test_the_log_shows_a_sentence(caplog):
+    tagging().config_fields(
+        [Sentence(("a", "b"), ("O", "O"), "x"), Sentence(*ANNA, "a.tsv, line 4")]
+    )
+    assert "a.tsv, line 4: " in caplog.text
+    assert "Anna/B-PER lives/O in/O Lisbon/B-LOC" in caplog.text
 
 
 def test_labels():
