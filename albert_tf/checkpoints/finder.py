@@ -136,7 +136,7 @@ def find(
     """Locates a checkpoint, and downloads the requested files from the Hugging Face Hub.
 
     Args:
-        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a Hub
+        name_or_path: a directory; the path of a TensorFlow checkpoint without its suffix; a Hub
             model ID such as "albert/albert-base-v2"; or "small", the bundled model.
         weights: whether to locate the weights too. If they exist in several formats, the first
             format in the order of preference is used.
@@ -159,6 +159,10 @@ def find(
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
             location = CheckpointLocation(_download(repository, weights, tokenizer))
+    elif path.name.startswith(hub.CACHED) and (snapshots := [*path.glob("snapshots/*/")]):
+        raise UserError(
+            f"{path} is a model's folder in the Hub cache. Pass {' or '.join(map(str, snapshots))}."
+        )
     return _with_format(location) if weights else location
 
 
@@ -191,13 +195,18 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         return location._replace(format="tf1", weights=prefix)
     if (folder / keras_hub.WEIGHTS).is_file():  # The reader's error names the missing file.
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
-    found = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    broken = " (a broken link)"
+    found = sorted(
+        entry.name + "/" * entry.is_dir() + broken * (not entry.exists())
+        for entry in folder.iterdir()
+    )
     listing = ", ".join(found[:8]) + ", …" * (len(found) > 8)
     raise UserError(
         f"A model directory must contain {WEIGHTS if CONFIG in found else CONFIG}. Received: "
         f"{folder}, which contains {listing or 'no files'}. Weights are also read from "
-        f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 "
-        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({tf_hub.GRAPH})."
+        f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow "
+        f"checkpoint (*.index with {google.CONFIG} or {CONFIG}), and a TF-Hub module or another "
+        f"SavedModel ({tf_hub.GRAPH})."
     )
 
 

@@ -308,8 +308,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         Args:
             pretrained_model_name_or_path: a Hugging Face directory (safetensors, PyTorch,
                 TensorFlow, or Flax), a Google TensorFlow 1 checkpoint with its
-                `albert_config.json`, a TF-Hub module, a KerasHub preset, a model ID on the Hub such
-                as "albert/albert-base-v2", or "small" (the model that ships with the package).
+                `albert_config.json`, a TensorFlow checkpoint or SavedModel of a `TFAlbert*` model,
+                a TF-Hub module, a KerasHub preset, a model ID on the Hub such as
+                "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
             ignore_mismatched_sizes: whether to initialize a head instead of raising an error if its
