@@ -23,6 +23,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, read_json, user_path
+from albert_tf.huggingface import PRESETS
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # The names of each vocabulary type, in the order of `files.find_file`: Hugging Face's,
@@ -220,6 +221,8 @@ def _repository_name(name: str, path: Path) -> str:
             f"{WEIGHT_FILES[3]}."
         )
     repository = hub.repository(name)
+    if repository is None and (preset := PRESETS.get(path.name)):
+        raise UserError(f"{name} is a preset of KerasHub. Pass {preset!r}, or the preset's folder.")
     if repository is None:
         raise UserError(
             "A model must be a directory or a Hub model ID of the form owner/name. "

@@ -212,19 +212,6 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         excluded = {id(table) for table in tables if exclude_embeddings}
         return sum(math.prod(weight.shape) for weight in weights if id(weight) not in excluded)
 
-    @property
-    def base_model(self) -> Any:
-        raise AttributeError(
-            "base_model doesn't exist. Use model.albert, or the AlbertModel itself."
-        )
-
-    @property
-    def device(self) -> Any:
-        raise AttributeError(
-            "device doesn't exist, because Keras moves inputs to the device of the weights. To "
-            "choose it, create the model within keras.device(name)."
-        )
-
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Saves memory in training: blocks keep only their inputs and recompute the rest.
 

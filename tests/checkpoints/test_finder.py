@@ -77,13 +77,7 @@ def test_nothing_to_read(tmp_path, files, message):
             (tmp_path / name).write_text(json.dumps({"model_type": "albert"}))
     with pytest.raises(UserError, match=message) as raised:
         find(tmp_path).read()
-    for other in (
-        "pytorch_model.bin",
-        "KerasHub",
-        "TensorFlow",
-        "TF-Hub",
-        "flax_model.msgpack",
-    ):
+    for other in ("pytorch_model.bin", "KerasHub", "TensorFlow", "TF-Hub", "flax_model.msgpack"):
         assert other in str(raised.value)
 
 
@@ -121,6 +115,12 @@ def test_a_folder_of_the_hub_cache(tmp_path, options):
     snapshot.mkdir(parents=True)
     with pytest.raises(UserError, match=f"Hub cache. Pass {re.escape(str(snapshot))}[.]$"):
         find(snapshot.parents[1], **options)
+
+
+@pytest.mark.parametrize("prefix", ["", "hf://keras/"])
+def test_presets_of_keras_hub(prefix):
+    with pytest.raises(UserError, match="preset of KerasHub. Pass 'albert/albert-xxlarge-v2'"):
+        find(f"{prefix}albert_extra_extra_large_en_uncased")
 
 
 def test_home(small_config, tensors, monkeypatch, tmp_path):
