@@ -8,6 +8,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from albert_tf.huggingface import NAMES
 from albert_tf.registration import register_when_imported
 from albert_tf.tasks import BY_MODEL
 
@@ -73,6 +74,7 @@ _HOMES = {
     "train_vocabulary": "albert_tf.text.vocabulary",
     "unshare": "albert_tf.models",
 }
+_RENAMED = {"AlbertForPreTrainingOutput": "ModelOutput", "BertTokenizer": "WordPieceTokenizer"}
 __all__ = [*_HOMES, "__version__"]
 
 
@@ -81,9 +83,15 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:  # transformers' TFAlbert…, FlaxAlbert…, and Auto…
         ours = name.removeprefix("TF").removeprefix("Flax").removesuffix("Fast")
         ours = ours.replace("AutoModelFor", "AlbertFor")
-        ours = "ModelOutput" if ours == "AlbertForPreTrainingOutput" else ours
+        ours = _RENAMED.get(ours, ours)
         ours = "Albert" + ours.removeprefix("Auto") if ours.startswith("Auto") else ours
     if ours not in _HOMES:
+        albert = ours.replace("Bert", "Albert")
+        way_out = NAMES.get(ours) or NAMES.get(albert)
+        if albert in _HOMES:
+            way_out = f"Use {albert}, which also loads BERT checkpoints."
+        if way_out:  # `from albert_tf import name` would drop the message of an AttributeError.
+            raise ImportError(f"albert_tf has no {name}. {way_out}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if "tensorflow" in sys.modules:
         return getattr(importlib.import_module(_HOMES[ours]), ours)

@@ -20,8 +20,15 @@ Config = TypeVar("Config", bound=type)
 # Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
 SHARING: Final = ("all", "attention", "ffn", "none")
+_ACTIVATION_ALIASES: Final = {  # transformers' other names for these functions
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_python": "gelu",
+    "gelu_python_tanh": "gelu_new",
+    "gelu_pytorch_tanh": "gelu_new",
+}
 _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
-    "hidden_act": ACTIVATIONS,
+    "hidden_act": (*ACTIVATIONS, *_ACTIVATION_ALIASES),
     "position_embedding_type": ("absolute",),
     "share": SHARING,
     "answerability": (True, False),
@@ -146,7 +153,8 @@ class AlbertConfig:
         num_attention_heads: A.
         intermediate_size: I, inner width of the feed-forward network.
         inner_group_num: number of blocks in a group, applied one after the other.
-        hidden_act: one of `ACTIVATIONS`, as defined by Hugging Face.
+        hidden_act: one of `ACTIVATIONS`, as defined by Hugging Face. Other names for the same
+            functions, such as "gelu_pytorch_tanh", are converted.
         hidden_dropout_prob, attention_probs_dropout_prob: dropout rates in [0, 1).
         classifier_dropout_prob: dropout rate in [0, 1).
         max_position_embeddings: maximum sequence length.
@@ -222,6 +230,8 @@ class AlbertConfig:
                 raise ValueError(
                     f"{name} must be one of {choices}. Received: {name}={short_repr(value)}."
                 )
+        activation = _ACTIVATION_ALIASES.get(self.hidden_act, self.hidden_act)
+        object.__setattr__(self, "hidden_act", activation)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 "hidden_size must be a multiple of num_attention_heads. "

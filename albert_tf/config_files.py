@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from albert_tf.errors import UserError, short_repr
-from albert_tf.huggingface import CONFIG
+from albert_tf.huggingface import CONFIG, KERAS_HUB
 from albert_tf.options import without_foreign
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def arguments_of(config_dict: Mapping[str, Any], fields: Set[str]) -> dict[str, 
 
 def without_bookkeeping(arguments: Mapping[str, Any], fields: Set[str]) -> dict[str, Any]:
     """Drops transformers arguments that describe a run or a library, not a model."""
-    arguments = without_foreign(arguments, FOREIGN)
+    arguments = without_foreign(arguments, {**FOREIGN, **KERAS_HUB})
     _check_constants(arguments)
     dropped = _BOOKKEEPING | _CONSTANTS.keys() - fields
     return {name: value for name, value in arguments.items() if name not in dropped}

@@ -1,8 +1,8 @@
-"""Transformers arguments and methods that albert_tf lacks, and what to use instead.
+"""Names, arguments, and methods of other libraries that albert_tf lacks, and what to use instead.
 
 For each argument, a table contains the only accepted value (the default in transformers) and what
-to do instead of passing a different value; see `options.without_foreign`. For methods, see
-`options.without_methods`.
+to do instead of passing a different value; see `options.without_foreign`. For methods and
+attributes, see `options.without_methods`.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,6 +11,80 @@ from typing import Any, Final, TypeAlias
 from albert_tf.options import without_foreign
 
 Foreign: TypeAlias = Mapping[str, tuple[Any, str]]
+
+# Names in transformers (without the prefixes TF and Flax), KerasHub, and Model Garden.
+NAMES: Final = {
+    name: way_out
+    for names, way_out in (
+        ("AlbertPreTrainedModel PreTrainedModel", "Subclass AlbertModel or a model with a head."),
+        ("AlbertMainLayer", "Use AlbertModel. In a model with a head, it is model.albert."),
+        ("AlbertEncoder AlbertTransformer", "Use AlbertModel. Its encoder is model.encoder."),
+        ("AlbertLayerGroup AlbertLayer AlbertAttention", "Use AlbertModel(config).encoder.blocks."),
+        ("AlbertEmbeddings", "Use AlbertModel(config).embedding."),
+        ("PretrainedConfig PreTrainedConfig", "Use AlbertConfig."),
+        ("PreTrainedTokenizer", "Use AlbertTokenizer."),
+        ("Trainer TrainingArguments", "Call model.compile() and model.fit(texts, labels)."),
+        (
+            "create_optimizer AdamWeightDecay WarmUp",
+            "Call model.compile(), or use AlbertAdamW with WarmupPolynomialDecay.",
+        ),
+        (
+            "DataCollatorWithPadding DataCollatorForTokenClassification DefaultDataCollator "
+            "default_data_collator",
+            "Call model.fit(texts, labels), which pads each batch.",
+        ),
+        (
+            "DataCollatorForLanguageModeling DataCollatorForWholeWordMask",
+            "Call build_data, then pretraining_batches, which masks tokens.",
+        ),
+        ("set_seed enable_full_determinism", "Call keras.utils.set_random_seed(seed)."),
+        ("PushToHubCallback", "Call model.push_to_hub(repo_id) after model.fit."),
+        ("KerasMetricCallback", "Pass metrics to model.compile."),
+        (
+            "FeatureExtractionPipeline FillMaskPipeline QuestionAnsweringPipeline "
+            "TextClassificationPipeline TokenClassificationPipeline ZeroShotClassificationPipeline",
+            "Call pipeline(task, model).",
+        ),
+        ("AlbertBackbone", "Use AlbertModel."),
+        (
+            "AlbertTextClassifier AlbertClassifier BertClassifier",
+            "Use AlbertForSequenceClassification.",
+        ),
+        ("AlbertMaskedLM", "Use AlbertForMaskedLM."),
+        ("BertSpanLabeler", "Use AlbertForQuestionAnswering."),
+        ("BertTokenClassifier", "Use AlbertForTokenClassification."),
+        (
+            "AlbertTextClassifierPreprocessor",
+            "Use AlbertTokenizer, or AlbertPreprocessor(tokenizer, max_length) in graphs.",
+        ),
+        ("AlbertMaskedLMPreprocessor", "Call build_data, then pretraining_batches."),
+    )
+    for name in names.split()
+}
+# KerasHub's presets, and the same models on the Hub.
+PRESETS: Final = {
+    f"albert_{size.replace('x', 'extra_')}_en_uncased": f"albert/albert-{size}-v2"
+    for size in ("base", "large", "xlarge", "xxlarge")
+}
+# Arguments of KerasHub's backbone, and the corresponding fields of `AlbertConfig`.
+KERAS_HUB_FIELDS: Final = {
+    "vocabulary_size": "vocab_size",
+    "embedding_dim": "embedding_size",
+    "hidden_dim": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_groups": "num_hidden_groups",
+    "num_inner_repetitions": "inner_group_num",
+    "num_heads": "num_attention_heads",
+    "intermediate_dim": "intermediate_size",
+    "max_sequence_length": "max_position_embeddings",
+    "num_segments": "type_vocab_size",
+    "dropout": "hidden_dropout_prob",
+}
+KERAS_HUB: Final[Foreign] = {
+    "num_classes": (None, "Pass num_labels."),
+    "activation": (None, "The outputs are logits. Call model.probabilities(logits)."),
+    **{theirs: (None, f"Pass {ours}.") for theirs, ours in KERAS_HUB_FIELDS.items()},
+}
 
 _IN_CALLS: Final = "Pass it to each call: model(inputs, {}=True)."
 _ENCODER: Final = "ALBERT is a bidirectional encoder."
@@ -99,8 +173,18 @@ IGNORED_BY_TOKENIZERS: Final = frozenset(
 )
 IGNORED_BY_PIPELINES: Final = frozenset({"use_fast", "num_workers", "padding"})
 
+# Methods, and attributes, which begin with a period.
+_BACKBONE: Final = "Use model.albert, or the AlbertModel itself."
 _TABLE: Final = "The word embedding matrix is model.get_input_embeddings().weight."
 MODEL_METHODS: Final = {
+    **dict.fromkeys((".base_model", ".backbone"), _BACKBONE),
+    ".device": "Keras moves inputs to the device of the weights. To choose it, create the model "
+    "within keras.device(name).",
+    ".dummy_inputs": "The constructor already builds the model.",
+    **dict.fromkeys((".num_labels", ".num_classes"), "Use model.config.num_labels."),
+    ".preprocessor": "Use model.tokenizer, or AlbertPreprocessor(model.tokenizer, max_length).",
+    "from_preset": "Call from_pretrained(name), which also reads preset folders.",
+    "save_to_preset": "Call save_pretrained(folder).",
     "prune_heads": "Attention heads can't be removed. model.with_depth(n) removes layers.",
     **dict.fromkeys(
         ("set_input_embeddings", "set_output_embeddings"), f"{_TABLE} Call assign(values) on it."
@@ -148,7 +232,9 @@ MODEL_METHODS: Final = {
         ("enable_input_require_grads", "disable_input_require_grads"),
         "Set layer.trainable = True or False.",
     ),
-    **dict.fromkeys(("add_adapter", "load_adapter"), "Call layer.enable_lora(rank)."),
+    **dict.fromkeys(
+        ("add_adapter", "load_adapter", "enable_lora"), "Call layer.enable_lora(rank)."
+    ),
     "add_model_tags": "Edit README.md in the model's folder.",
     "register_for_auto_class": "Import the class from its own module.",
 }
@@ -156,6 +242,10 @@ _NO_CHAT: Final = (
     "ALBERT doesn't generate text. Join the messages into one text, and call tokenizer(text)."
 )
 TOKENIZER_METHODS: Final = {
+    ".sp_model": "Call tokenize(text), or pass model_proto=tokenizer.model_bytes to "
+    "sentencepiece.SentencePieceProcessor.",
+    "from_preset": "Call from_pretrained(name), which also reads preset folders.",
+    "save_to_preset": "Call save_pretrained(folder).",
     "encode_plus": "Call tokenizer(text, text_pair).",
     "batch_encode_plus": "Call tokenizer(texts), or tokenizer([(text, text_pair), …]).",
     "prepare_for_model": "Call tokenizer(text, text_pair) for texts, or "

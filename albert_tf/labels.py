@@ -67,12 +67,17 @@ def _inverse(label2id: Any) -> dict[int, str]:
 def sort_labels(labels: Any) -> dict[int, str]:
     """Returns `id2label` sorted by integer class id (in JSON, class ids are strings).
 
+    Names that are numbers become strings, which they already are in the keys of `label2id`.
+
     Raises:
         ValueError: a name is missing, repeated, or not a valid string.
     """
     received = f"Received: {short_repr(labels)}."
     try:
-        by_id = {int(index): name for index, name in labels.items()}
+        by_id = {
+            int(index): str(name) if isinstance(name, int | float) else name
+            for index, name in labels.items()
+        }
     except (AttributeError, TypeError, ValueError):
         raise ValueError(f"id2label must map class ids to names. {received}") from None
     if not by_id or sorted(by_id) != list(range(len(by_id))):

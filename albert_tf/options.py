@@ -401,21 +401,33 @@ def without_foreign(
 
 
 def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type[Class]]:
-    """Adds methods with transformers' names; each raises an error that names its replacement.
+    """Adds methods with other libraries' names; each raises an error that names its replacement.
 
     Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 
     Args:
-        ways_out: what to write instead, by method name.
+        ways_out: what to write instead, by method name, or by "." and the name of an attribute.
     """
 
     def decorate(cls: type[Class]) -> type[Class]:
         for name, way_out in ways_out.items():
-            if not hasattr(cls, name):
+            if name.startswith("."):
+                setattr(cls, name[1:], _MissingAttribute(name[1:], way_out))
+            elif not hasattr(cls, name):
                 setattr(cls, name, _missing_method(name, way_out))
         return cls
 
     return decorate
+
+
+class _MissingAttribute:
+    """Raises AttributeError when it is read. Unlike a property, a subclass can assign it."""
+
+    def __init__(self, name: str, way_out: str):
+        self.message = f"{name} doesn't exist. {way_out}"
+
+    def __get__(self, instance: Any, owner: Any = None) -> NoReturn:
+        raise AttributeError(self.message)
 
 
 def _missing_method(name: str, way_out: str) -> Callable[..., NoReturn]:

@@ -24,6 +24,14 @@ def test_google_and_hugging_face_mean_different_functions_by_gelu():
     assert AlbertConfig.from_dict({**GOOGLE, "hidden_act": "relu"}).hidden_act == "relu"
 
 
+def test_other_names_of_activations():
+    """Source: ACT2CLS in transformers 4.57.6, activations.py."""
+    for name in ("gelu_accurate", "gelu_fast", "gelu_python_tanh", "gelu_pytorch_tanh"):
+        values = {"model_type": "albert", "hidden_act": name}
+        assert AlbertConfig.from_dict(values) == AlbertConfig(hidden_act="gelu_new")
+    assert AlbertConfig(hidden_act="gelu_python").hidden_act == "gelu"
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

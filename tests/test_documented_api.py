@@ -6,6 +6,7 @@ itself and of the inherited methods that it leads to. A change removes no row.
 
 import inspect
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
+from albert_tf.huggingface import MODEL_METHODS, NAMES
 from albert_tf.models import AlbertForMaskedLM, AlbertModel, ModelOutput
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.encoding import BatchEncoding
@@ -126,6 +128,9 @@ INSTEAD = {
         set_attn_implementation set_bias set_input_embeddings set_output_embeddings state_dict
         tie_weights to train""",
 }
+KERAS_HUB = "from_preset save_to_preset"
+INSTEAD[AlbertTokenizer] += f" {KERAS_HUB}"
+INSTEAD[PreTrainedModel] += f" {KERAS_HUB} enable_lora"
 OF_TORCH = """cuda eval forward half load_state_dict named_parameters parameters state_dict to
     train"""
 TOKENIZER_ATTRIBUTES = """all_special_ids all_special_tokens bos_token bos_token_id cls_token
@@ -266,9 +271,23 @@ def test_names_of_models(prefix):
     assert getattr(albert_tf, f"{prefix}ForPreTrainingOutput") is ModelOutput
 
 
+def test_names_that_say_what_to_write():
+    """`from … import` would replace the message of an AttributeError."""
+    names = [*NAMES, "TFTrainer", "FlaxAlbertPreTrainedModel", "TFBertModel", "BertConfig"]
+    for name in [*names, "TFBertForSequenceClassification", "TFBertPreTrainedModel"]:
+        with pytest.raises(ImportError, match=rf"^albert_tf has no {name}\. .+[.]$") as raised:
+            exec(f"from albert_tf import {name}")
+        way_out = str(raised.value).partition(". ")[2]
+        ours = re.findall(r"Albert[A-Z]\w+|Warmup\w+|build_\w+|\w+_batches", way_out)
+        assert {*ours} <= {*albert_tf.__all__}
+    with pytest.raises(ImportError, match="cannot import name 'BertForPoetry'"):
+        exec("from albert_tf import BertForPoetry")
+
+
 def test_other_names():
     for name in ("AlbertTokenizer", "AlbertTokenizerFast", "AutoTokenizer"):
         assert getattr(albert_tf, name) is AlbertTokenizer
+    assert albert_tf.BertTokenizerFast is albert_tf.WordPieceTokenizer
     assert albert_tf.AlbertConfig is albert_tf.AutoConfig is AlbertConfig
 
 
@@ -309,10 +328,14 @@ def test_methods_that_say_what_to_write(cls, name):
     assert "\n" not in str(raised.value)
 
 
-def test_properties_that_say_what_to_write(small_config):
-    for name in ("base_model", "device"):
-        with pytest.raises(AttributeError, match=f"^{name} doesn.t exist"):
-            getattr(AlbertModel(small_config), name)
+def test_attributes_that_say_what_to_write(small_config, tiny_tokenizer):
+    model = AlbertModel(small_config)
+    names = [(model, name) for name in MODEL_METHODS if name[0] == "."]
+    for owner, name in [*names, (tiny_tokenizer, ".sp_model")]:
+        with pytest.raises(AttributeError, match=f"^{name[1:]} doesn.t exist[.] .+[.]$"):
+            getattr(owner, name[1:])
+    model.num_labels = 3  # as in a subclass
+    assert model.num_labels == 3
 
 
 def test_attributes_of_a_tokenizer(tiny_tokenizer):
@@ -359,6 +382,8 @@ def test_a_configuration_takes_every_documented_argument():
 @pytest.mark.parametrize(
     "argument",
     [
+        {"num_classes": 3},
+        {"hidden_dim": 20},
         {"return_dict": False},
         {"output_attentions": True},
         {"output_hidden_states": True},

@@ -21,6 +21,9 @@ def test_labels():
         ({"label2id": {"b": 1, "a": 0}}, ("a", "b")),
         ({"id2label": {"1": "b", "0": "a"}, "label2id": {"a": 0, "b": 1}}, ("a", "b")),
         ({"id2label": None}, ("LABEL_0", "LABEL_1")),
+        ({"id2label": {"0": 0, "1": 1}}, ("0", "1")),
+        ({"label2id": {0.5: 0, True: 1}}, ("0.5", "True")),
+        ({"id2label": {0: 0, 1: 1}, "label2id": {"0": 0, "1": 1}}, ("0", "1")),
     ],
 )
 def test_labels_are_replaced(changes, labels):

@@ -8,6 +8,7 @@ import pytest
 from albert_tf import cli
 from albert_tf.checkpoints import google, keras_hub, weights
 from albert_tf.config import AlbertConfig
+from albert_tf.huggingface import KERAS_HUB, MODEL_METHODS, NAMES, PRESETS
 from albert_tf.models import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.checkpoints.presets import write_preset
@@ -16,11 +17,37 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
 
 
-def code(title):
-    """Returns the blocks of Python from a heading of the second level to the next one."""
+def section(title):
+    """Returns the text from a heading of the second level to the next one."""
     pattern = rf"^## {re.escape(title)}.*?(?=^## |\Z)"
-    section = re.search(pattern, PAGE, re.DOTALL | re.MULTILINE)[0]
-    return "\n".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+    return re.search(pattern, PAGE, re.DOTALL | re.MULTILINE)[0]
+
+
+def code(title):
+    """Returns the blocks of Python in a section."""
+    return "\n".join(re.findall(r"```python\n(.*?)```", section(title), re.DOTALL))
+
+
+def test_the_table_of_other_names_is_that_of_the_errors():
+    names = {}
+    for name, way_out in NAMES.items():
+        names.setdefault(way_out, []).append(name)
+    rows = [f"| {', '.join(names[way_out])} | {way_out} |" for way_out in names]
+    _, table = section("Other names").replace("`", "").split("|---|---|\n")
+    assert table.splitlines() == rows
+
+
+def test_names_of_keras_hub_are_answered():
+    """Inputs and outputs aren't, because an error about them lists the model's own."""
+    spans = re.findall(r"`(.+?)`(?=.* \| )", section("From KerasHub"))
+    listed = {re.match(r'(?:\w+\.)?"?(\w+)', span)[1] for span in spans}
+    methods = {"from_preset", "save_to_preset", "enable_lora", "backbone", "preprocessor"}
+    assert methods <= {name.lstrip(".") for name in MODEL_METHODS}
+    answered = {*KERAS_HUB, *PRESETS, *methods}
+    assert answered <= listed
+    own = {"AlbertTokenizer", "AlbertPreprocessor", "predict"}
+    inputs = {"token_ids", "segment_ids", "padding_mask", "mask_positions"}
+    assert listed - NAMES.keys() == answered | own | inputs | {"sequence_output", "pooled_output"}
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
 from albert_tf.files import fault, read_json, user_path
+from albert_tf.huggingface import PRESETS
 from albert_tf.tasks import BY_MODEL, ENCODER
 
 # The names of each vocabulary type, in the order of `files.find_file`: Hugging Face's,
@@ -136,7 +137,7 @@ def find(
     """Locates a checkpoint, and downloads the requested files from the Hugging Face Hub.
 
     Args:
-        name_or_path: a directory; the path of a TensorFlow 1 checkpoint without its suffix; a Hub
+        name_or_path: a directory; the path of a TensorFlow checkpoint without its suffix; a Hub
             model ID such as "albert/albert-base-v2"; or "small", the bundled model.
         weights: whether to locate the weights too. If they exist in several formats, the first
             format in the order of preference is used.
@@ -159,6 +160,10 @@ def find(
         else:
             repository = hub.Repository(_repository_name(str(name_or_path), path), **hub_options)
             location = CheckpointLocation(_download(repository, weights, tokenizer))
+    elif path.name.startswith(hub.CACHED) and (snapshots := [*path.glob("snapshots/*/")]):
+        raise UserError(
+            f"{path} is a model's folder in the Hub cache. Pass {' or '.join(map(str, snapshots))}."
+        )
     return _with_format(location) if weights else location
 
 
@@ -191,13 +196,18 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
         return location._replace(format="tf1", weights=prefix)
     if (folder / keras_hub.WEIGHTS).is_file():  # The reader's error names the missing file.
         return location._replace(format="keras-hub", weights=folder / keras_hub.WEIGHTS)
-    found = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
+    broken = " (a broken link)"
+    found = sorted(
+        entry.name + "/" * entry.is_dir() + broken * (not entry.exists())
+        for entry in folder.iterdir()
+    )
     listing = ", ".join(found[:8]) + ", …" * (len(found) > 8)
     raise UserError(
         f"A model directory must contain {WEIGHTS if CONFIG in found else CONFIG}. Received: "
         f"{folder}, which contains {listing or 'no files'}. Weights are also read from "
-        f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow 1 "
-        f"checkpoint (*.index with {google.CONFIG}), and a TF-Hub module ({tf_hub.GRAPH})."
+        f"{', '.join(WEIGHT_FILES[1:])}, a KerasHub preset ({keras_hub.WEIGHTS}), a TensorFlow "
+        f"checkpoint (*.index with {google.CONFIG} or {CONFIG}), and a TF-Hub module or another "
+        f"SavedModel ({tf_hub.GRAPH})."
     )
 
 
@@ -211,6 +221,8 @@ def _repository_name(name: str, path: Path) -> str:
             f"{WEIGHT_FILES[3]}."
         )
     repository = hub.repository(name)
+    if repository is None and (preset := PRESETS.get(path.name)):
+        raise UserError(f"{name} is a preset of KerasHub. Pass {preset!r}, or the preset's folder.")
     if repository is None:
         raise UserError(
             "A model must be a directory or a Hub model ID of the form owner/name. "

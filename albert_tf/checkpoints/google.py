@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from albert_tf.checkpoints import names, tf_checkpoint
+from albert_tf.checkpoints import hugging_face, names, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint, identity_projection
 from albert_tf.config import AlbertConfig
 from albert_tf.config_files import GOOGLE_CONSTANTS, GOOGLE_FIELDS
@@ -78,6 +78,9 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     counters; variables that aren't part of an ALBERT model keep their names. The number of
     labels is inferred from the classifier, and `answerability` from the SQuAD 2.0 head.
     """
+    variables = tf_checkpoint.read_variables(prefix)
+    if hugging_face.is_tf_model(variables):
+        return hugging_face.read(folder, prefix, config, variables)
     if config is None:
         path = find_config((folder, folder.parent))
         if path is None:
@@ -86,7 +89,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
                 "into its parent folder."
             )
         config = read_config(path)
-    variables = with_google_names(tf_checkpoint.read_variables(prefix))
+    variables = with_google_names(variables)
     if _ZH_PROJECTION in variables:
         config, variables = from_albert_zh(config, variables)
     if layers_in_other_groups(config):
@@ -182,6 +185,11 @@ def as_checkpoint(
 ) -> Checkpoint:
     """Renames Google's variables to Hugging Face's names, and sets the heads' config fields."""
     table = names.google(config)
+    if table.keys().isdisjoint(variables):
+        raise UserError(
+            f"{origin} contains no ALBERT weights, but {', '.join(sorted(variables)[:3])}, …. Load "
+            "it with the program that wrote it, and save the model there with save_pretrained."
+        )
     tensors = {}
     for name, variable in variables.items():
         tensor, transposed = table.get(name, (name, False))

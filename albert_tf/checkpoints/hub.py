@@ -22,6 +22,7 @@ OPTIONS: Final = (
     "force_download",
     "subfolder",
 )
+CACHED: Final = "models--"  # followed by "owner--name" in the names of the cache's folders
 _WITHOUT_OWNER: Final = re.compile(r"albert-(base|large|xlarge|xxlarge)-v[12]")
 
 

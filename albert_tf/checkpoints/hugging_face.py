@@ -30,6 +30,7 @@ _REDUNDANT: Final = frozenset(
 )
 # Copies of tied weights. A file may lack them even if its index lists them.
 _COPIES: Final = _REDUNDANT | {"predictions.bias"}
+_LAYER: Final = "_._"  # precedes the number of a layer in TensorFlow models
 _LONGEST_NAME: Final = 255  # in bytes, the limit of most file systems
 _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
@@ -48,20 +49,34 @@ Renamed = tuple[str, np.ndarray]  # a tensor and its PyTorch name, without "albe
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
 
 
-def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
-    """Reads a directory with `config.json` and a weights file or its shard index."""
-    if config is None and not (folder / CONFIG).exists():
+def read(
+    folder: Path,
+    weights: Path,
+    config: AlbertConfig | None = None,
+    variables: Mapping[str, np.ndarray] | None = None,
+) -> Checkpoint:
+    """Reads a directory with `config.json` and a weights file or its shard index.
+
+    Args:
+        variables: if `weights` is the prefix of a TensorFlow checkpoint, its variables; see
+            `is_tf_model`. `config.json` may then also be in the two folders above, because
+            transformers writes it there when it saves a SavedModel.
+    """
+    folders = (folder, *folder.absolute().parents[: 2 * (variables is not None)])
+    path = next((each / CONFIG for each in folders if (each / CONFIG).exists()), folder / CONFIG)
+    if config is None and not path.exists():
         raise UserError(
             f"{folder} contains {weights.name} but no {CONFIG}. Copy {CONFIG} there, or pass "
             "config=AlbertConfig(…)."
         )
-    config = config or AlbertConfig.from_json_file(folder / CONFIG)
-    if weights.name.endswith(INDEX):
-        renamed: Iterable[Renamed] = _read_shards(weights)
+    config = config or AlbertConfig.from_json_file(path)
+    if variables is not None:
+        renamed: Iterable[Renamed] = from_keras(variables)
+    elif weights.name.endswith(INDEX):
+        renamed = _read_shards(weights)
     else:
         content, rename = _load(weights)
         renamed = rename(content)
-    path = folder / CONFIG
     tensors = list(renamed)
     if path.exists() and read_json(path).get("model_type") == bert.MODEL_TYPE:
         tensors = list(bert.albert_tensors(tensors))
@@ -71,6 +86,11 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
             f"must contain the checkpoint's {CONFIG}, with model_type {bert.MODEL_TYPE!r}."
         )
     return Checkpoint(config, collect_tensors(tensors), f"{folder} ({weights.name})")
+
+
+def is_tf_model(variables: Iterable[str]) -> bool:
+    """Returns whether these variables are from a TensorFlow model of transformers 4."""
+    return any(_LAYER in name for name in variables)
 
 
 def write(
@@ -210,7 +230,7 @@ def from_keras(tensors: Mapping[str, np.ndarray], groups: bool = False) -> Itera
         groups: whether names begin with the layer's group, as in HDF5 files.
     """
     for source, tensor in tensors.items():
-        steps = source.removesuffix(":0").replace("_._", "/").split("/")
+        steps = source.removesuffix(":0").replace(_LAYER, "/").split("/")
         yield _transposed(steps[groups:], source, tensor)
 
 

@@ -12,6 +12,7 @@ from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.files import read_json
+from albert_tf.huggingface import KERAS_HUB_FIELDS
 from albert_tf.labels import unnamed_labels
 
 CONFIG: Final = "config.json"
@@ -22,20 +23,6 @@ _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
 # The group with a model's layers, in current files and in files from early Keras 3 versions.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
-# Arguments of KerasHub's backbone, and the corresponding fields of `AlbertConfig`.
-_FIELDS: Final = {
-    "vocabulary_size": "vocab_size",
-    "embedding_dim": "embedding_size",
-    "hidden_dim": "hidden_size",
-    "num_layers": "num_hidden_layers",
-    "num_groups": "num_hidden_groups",
-    "num_inner_repetitions": "inner_group_num",
-    "num_heads": "num_attention_heads",
-    "intermediate_dim": "intermediate_size",
-    "max_sequence_length": "max_position_embeddings",
-    "num_segments": "type_vocab_size",
-    "dropout": "hidden_dropout_prob",
-}
 _BOOKKEEPING: Final = frozenset({"name", "trainable", "dtype"})
 # The problem type for a classifier's activation; our logits don't include the activation.
 _ACTIVATIONS: Final = {
@@ -189,15 +176,15 @@ def to_config(path: Path, task: Mapping[str, Any] | None) -> AlbertConfig:
     if _class_name(content) != _CLASS:
         raise UserError(f"{path} must describe an {_CLASS}. Received: {_class_name(content)}.")
     values = content["config"]
-    unknown = values.keys() - _FIELDS.keys() - _BOOKKEEPING
-    missing = _FIELDS.keys() - values.keys()
+    unknown = values.keys() - KERAS_HUB_FIELDS.keys() - _BOOKKEEPING
+    missing = KERAS_HUB_FIELDS.keys() - values.keys()
     if unknown or missing:
         raise UserError(
             f"{path} must contain the arguments of {_CLASS}. "
             f"Unknown: {', '.join(sorted(unknown)) or 'none'}. "
             f"Missing: {', '.join(sorted(missing)) or 'none'}."
         )
-    fields = {ours: values[theirs] for theirs, ours in _FIELDS.items()}
+    fields = {ours: values[theirs] for theirs, ours in KERAS_HUB_FIELDS.items()}
     fields["attention_probs_dropout_prob"] = values["dropout"]
     try:
         config = AlbertConfig(hidden_act="gelu_new", **fields)

@@ -20,7 +20,7 @@ STATE: Final = "checkpoint"  # file that names the latest checkpoint in a folder
 _BOOKKEEPING: Final = re.compile(
     r"(^|/)(adam_[mv]|(Adam|LAMB|Momentum|Adagrad)(_\d+)?|ExponentialMovingAverage|global_step"
     r"|beta[12]_power(_\d+)?|(current_)?loss_scale|good_steps|save_counter)(/|$)"
-    r"|OPTIMIZER_SLOT|^optimizer/"
+    r"|OPTIMIZER_SLOT|^optimizer/|(^|/)(_variables|keras_api/metrics)/\d"
 )
 _ENDING: Final = re.compile(r"\.(index|meta|data-(\d{5})-of-(\d{5}))$")
 # An index contains TensorFlow's tensor_bundle.proto in LevelDB's "table format".
@@ -62,7 +62,8 @@ def find_prefix(path: Path) -> Path | None:
 def read_variables(prefix: Path) -> dict[str, np.ndarray]:
     """Returns the weights of a TensorFlow 1 or 2 checkpoint, keyed by variable name.
 
-    Skips optimizer slots, moving averages, counters, and all variables that aren't floating-point.
+    Skips optimizer slots, moving averages, metrics, scalars such as counters, and all variables
+    that aren't floating-point.
     Doesn't use TensorFlow's reader, which aborts the process on an invalid shape or dtype.
 
     Args:
@@ -95,7 +96,8 @@ def read_variables(prefix: Path) -> dict[str, np.ndarray]:
         dtype = tf.dtypes.as_dtype(entries[key].dtype)
         if dtype != dtype.base_dtype:  # such as 101, which aborts TensorFlow's reader
             raise ValueError(f"{key} has dtype {dtype.name}, which can't be stored in a checkpoint")
-        if dtype.is_floating and not _BOOKKEEPING.search(name):
+        is_array = dtype.is_floating and entries[key].shape.dim
+        if is_array and not _BOOKKEEPING.search(name):
             if dtype.size < 2:
                 raise no_number(prefix, key, dtype.name)
             weights[name] = entries[key], dtype.as_numpy_dtype

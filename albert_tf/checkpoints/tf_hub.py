@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints import google, tf_checkpoint
+from albert_tf.checkpoints import google, hugging_face, tf_checkpoint
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
@@ -33,6 +33,8 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
     with these sizes. Dropout can't be inferred, so it is 0.
     """
     stored = tf_checkpoint.read_variables(prefix)
+    if hugging_face.is_tf_model(stored):
+        return hugging_face.read(folder, prefix, config, stored)
     variables = google.with_google_names(stored)
     if config is None and (path := google.find_config((folder / _ASSETS, folder))):
         config = google.read_config(path)

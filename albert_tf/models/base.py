@@ -212,19 +212,6 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         excluded = {id(table) for table in tables if exclude_embeddings}
         return sum(math.prod(weight.shape) for weight in weights if id(weight) not in excluded)
 
-    @property
-    def base_model(self) -> Any:
-        raise AttributeError(
-            "base_model doesn't exist. Use model.albert, or the AlbertModel itself."
-        )
-
-    @property
-    def device(self) -> Any:
-        raise AttributeError(
-            "device doesn't exist, because Keras moves inputs to the device of the weights. To "
-            "choose it, create the model within keras.device(name)."
-        )
-
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
         """Saves memory in training: blocks keep only their inputs and recompute the rest.
 
@@ -308,8 +295,9 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         Args:
             pretrained_model_name_or_path: a Hugging Face directory (safetensors, PyTorch,
                 TensorFlow, or Flax), a Google TensorFlow 1 checkpoint with its
-                `albert_config.json`, a TF-Hub module, a KerasHub preset, a model ID on the Hub such
-                as "albert/albert-base-v2", or "small" (the model that ships with the package).
+                `albert_config.json`, a TensorFlow checkpoint or SavedModel of a `TFAlbert*` model,
+                a TF-Hub module, a KerasHub preset, a model ID on the Hub such as
+                "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
             ignore_mismatched_sizes: whether to initialize a head instead of raising an error if its

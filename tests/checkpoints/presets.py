@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 
 from albert_tf.checkpoints import keras_hub
+from albert_tf.huggingface import KERAS_HUB_FIELDS
 
 
 def write_preset(folder, config, tensors):
@@ -38,7 +39,7 @@ def stored(weight, tensor, config):
 
 
 def backbone_json(config):
-    values = {theirs: getattr(config, ours) for theirs, ours in keras_hub._FIELDS.items()}
+    values = {theirs: getattr(config, ours) for theirs, ours in KERAS_HUB_FIELDS.items()}
     return {
         "module": "keras_hub.src.models.albert.albert_backbone",
         "class_name": "AlbertBackbone",

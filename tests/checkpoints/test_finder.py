@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 import tracemalloc
 
 import pytest
@@ -59,17 +60,24 @@ def test_hugging_face_beside_others(small_config, tensors, tmp_path):
             "contains config.json, model.safetensors/. Weights",
         ),
         ([f"{n}.txt" for n in range(10)], "7.txt, …"),
+        pytest.param(
+            ["config.json", "model.safetensors@"],
+            r"config.json, model.safetensors \(a broken link\)",
+            marks=pytest.mark.posix,
+        ),
     ],
 )
 def test_nothing_to_read(tmp_path, files, message):
     for name in files:
         if name.endswith("/"):
             (tmp_path / name).mkdir()
+        elif name.endswith("@"):
+            (tmp_path / name[:-1]).symlink_to("blob")
         else:
             (tmp_path / name).write_text(json.dumps({"model_type": "albert"}))
     with pytest.raises(UserError, match=message) as raised:
         find(tmp_path).read()
-    for other in ("pytorch_model.bin", "KerasHub", "TensorFlow 1", "TF-Hub", "flax_model.msgpack"):
+    for other in ("pytorch_model.bin", "KerasHub", "TensorFlow", "TF-Hub", "flax_model.msgpack"):
         assert other in str(raised.value)
 
 
@@ -99,6 +107,20 @@ def test_a_given_configuration_replaces_one_that_no_one_can_read(
         find(tmp_path).read()
     config = small_config.replace(hidden_dropout_prob=0.25)
     assert find(tmp_path).read(config).config == config
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": False, "tokenizer": True}], ids=str)
+def test_a_folder_of_the_hub_cache(tmp_path, options):
+    snapshot = tmp_path / "models--albert--albert-base-v2" / "snapshots" / "8e2f"
+    snapshot.mkdir(parents=True)
+    with pytest.raises(UserError, match=f"Hub cache. Pass {re.escape(str(snapshot))}[.]$"):
+        find(snapshot.parents[1], **options)
+
+
+@pytest.mark.parametrize("prefix", ["", "hf://keras/"])
+def test_presets_of_keras_hub(prefix):
+    with pytest.raises(UserError, match="preset of KerasHub. Pass 'albert/albert-xxlarge-v2'"):
+        find(f"{prefix}albert_extra_extra_large_en_uncased")
 
 
 def test_home(small_config, tensors, monkeypatch, tmp_path):

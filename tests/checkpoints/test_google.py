@@ -111,6 +111,13 @@ def test_the_original_loads_a_written_checkpoint(written):
     ]
 
 
+def test_variables_of_another_program(config, tmp_path):
+    google.write(tmp_path, config, draw(config))
+    tf.train.Checkpoint(tf.Variable([0.0], name="dense/kernel")).write(tmp_path / "model.ckpt")
+    with pytest.raises(UserError, match="contains no ALBERT weights, but dense/kernel, …. Load it"):
+        find(tmp_path).read()
+
+
 def test_equal_widths_need_no_projection(config, tmp_path):
     config = dataclasses.replace(config, embedding_size=20)
     variables = google_variables(config)
@@ -145,8 +152,9 @@ def test_layers_that_share_less_become_groups(config, share, tmp_path):
 
 def test_weights_unknown_to_the_original(written, tmp_path):
     _, config, tensors = written
-    more = {"bert/encoder/layer_0/output/dense/bias": np.ones(20, "float32")}
-    assert_equal(google.as_checkpoint(config, more, "here").tensors, more)
+    name = "bert/encoder/layer_0/output/dense/bias"
+    variables = google_variables(config) | {name: np.ones(20, "float32")}
+    assert name in google.as_checkpoint(config, variables, "here").tensors
     with pytest.raises(UserError, match="no variable for predictions.extra"):
         google.write(tmp_path / "new", config, {**tensors, "predictions.extra": np.zeros(3)})
     assert not (tmp_path / "new").exists()

@@ -156,6 +156,36 @@ def test_safetensors_of_tensorflow_and_flax(folder, tensors, framework):
     assert_equal(find(folder).read().tensors, tensors)
 
 
+@pytest.mark.parametrize("kind", ["checkpoint", "saved_model"])
+def test_checkpoints_of_tensorflow_2(folder, small_config, tensors, kind):
+    """The names and keys are those that TensorFlow 2.21 with tf_keras wrote for transformers 4."""
+    import tensorflow as tf
+
+    def variables(arrays, scope):
+        scope += "tf_albert_for_pre_training_1/"
+        named = (in_keras(*item) for item in arrays.items())
+        return [tf.Variable(array, name=scope + name[:-2]) for name, array in named]
+
+    model, optimizer, metric = tf.Module(), tf.Module(), tf.Module()
+    model.kept = variables(tensors, "")
+    optimizer._variables = variables({name: -array for name, array in tensors.items()}, "SGD/m/")
+    optimizer._learning_rate = tf.Variable(0.1, name="learning_rate")
+    metric.metrics = [tf.Variable([0.0, 1.0], name="true_positives")]
+    model.optimizer, model.keras_api = optimizer, metric
+    saved = folder / "saved_model" / "1"
+    if kind == "saved_model":
+        tf.saved_model.save(model, saved)
+    else:
+        tf.train.Checkpoint(net=model, opt=optimizer).save(saved / "ckpt")
+    checkpoint = find(saved).read()
+    assert checkpoint.config == small_config, "found two folders above"
+    assert_equal(checkpoint.tensors, tensors)
+    (folder / "config.json").unlink()
+    with pytest.raises(UserError, match=f"{saved} contains .* but no config.json"):
+        find(saved).read()
+    assert_equal(find(saved).read(small_config).tensors, tensors)
+
+
 def test_the_order_of_preference(folder):
     for name in reversed(FILES):
         for file in (f"{name}.index.json", name):
