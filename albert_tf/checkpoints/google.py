@@ -94,7 +94,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
         config, variables = from_albert_zh(config, variables)
     if layers_in_other_groups(config):
         logger.warning("%s: the original code assigns some layers to different groups.", prefix)
-    return as_checkpoint(config, variables, f"{prefix} (Google's TensorFlow 1 checkpoint)")
+    return as_checkpoint(config, variables, f"{prefix} (TensorFlow checkpoint)")
 
 
 def find_config(folders: tuple[Path, ...]) -> Path | None:
@@ -187,8 +187,9 @@ def as_checkpoint(
     table = names.google(config)
     if table.keys().isdisjoint(variables):
         raise UserError(
-            f"{origin} contains no ALBERT weights, but {', '.join(sorted(variables)[:3])}, …. Load "
-            "it with the program that wrote it, and save the model there with save_pretrained."
+            f"{origin} contains no variables with names from google-research/albert, Model Garden, "
+            f"or transformers. Received: {', '.join(sorted(variables)[:3])}, …. Load it with the "
+            "program that wrote it, and save the model there with save_pretrained."
         )
     tensors = {}
     for name, variable in variables.items():

@@ -42,7 +42,7 @@ def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Chec
         hints = read_hints(folder)
         heads = google.model_garden_heads(stored) or hints.heads
         config = infer_config(variables, hints._replace(heads=heads), folder)
-    return google.as_checkpoint(config, variables, f"{folder} (TF-Hub module)")
+    return google.as_checkpoint(config, variables, f"{folder} (SavedModel)")
 
 
 class GraphHints(NamedTuple):

@@ -52,7 +52,7 @@ def test_a_module_of_tensorflow_1(config, tmp_path, changes, scope):
     found = find(folder).read()
     assert found.config == config, "measured: this module has no configuration"
     assert_equal(found.tensors, google.as_checkpoint(config, variables, "").tensors)
-    assert found.origin == f"{folder} (TF-Hub module)"
+    assert found.origin == f"{folder} (SavedModel)"
 
 
 def test_a_configuration_takes_precedence(config, tmp_path):
