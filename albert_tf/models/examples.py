@@ -201,7 +201,7 @@ def input_arrays(x: Any) -> Any:
             f"{type(x).__name__} with the columns {', '.join(x.column_names)}."
         )
     x = as_arrays(x, "x")
-    if isinstance(x, np.ndarray) and x.ndim == 1 and x.size:
+    if isinstance(x, np.ndarray) and x.ndim == 1 and x.size and not _may_be_strings(x):
         raise UserError(
             "x must be texts, or token ids of shape [batch, length]. Received: an array of shape "
             f"{x.shape}, with {short_repr(x[0])}. Convert a column of numbers or dates to texts "

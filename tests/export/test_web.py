@@ -334,7 +334,8 @@ def test_marks_are_the_characters_of_the_text(tmp_path):
       const details = () => ({ ids: [5, 6, 7], isWord: [true, false, false], span });
       const scores = { values: Float32Array.from([0, 0, 0, 0, 0, 9, 0]) };
       const outputs = { start_logits: scores, end_logits: scores };
-      const settings = { special: { cls: 2, sep: 3 }, threshold: null };
+      const special = { cls: 2, sep: 3, separators: 1 };
+      const settings = { special, threshold: null };
       const tokenizer = { ids: () => [9], details };
       const given = { settings, tokenizer, model: { length: 9, run: async () => ({ outputs }) } };
       for (const text of ["．ab", ".ab"]) {
