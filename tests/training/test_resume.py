@@ -124,7 +124,8 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.rate, trial.averages = kind, callbacks, "constant", True
     trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
-    trial.save_steps, trial.crashes, trial.precision = 1, [3, 3], "float32"
+    trial.save_steps, trial.precision = 1, "float32"
+    trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
     trial.adapters = kind == "texts"
     trial.check(tmp_path)
 
