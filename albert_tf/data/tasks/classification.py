@@ -19,7 +19,7 @@ from albert_tf.errors import UserError
 from albert_tf.text.encoding import collect
 from albert_tf.text.layout import Layout
 from albert_tf.text.texts import as_texts
-from albert_tf.text.windows import make_sequences, special_count
+from albert_tf.text.windows import make_sequences
 
 # Flags a model that predicts one class for almost all examples.
 ONE_CLASS: Final = "one_class"
@@ -241,7 +241,7 @@ def encode_texts(
     features = collect(sequences, ("input_ids", "token_type_ids"))
     arrays = {name: values.lists() for name, values in features.items()}
     rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
-    room = max_length - special_count(second is not None)
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=second is not None)
     batch = zip(first) if second is None else zip(first, second, strict=True)
     rows.cut = sum(sum(len(text.ids) for text in sample) > room for sample in batch)
     return rows

@@ -273,23 +273,32 @@ def test_a_baseline_learns():
     assert baseline_scores(classify, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
 
 
+@pytest.mark.parametrize("kind", ["tiny_tokenizer", "xlm_roberta"])
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("pairs", [None, ["the old hill", "hill " * 4, "<pad> a"]])
 def test_texts_are_encoded_once_as_the_tokenizer_encodes_them(
-    tiny_tokenizer, monkeypatch, side, pairs
+    kind, side, pairs, request, monkeypatch
 ):
-    texts, tiny_tokenizer.truncation_side = ["a b " * 9, "[SEP] c", "a " * 4], side
-    options = {"truncation": True, "max_length": 10, "split_special_tokens": True}
-    encoded, lengths = tiny_tokenizer(texts, pairs, **options), []
-    for row, text in enumerate(texts):
-        whole = tiny_tokenizer(text, pairs and pairs[row], split_special_tokens=True)
-        lengths.append(len(whole.input_ids))
-    plain, seen = tiny_tokenizer.encode_plain, []
-    monkeypatch.setattr(
-        tiny_tokenizer, "encode_plain", lambda some, *rest: seen.extend(some) or plain(some, *rest)
-    )
-    rows = encode_texts(texts, pairs, None, tiny_tokenizer, 10)
-    assert seen == [*texts, *(pairs or ())]
-    for name, values in rows.arrays.items():
-        assert [row.tolist() for row in values] == encoded[name]
-    assert rows.cut == sum(length > 10 for length in lengths) > 0
+    tokenizer = request.getfixturevalue(kind)
+    monkeypatch.setattr(tokenizer, "truncation_side", side)
+    texts = ["a b " * 9, "[SEP] c", "a " * 4]
+    wholes = [
+        tokenizer(text, pairs and pairs[row], split_special_tokens=True)
+        for row, text in enumerate(texts)
+    ]
+    lengths = [len(whole.input_ids) for whole in wholes]
+    for longest in (10, max(lengths) - 1):
+        options = {"truncation": True, "max_length": longest, "split_special_tokens": True}
+        encoded = tokenizer(texts, pairs, **options)
+        plain, seen = tokenizer.encode_plain, []
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                tokenizer,
+                "encode_plain",
+                lambda some, *rest, seen=seen, plain=plain: seen.extend(some) or plain(some, *rest),
+            )
+            rows = encode_texts(texts, pairs, None, tokenizer, longest)
+        assert seen == [*texts, *(pairs or ())]
+        for name, values in rows.arrays.items():
+            assert [row.tolist() for row in values] == encoded[name]
+        assert rows.cut == sum(length > longest for length in lengths) > 0
