@@ -43,7 +43,6 @@ INTERNAL = {
         "read",
         "rematerialize",
         "restore",
-        "restore_metrics",
         "rows",
         "save",
         "save_assets",

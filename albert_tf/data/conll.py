@@ -161,7 +161,7 @@ def _split(line: str, separator: str | None, is_quoted: bool) -> list[str]:
 
 
 def _usual(known: Sequence[str], names: Sequence[str]) -> str | None:
-    """Returns the first name that is usual for a column, whatever its case and punctuation."""
+    """Returns the first of `names` that is in `known`, ignoring case and punctuation."""
     return next((name for name in names if re.sub(r"[\W\d_]", "", name).lower() in known), None)
 
 

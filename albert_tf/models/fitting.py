@@ -31,7 +31,6 @@ class Fit(NamedTuple):
 
     Attributes:
         model: the model that is trained.
-        batches: an `albert_tf.data.pipeline.Batches` for texts and arrays; None for other data.
         data: the dataset or generator that Keras reads.
         shuffle: whether Keras shuffles the batches of a `keras.utils.PyDataset`.
         epochs, steps_per_epoch: see `keras.Model.fit`.
@@ -40,7 +39,6 @@ class Fit(NamedTuple):
     """
 
     model: Any
-    batches: Any
     data: Any
     shuffle: bool
     epochs: int
@@ -128,7 +126,7 @@ class Fitting(keras.Model):
         if holds_rows(validation_data):
             held_out = keras.utils.unpack_x_y_sample_weight(validation_data)
             validation_data = self._evaluation_data(held_out, held_out_size, validation_steps)
-        batches, rows = None, self._encode(x, y, sample_weight)
+        rows = self._encode(x, y, sample_weight)
         if rows is None and holds_rows(x):
             x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
             if informed:
@@ -148,9 +146,7 @@ class Fitting(keras.Model):
             shuffle = shuffle and isinstance(x, keras.utils.PyDataset)
         if self.open_schedule is not None:
             callbacks.append(ScheduleSteps(self.open_schedule, restart=not initial_epoch))
-        fit = Fit(
-            *(self, batches, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
-        )
+        fit = Fit(self, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
         try:
             for each in informed:
                 each.begin_fit(fit)

@@ -23,6 +23,7 @@ from albert_tf.training.checkpoints import (
     Scores,
     StepCallback,
     is_known,
+    load_metrics,
     state_names,
     written_through,
 )
@@ -152,14 +153,16 @@ class Resume(Saver):
             )
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
-        assert self._data is not None
-        if self._data.batches is not None and not self._data.is_endless:
-            self._data.batches.next_epoch = epoch
+        data = self._data
+        assert data is not None
+        if data.batches is not None and not data.is_endless:
+            data.batches.next_epoch = epoch
         if self.position:
+            assert self._state is not None, "a checkpoint within an epoch"
             logger.warning("Skipping %d batches that were already trained on.", self.position)
             # The other callbacks have just begun this epoch for the second time.
             self.restore()
-            self.restore_metrics(self._data.batch())
+            load_metrics(self._state, self.model, data.batch(), self.way_out)
             self._mute()
             self._train_function, self._unread = self.model.train_function, self.position
             self.model.train_function = self._read_without_training
@@ -303,8 +306,8 @@ class KeepBest(StepCallback):
         score: returns the scores keyed by name. The version with the highest first score is the
             best, so the first score can't be a loss. Of versions with equal first scores, the one
             with the lowest loss is the best, if the scores contain a loss, and otherwise the
-            earliest one. With `steps`, use `predict`, because
-            `model.evaluate` would reset the metrics that `fit` shows.
+            earliest one. With `steps`, use `predict`, because `model.evaluate` would
+            reset the metrics that `fit` shows.
         folder: model directory to write, replacing an existing one; None to save nothing.
         steps: number of training steps between evaluations; None to evaluate after each epoch. The
             model is also evaluated at the end of `fit`.

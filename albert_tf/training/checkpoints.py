@@ -182,11 +182,6 @@ class Saver(StepCallback, FitCallback):
             for name, value in state.items():
                 setattr(self.others[number], name, value)
 
-    def restore_metrics(self, batch: Any) -> None:
-        """Restores the metrics of an interrupted epoch; `batch` is a batch to build them for."""
-        assert self._state is not None, "a checkpoint within an epoch"
-        load_metrics(self._state, self.model, batch, self.way_out)
-
     def on_train_begin(self, logs: Scores | None = None) -> None:
         self._started = time.monotonic() - self.seconds
 
@@ -274,7 +269,7 @@ def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:
 
 
 def is_known(callback: keras.callbacks.Callback) -> bool:
-    """Whether `state_names` lists all state of a callback."""
+    """Whether the attributes in `state_names` are the whole state of a callback."""
     kind = type(callback)
     return kind in _STATES or kind.__module__.startswith("albert_tf.") or hasattr(callback, "state")
 

@@ -19,12 +19,14 @@ class Source(NamedTuple):
 
     Attributes:
         batches: the package's own batches that the data consists of, or None.
-        first: the first batches, if the data isn't only the package's own batches.
+        sample: the first batch, if the data isn't only the package's own batches.
+        digest: hexadecimal SHA-256 digest of the first batches of such data.
         is_endless: whether the epochs of `fit` read on instead of starting again.
     """
 
     batches: Batches | None
-    first: list[Any]
+    sample: Any = None
+    digest: str = ""
     is_endless: bool = False
 
     @classmethod
@@ -35,14 +37,14 @@ class Source(NamedTuple):
             UserError: if the order of the data can't be restored.
         """
         data, steps = fit.data, fit.steps_per_epoch
-        batches = fit.batches or batches_of(data)
+        batches = batches_of(data)
         if batches is not None and batches is getattr(data, "batches", None):
             if steps is not None:
                 raise UserError(
                     "With Resume, an epoch reads all texts or arrays. Omit steps_per_epoch, or "
                     "pass a dataset that repeats."
                 )
-            return cls(batches, [])
+            return cls(batches)
         if hasattr(data, "__next__") or (steps is not None and not hasattr(data, "cardinality")):
             raise UserError(
                 "Resume requires texts, arrays, a tf.data.Dataset, or (without steps_per_epoch) a "
@@ -67,23 +69,26 @@ class Source(NamedTuple):
                 "shuffle=False to fit, and don't change the order in on_epoch_end."
             )
         first, again = (_first_batches(data, batches) for _ in range(2))
-        if _digest(first) != _digest(again):
+        digest = _digest(first)
+        if digest != _digest(again):
             raise UserError(
                 "With Resume, a dataset must yield the same batches whenever it is read. Pass "
                 "reshuffle_each_iteration=False to shuffle, or pass texts or arrays to fit, which "
                 "shuffles them in an order that Resume can restore."
             )
-        return cls(batches, first, steps is not None and number < 0)
+        return cls(batches, next(iter(first), None), digest, steps is not None and number < 0)
 
     def batch(self) -> Any:
         """Returns a batch with the structure of the data."""
-        return self.first[0] if self.first else self.batches and self.batches.of(np.array([0]))
+        return (
+            self.sample if self.digest or self.batches is None else self.batches.of(np.array([0]))
+        )
 
     def settings(self) -> dict[str, Any]:
         """Returns, as JSON, what must not change when a run resumes."""
         settings: dict[str, Any] = {}
-        if self.first:
-            settings |= {"first_batches_sha256": _digest(self.first)}
+        if self.digest:
+            settings |= {"first_batches_sha256": self.digest}
         if self.batches is not None:
             rows = self.batches.rows
             settings |= {
