@@ -145,7 +145,8 @@ class Fitting(keras.Model):
             # Keras warns that a dataset can't be shuffled.
             shuffle = shuffle and isinstance(x, keras.utils.PyDataset)
         if self.open_schedule is not None:
-            callbacks.append(ScheduleSteps(self.open_schedule, restart=not initial_epoch))
+            # First, because other callbacks may restore the optimizer that it resets.
+            callbacks.insert(0, ScheduleSteps(self.open_schedule, restart=not initial_epoch))
         fit = Fit(self, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
         try:
             for each in informed:

@@ -113,13 +113,12 @@ class Stop(keras.callbacks.Callback):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("optimizer", ["adam", pytest.param("auto", marks=pytest.mark.slow)])
-def test_backup_and_restore(load, features, tmp_path, optimizer):
+def test_backup_and_restore(load, features, tmp_path):
     """Resumes with a new model exactly as without the interruption."""
 
     def fit(*callbacks):
         model = load()
-        model.compile(optimizer, run_eagerly=True)
+        model.compile(run_eagerly=True)
         options = {"epochs": 4, "batch_size": 6, "shuffle": False, "verbose": 0}
         return model.fit(features, LABELS, callbacks=callbacks, **options).history["loss"]
 
