@@ -157,25 +157,6 @@ def compiled_functions_are_forgotten():
         jax.clear_caches()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_slice():
-    """Keeps TensorFlow's CPU step from computing slices of a batch, which would be traced twice."""
-    if os.environ.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("albert_tf.models.steps_tensorflow.SLICES", 1)
-        yield
-
-
-@pytest.fixture(scope="module")
-def slices(one_slice):
-    """Computes slices, as users' steps do, for the tests of slices."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("albert_tf.models.steps_tensorflow.SLICES", 2)
-        yield
-
-
 @pytest.fixture(scope="session")
 def free_ports():
     """Returns a function that finds a number of ports that no process uses."""

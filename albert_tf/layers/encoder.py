@@ -19,6 +19,7 @@ from albert_tf.layers.common import (
     replay_seeds,
 )
 from albert_tf.layers.functions import activation, layer_norm
+from albert_tf.layers.tracing import traced_once
 
 
 def apply_layers(
@@ -216,21 +217,33 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
         )
         return self.ffn(attended, training=training), probabilities
 
-    def rematerialize(
-        self, hidden: Tensor, bias: Tensor, num_queries: int | None, training: bool | None
-    ) -> tuple[Tensor, Tensor]:
-        """Runs `call`, and recomputes the activations in the backward pass."""
+    @property
+    def dropouts(self) -> list[Dropout]:
+        """The dropout layers that draw seeds."""
         attention, ffn = self.attention, self.ffn
         parts = (attention.attention_dropout, attention.output_dropout, ffn.dropout)
-        dropouts = [dropout for dropout in parts if dropout.rate > 0]
-        # Seeds drawn inside `run` would be drawn again in TensorFlow's backward pass.
-        seeds = [dropout.seed_generator.next() for dropout in dropouts]
+        return [dropout for dropout in parts if dropout.rate > 0]
+
+    def with_seeds(
+        self,
+        hidden: Tensor,
+        bias: Tensor,
+        seeds: Sequence[Tensor],
+        rematerialize: bool = False,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """Runs `call` without drawing seeds, so that it can be traced once and recomputed.
+
+        Args:
+            seeds: a seed for each of `dropouts`, or no seeds if `training` is false.
+            rematerialize: whether to recompute the activations in the backward pass.
+        """
 
         def run(hidden: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-            with replay_seeds(dropouts, seeds):
-                return self(hidden, bias, num_queries=num_queries, training=training)
+            with replay_seeds(self.dropouts if seeds else [], seeds):
+                return self(hidden, bias, **options)
 
-        return keras.remat(run)(hidden, bias)
+        return (keras.remat(run) if rematerialize else run)(hidden, bias)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -321,10 +334,19 @@ class AlbertEncoder(ConfiguredLayer):
         inner = self.config.inner_group_num
         frozen, last = self.frozen_layers * inner, len(self.schedule) * inner - 1
 
+        @functools.cache  # one trace for all layers that apply the block
+        def traced(block: AlbertBlock, num_queries: int | None) -> Callable[..., Any]:
+            rematerialize = self.gradient_checkpointing and bool(training)
+            options = {"num_queries": num_queries, "training": training}
+            return traced_once(
+                functools.partial(block.with_seeds, rematerialize=rematerialize, **options)
+            )
+
         def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:
-            run = block.rematerialize if self.gradient_checkpointing and training else block
-            num_queries = 1 if cls_only and index == last else None
-            hidden, probabilities = run(hidden, bias, num_queries=num_queries, training=training)
+            run = traced(block, 1 if cls_only and index == last else None)
+            dropouts = block.dropouts if training else []
+            seeds = [dropout.seed_generator.next() for dropout in dropouts]
+            hidden, probabilities = run(hidden, bias, seeds)
             return ops.stop_gradient(hidden) if index < frozen else hidden, probabilities
 
         groups = [self.group(index) for index in range(self.config.stored_groups)]

@@ -4,6 +4,7 @@ Micro-batches and replicas don't affect the model's own loss, except through dro
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -18,8 +19,8 @@ from albert_tf.optimizers import inner
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
 FAR: Final = 1_000_000_007  # offset between the seeds of replicas; Keras's seeds are below 1e9
-# A CPU computes this many slices of a batch in parallel. One small matmul leaves threads idle, but
-# two matmuls that each use half of the threads don't.
+# One small matmul leaves threads idle, but two matmuls that each use half of the threads don't. If
+# TensorFlow runs exactly this many operations at once, a CPU computes as many slices of a batch.
 SLICES: Final = 2
 
 
@@ -104,15 +105,16 @@ class TrainingStep:
     def _outputs(self: Any, batch: Batch, training: bool) -> tuple[Batch, Any]:
         """Computes the outputs in slices. Returns the batch and outputs in the order of the slices.
 
-        Slice i contains the examples whose index modulo `SLICES` is i, so that all slices contain
-        about the same number of tokens.
+        Slice i contains the examples whose index modulo the number of slices is i, so that all
+        slices contain about the same number of tokens.
         """
+        count = parallel_slices()
         ours = type(self).__module__.startswith("albert_tf.")  # subclasses may need whole batches
         one_device = self.distribute_strategy.num_replicas_in_sync == 1
-        if not ours or not one_device or self.jit_compile or parallel_slices() == 1:
+        if not ours or not one_device or self.jit_compile or count == 1:
             return batch, self.outputs_of(batch, training)
         size = batch.size  # an empty slice of a single example would fail in eager mode
-        count = min(SLICES, size) if isinstance(size, int) else SLICES
+        count = min(count, size) if isinstance(size, int) else count
         slices = [_map(lambda values, i=i: values[i::count], batch) for i in range(count)]
         outputs = [self.outputs_of(part, training) for part in slices]
         return tuple(
@@ -164,9 +166,17 @@ class TrainingStep:
 
 
 def parallel_slices() -> int:
-    """Returns how many slices of a batch one device computes in parallel."""
-    accelerators = tf.config.list_physical_devices("GPU") + tf.config.list_physical_devices("TPU")
-    return 1 if accelerators else SLICES
+    """Returns how many slices of a batch one device computes in parallel.
+
+    Two slices are traced twice, so by default there is one (see `distribution.share_threads`).
+    """
+    threads = tf.config.threading.get_inter_op_parallelism_threads()
+    chosen = str(threads or os.environ.get("TF_NUM_INTEROP_THREADS"))
+    return SLICES if chosen == str(SLICES) and not has_accelerator() else 1
+
+
+def has_accelerator() -> bool:
+    return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
 def _all_reduce(replicas: int, values: Any) -> Any:

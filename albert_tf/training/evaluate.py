@@ -228,10 +228,10 @@ def _predict_batches(
     if keras.backend.backend() != "tensorflow":
         yield from map(predict, order)
         return
-    from albert_tf.models.steps_tensorflow import parallel_slices
+    from albert_tf.models.steps_tensorflow import has_accelerator
 
     yield from map(predict, order[:1])  # traces the graph in this thread
-    with ThreadPoolExecutor(parallel_slices()) as pool:
+    with ThreadPoolExecutor(1 if has_accelerator() else 2) as pool:
         yield from pool.map(predict, order[1:])
 
 

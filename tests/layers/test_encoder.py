@@ -115,3 +115,72 @@ def test_dropout_comes_before_the_residual_connection(small_config):
     trained, used = layer(HIDDEN, training=True), layer(HIDDEN, training=False)
     np.testing.assert_allclose(trained, layer.layer_norm(HIDDEN), atol=1e-6)
     assert np.abs(ops.convert_to_numpy(used) - ops.convert_to_numpy(trained)).max() > 1e-3
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(
+    ("changes", "options", "checkpointing", "traces"),
+    [
+        ({"num_hidden_layers": 4}, {}, False, 1),
+        ({"num_hidden_layers": 3}, {"cls_only": True}, True, 2),
+        ({"num_hidden_layers": 3, "num_hidden_groups": 2, "inner_group_num": 2}, {}, False, 4),
+        ({"num_hidden_layers": 3, "share": "attention"}, {}, True, 2),  # the first is frozen
+    ],
+)
+def test_a_graph_contains_each_block_once(
+    small_config, scrambled, monkeypatch, changes, options, checkpointing, traces
+):
+    """Outputs and gradients are those of layers that are traced one by one, with dropout."""
+    import tensorflow as tf
+
+    rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.3)
+    config = small_config.replace(**changes, **rates)
+
+    def run():
+        keras.utils.set_random_seed(1)
+        encoder = AlbertEncoder(config, gradient_checkpointing=checkpointing)
+        encoder.build()
+        scrambled(encoder)
+        encoder.frozen_layers = 1
+
+        @tf.function
+        def step(hidden):
+            with tf.GradientTape() as tape:
+                states, attentions = encoder(hidden, training=True, **options)
+                loss = tf.reduce_sum(states[-1] ** 2) + tf.reduce_sum(attentions[-1] ** 2)
+            weights = [each.value for each in encoder.trainable_weights]
+            gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
+            return states, attentions, gradients
+
+        graph = step.get_concrete_function(HIDDEN).graph.as_graph_def()
+        inside = [each.signature.name for each in graph.library.function]
+        number = sum(name.startswith("__forward") for name in inside)
+        assert any(node.op == "Softmax" for node in graph.node) == (number == 0)
+        return number, [step(HIDDEN) for _ in range(2)]
+
+    number, found = run()
+    assert number == traces
+    monkeypatch.setattr("albert_tf.layers.encoder.traced_once", lambda function: function)
+    number, expected = run()
+    assert number == 0
+    keras.tree.map_structure(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5),
+        found,
+        expected,
+    )
+
+
+def test_each_layer_draws_its_own_dropout(small_config, monkeypatch):
+    rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.3)
+    encoder = AlbertEncoder(small_config.replace(num_hidden_layers=3, **rates))
+    seeds, dropout = [], keras.random.dropout
+
+    def recorded(inputs, rate, seed):
+        seeds.append(tuple(np.ravel(ops.convert_to_numpy(seed.next()))))
+        return dropout(inputs, rate, seed=seed)
+
+    monkeypatch.setattr(keras.random, "dropout", recorded)
+    encoder(HIDDEN, training=True)
+    assert len(set(seeds)) == len(seeds) == 9
+    encoder(HIDDEN, training=True)
+    assert len(set(seeds)) == 18

@@ -83,10 +83,6 @@ def trained(settings, strategy):
     """Returns the first and the last weights of a run, and the losses of each step."""
     import tensorflow as tf
 
-    if "slices" in settings:
-        from albert_tf.models import steps_tensorflow
-
-        steps_tensorflow.SLICES = settings["slices"]
     rows = settings.get("rows", range(B))
     host, hosts = distribution.hosts(strategy)
     own = np.reshape(rows, (hosts, -1))[host]

@@ -85,7 +85,7 @@ def test_two_devices(tmp_path, one_device):
     """Turns dropout off: Keras copies its seeds to each device, which then drops the same units."""
     config = {"hidden_dropout_prob": 0.4, "num_hidden_layers": 1}
     drops = {"optimizer": "sgd", "micro_batches": 1, "config": config, "steps": 1}
-    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3], "slices": 1}  # one dropout, too
+    half = {**drops, "strategy": "none", "rows": [0, 1, 2, 3]}
     twice = {**drops, "strategy": "mirrored", "rows": [0, 1, 2, 3, 0, 1, 2, 3]}
     (found,) = trained(tmp_path, [*under("auto"), half, twice], {}, devices=2)
     assert_same(one_device, found, [2, 0, 1])

@@ -1,0 +1,22 @@
+"""A function that a graph applies many times is traced once, as its weights exist once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the function in a form that a TensorFlow graph traces once and calls many times.
+
+    Otherwise, the graph of `fit` would contain the block of ALBERT and its gradient once per layer,
+    and be traced for as long. Eager mode, JAX, and torch call the function as it is.
+
+    Args:
+        function: takes and returns tensors. It must not change variables, so it can't draw seeds.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return function
+    import tensorflow as tf
+
+    return function if tf.executing_eagerly() else tf.function(function, autograph=False)
