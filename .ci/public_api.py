@@ -40,8 +40,8 @@ INTERNAL = {
     ),
     *("loss_weight", "metrics_of", "model_bytes", "of", "output_shape", "outputs_of", "passed"),
     *(
+        "dropouts",
         "read",
-        "rematerialize",
         "restore",
         "rows",
         "save",
@@ -50,7 +50,7 @@ INTERNAL = {
         "settings",
     ),
     *("stop_if_interrupted", "stored_groups", "tied_table", "tokens_of", "tokens_of_words"),
-    *("trust_ratio", "untrained_parts", "write"),
+    *("trust_ratio", "untrained_parts", "with_seeds", "write"),
 }
 
 

@@ -336,10 +336,13 @@ class AlbertEncoder(ConfiguredLayer):
 
         @functools.cache  # one trace for all layers that apply the block
         def traced(block: AlbertBlock, num_queries: int | None) -> Callable[..., Any]:
-            rematerialize = self.gradient_checkpointing and bool(training)
-            options = {"num_queries": num_queries, "training": training}
             return traced_once(
-                functools.partial(block.with_seeds, rematerialize=rematerialize, **options)
+                functools.partial(
+                    block.with_seeds,
+                    rematerialize=self.gradient_checkpointing and bool(training),
+                    num_queries=num_queries,
+                    training=training,
+                )
             )
 
         def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:

@@ -166,8 +166,9 @@ def share_threads() -> None:
     """Divides a batch into slices and the CPU threads among them, for a process that only trains.
 
     On two cores, a training step of `small` then takes 15% to 20% less time, but tracing takes
-    longer, and single predictions take up to 1.7 times as long. Call it before TensorFlow computes anything. It does nothing on several
-    hosts, with accelerators, or if the user has set the number of threads.
+    longer, and single predictions take up to 1.7 times as long. Call it before TensorFlow computes
+    anything. It does nothing on several hosts, with accelerators, or if the user has set the number
+    of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return
