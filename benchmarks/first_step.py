@@ -6,21 +6,26 @@ Each case trains a classifier of two classes with AdamW and dropout on meaningle
 of its own, and the cases take turns. "to the first step" is the time from the call of `fit` to the
 end of its first step: tracing, TensorFlow's optimizer of graphs, and the step. "start" also counts
 Python's start, imports, and the model. "operations" counts those created in graphs, and "MB" is the
-process's peak. "each layer traced" is this package without `traced_once`. KerasHub's rows require
-the extra `peers`; otherwise they are omitted. benchmarks/RESULTS.md has results.
+process's peak. "each layer traced" is this package without `traced_once`. transformers trains in a
+loop of torch, which traces nothing. Without the extra `peers`, the rows of KerasHub and transformers
+are omitted. benchmarks/RESULTS.md has results.
 """
 
 import importlib.util
+import itertools
 import statistics
 import time
 from functools import partial
 
 from benchmarks import harness
 
-PACKAGES = ("tensorflow", "keras", "keras-hub", "numpy")
+PACKAGES = ("tensorflow", "keras", "keras-hub", "torch", "transformers", "numpy")
 VOCABULARY = 1000
+DROPOUT = 0.1
 SIZES = ("2x64", "12x128", "12x768")  # layers and width
-PEER = "KerasHub"
+KERAS_HUB = "KerasHub"
+TRANSFORMERS = "transformers"
+PEERS = {KERAS_HUB: "keras_hub", TRANSFORMERS: "transformers"}
 OURS = "albert_tf"
 UNROLLED = "albert_tf, each layer traced"
 
@@ -36,8 +41,8 @@ def ours(layers, width, ids):
         num_hidden_layers=layers,
         num_attention_heads=width // 64,
         intermediate_size=4 * width,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
+        hidden_dropout_prob=DROPOUT,
+        attention_probs_dropout_prob=DROPOUT,
     )
     return AlbertForSequenceClassification(config), {"input_ids": ids}
 
@@ -54,54 +59,93 @@ def of_keras_hub(layers, width, ids):
         embedding_dim=min(128, width),
         hidden_dim=width,
         intermediate_dim=4 * width,
-        dropout=0.1,
+        dropout=DROPOUT,
     )
     model = keras_hub.models.AlbertTextClassifier(backbone, num_classes=2, preprocessor=None)
     ones = np.ones_like(ids)
     return model, {"token_ids": ids, "segment_ids": 0 * ones, "padding_mask": ones}
 
 
-def measure(started, program, layers, width, batch_size, length, steps):
-    """Trains in this process, which started at the time `started`, and returns a row's figures."""
+def train_in_torch(layers, width, ids, labels, batch_size):
+    """Trains transformers' classifier, and returns when it started and when each step ended."""
+    import torch
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    config = AlbertConfig(
+        vocab_size=VOCABULARY,
+        embedding_size=min(128, width),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+        hidden_dropout_prob=DROPOUT,
+        attention_probs_dropout_prob=DROPOUT,
+    )
+    model = AlbertForSequenceClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    times = [time.time()]
+    for start in range(0, len(ids), batch_size):
+        rows = slice(start, start + batch_size)
+        batch = torch.tensor(ids[rows]).long()
+        model(batch, torch.ones_like(batch), labels=torch.tensor(labels[rows])).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        times.append(time.time())
+    return times
+
+
+def train_in_keras(program, layers, width, ids, labels, batch_size):
+    """Trains by `fit`, and returns when it started and when each step ended."""
     import keras
-    import numpy as np
-    import tensorflow as tf
 
     if program == UNROLLED:
         from albert_tf.layers import encoder
 
         encoder.traced_once = lambda function: function
-    keras.utils.set_random_seed(1)
-    generator = np.random.default_rng(1)
-    ids = generator.integers(5, VOCABULARY, (steps * batch_size, length)).astype("int32")
-    labels = generator.integers(0, 2, steps * batch_size)
-    model, features = (of_keras_hub if program == PEER else ours)(layers, width, ids)
+    model, features = (of_keras_hub if program == KERAS_HUB else ours)(layers, width, ids)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    if program == PEER:
-        model.compile(keras.optimizers.AdamW(1e-4), loss)
-    else:
-        model.compile(keras.optimizers.AdamW(1e-4))
+    model.compile(keras.optimizers.AdamW(1e-4), loss)
+    times = [time.time()]
+    at_the_end = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: times.append(time.time())
+    )
+    model.fit(features, labels, batch_size, callbacks=[at_the_end], verbose=0)
+    return times
 
-    created = [0]
+
+def count_operations():
+    """Returns a function that returns how many operations have been created in graphs since."""
+    import tensorflow as tf
+
+    created = itertools.count()
     create = tf.Graph._create_op_internal
 
     def counted(*args, **kwargs):
-        created[0] += 1
+        next(created)
         return create(*args, **kwargs)
 
     tf.Graph._create_op_internal = counted
-    ends = []
-    at_the_end = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: ends.append(time.time())
-    )
-    begin = time.time()
-    history = model.fit(features, labels, batch_size, callbacks=[at_the_end], verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
+    return lambda: next(created)
+
+
+def measure(started, program, layers, width, batch_size, length, steps):
+    """Trains in this process, which started at the time `started`, and returns a row's figures."""
+    import numpy as np
+
+    generator = np.random.default_rng(1)
+    ids = generator.integers(5, VOCABULARY, (steps * batch_size, length)).astype("int32")
+    labels = generator.integers(0, 2, steps * batch_size)
+    if program == TRANSFORMERS:
+        operations, times = None, train_in_torch(layers, width, ids, labels, batch_size)
+    else:
+        created = count_operations()
+        times = train_in_keras(program, layers, width, ids, labels, batch_size)
+        operations = created()
     return {
-        "first": ends[0] - begin,
-        "start": ends[0] - started,
-        "operations": created[0],
-        "step": 1000 * statistics.median(np.diff(ends)),
+        "first": times[1] - times[0],
+        "start": times[1] - started,
+        "operations": operations,
+        "step": 1000 * statistics.median(np.diff(times[1:])),
         "peak": harness.memory("VmHWM"),
     }
 
@@ -118,9 +162,8 @@ def main():
     parser.add_argument("--shape", type=pair, default=(8, 64), help="examples x tokens of a batch")
     parser.add_argument("--steps", type=int, default=12)
     options = parser.parse_args()
-    programs = [OURS, UNROLLED]
-    if importlib.util.find_spec("keras_hub"):
-        programs.insert(0, PEER)
+    peers = [name for name, package in PEERS.items() if importlib.util.find_spec(package)]
+    programs = [*peers, UNROLLED, OURS]
 
     def run(*case):
         return harness.fresh(measure, time.time(), *case, *options.shape, options.steps)
@@ -136,7 +179,7 @@ def main():
         return [
             f"{figures['first']:.1f}",
             f"{figures['start']:.1f}",
-            f"{figures['operations']:,.0f}",
+            "" if figures["operations"] is None else f"{figures['operations']:,.0f}",
             f"{figures['step']:,.0f}",
             f"{figures['peak']:,.0f}",
         ]

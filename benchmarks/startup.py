@@ -5,9 +5,12 @@
 Each row runs in its own process, and the rows take turns. The first round, which reads the packages
 from disk, isn't counted. `predict` and transformers' pipeline read the same text classifier,
 `predict` also its exported files, and all must return the same label. Without --model, it is
-`small` with a random head. With --texts, `predict` also labels one text per line, from the file,
-which it sorts by length, and from a pipe, batch by batch. transformers' rows require the extra
-`peers`, and ONNX Runtime's `onnx`; otherwise they are omitted. Seconds and MB are medians.
+`small` with a random head. A SavedModel answers its first request in a process that imports only
+TensorFlow and tensorflow-text. KerasHub's classifier has the same size and vocabulary, and random
+weights, so its answer isn't compared. With --texts, `predict` also labels one text per line, from
+the file, which it sorts by length, and from a pipe, batch by batch. The rows of transformers and
+KerasHub require the extra `peers`, and ONNX Runtime's `onnx`; otherwise they are omitted. Seconds
+and MB are medians.
 """
 
 import importlib.util
@@ -25,8 +28,42 @@ TEXT = "A quiet delight."
 PACKAGES = ("tensorflow", "keras", "transformers", "torch")
 OURS = "albert-tf predict, one text"
 THEIRS = "transformers' pipeline, one text"
-FILES = {".tflite": "albert-tf predict with a .tflite", ".onnx": "albert-tf predict with an .onnx"}
+FILES = {
+    ".tflite": "albert-tf predict with a .tflite",
+    ".onnx": "albert-tf predict with an .onnx",
+    "": "a SavedModel's first request",
+}
 SIZES = (32, 128)
+KERAS_HUB = "KerasHub's classifier, one text"
+REQUEST = """
+import sys
+import tensorflow as tf
+import tensorflow_text
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+(name,) = serve.structured_input_signature[1]
+answer = serve(**{name: tf.constant([sys.argv[2]])})
+print(answer["label"].numpy()[0].decode(), float(tf.reduce_max(answer["probabilities"])), sep="\\t")
+"""
+OF_KERAS_HUB = """
+import json
+import sys
+import keras_hub
+from pathlib import Path
+folder = Path(sys.argv[1])
+config = json.loads((folder / "config.json").read_text())
+backbone = keras_hub.models.AlbertBackbone(
+    vocabulary_size=config["vocab_size"],
+    num_layers=config["num_hidden_layers"],
+    num_heads=config["num_attention_heads"],
+    embedding_dim=config["embedding_size"],
+    hidden_dim=config["hidden_size"],
+    intermediate_dim=config["intermediate_size"],
+)
+tokenizer = keras_hub.tokenizers.AlbertTokenizer(str(folder / "spiece.model"))
+preprocessor = keras_hub.models.AlbertTextClassifierPreprocessor(tokenizer, sequence_length=64)
+classifier = keras_hub.models.AlbertTextClassifier(backbone, 2, preprocessor)
+print(classifier.predict([sys.argv[2]], verbose=0))
+"""
 PIPELINE = """
 import sys
 from transformers import pipeline
@@ -38,20 +75,23 @@ print(answer["label"], round(answer["score"], 4), sep="\\t")
 def commands(model, files):
     """Returns Python's arguments for each row."""
     predict = ["-m", "albert_tf.cli", "predict", "--model"]
-    ours = {
+    rows = {
         "Python alone": ["-c", "pass"],
         "import albert_tf": ["-c", "import albert_tf"],
         "albert-tf --help": ["-m", "albert_tf.cli", "--help"],
         "import tensorflow, keras": ["-c", "import tensorflow, keras"],
         "from albert_tf import AlbertModel": ["-c", "from albert_tf import AlbertModel"],
         OURS: [*predict, model, TEXT],
-        **{FILES[Path(file).suffix]: [*predict, file, TEXT] for file in files},
     }
-    theirs = {
-        "from transformers import AlbertModel": ["-c", "from transformers import AlbertModel"],
-        THEIRS: ["-c", PIPELINE, model, TEXT],
-    }
-    return ours | theirs if importlib.util.find_spec("transformers") else ours
+    for file in files:
+        suffix = Path(file).suffix
+        rows[FILES[suffix]] = [*(predict if suffix else ["-c", REQUEST]), file, TEXT]
+    if importlib.util.find_spec("transformers"):
+        imported = "from transformers import AlbertModel"
+        rows |= {imported: ["-c", imported], THEIRS: ["-c", PIPELINE, model, TEXT]}
+    if importlib.util.find_spec("keras_hub"):
+        rows[KERAS_HUB] = ["-c", OF_KERAS_HUB, model, TEXT]
+    return rows
 
 
 def streams(model, texts):
@@ -114,10 +154,11 @@ def write_files(model, folder):
         AlbertForSequenceClassification,
         AlbertTokenizer,
         export_onnx,
+        export_saved_model,
         export_tflite,
     )
 
-    exporters = {".tflite": partial(export_tflite, ids_only=True)}
+    exporters = {".tflite": partial(export_tflite, ids_only=True), "": export_saved_model}
     if all(map(importlib.util.find_spec, ("onnx", "onnxruntime", "tf2onnx"))):
         exporters[".onnx"] = export_onnx
     classifier = AlbertForSequenceClassification.from_pretrained(model)
