@@ -7,8 +7,8 @@ of its own, and the cases take turns. "to the first step" is the time from the c
 end of its first step: tracing, TensorFlow's optimizer of graphs, and the step. "start" also counts
 Python's start, imports, and the model. "operations" counts those created in graphs, and "MB" is the
 process's peak. "each layer traced" is this package without `traced_once`. transformers trains in a
-loop of torch, which traces nothing. Without the extra `peers`, the rows of KerasHub and transformers
-are omitted. benchmarks/RESULTS.md has results.
+loop of torch, which traces nothing. The rows of KerasHub and transformers are omitted without the
+extra `peers`. benchmarks/RESULTS.md has results.
 """
 
 import importlib.util
