@@ -58,6 +58,7 @@ def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
     """Prints the metrics, or the paths of the prediction files."""
     from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.evaluate import evaluate_on, predict_test_files
+    from albert_tf.training.reports import CLASSES, class_table
 
     if options.submission is not None:
         for path in predict_test_files(options, options.submission, examples):
@@ -69,7 +70,10 @@ def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
         return 0
     if scores.pop(ONE_CLASS, None):
         print("Nearly all predictions are the same, but the labels are not.")
-    count = scores.pop("examples")
+    count, by_class = scores.pop("examples"), scores.pop(CLASSES, None)
     rows = [(name, f"{value:.4f}") for name, value in scores.items()]
     print(aligned([*rows, ("examples", f"{count:,}")], numbers=True))
+    if by_class:
+        print()
+        print(aligned(class_table(by_class), numbers=True))
     return 0

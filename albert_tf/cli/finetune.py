@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from albert_tf.cli.text_options import check_model
+from albert_tf.cli.text_options import aligned, check_model
 from albert_tf.errors import escaped
 from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
 
@@ -47,9 +47,12 @@ def run(options: FinetuningOptions, data: "TrainingData") -> int:
     """Trains the model and prints the best scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune_on
+    from albert_tf.training.reports import CLASSES, class_table
 
     share_threads()
     report = finetune_on(options, data)
+    if by_class := report.get(CLASSES):
+        print(aligned(class_table(by_class), numbers=True))
     best = report["best"]
     scores = ", ".join(f"{escaped(name)} {best[name]:.4f}" for name in report["metrics"])
     print(f"Best on dev, after epoch {best['epoch']}: {scores}.")

@@ -4,9 +4,11 @@ The rules are the same as in conlleval, the scorer of the CoNLL shared tasks. A 
 continue an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
 """
 
+import operator
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 OUTSIDE: Final = "O"
 _PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
@@ -126,19 +128,58 @@ def entity_scores(
     accuracy = {"accuracy": sum(right) / max(len(right), 1)}
     if not has_prefixes(labels):
         return accuracy
+    counts = entity_counts(expected, predicted, labels)
+    return {**_scores(sum(counts.values(), Counts())), **accuracy}
+
+
+class Counts(NamedTuple):
+    """The numbers of expected, predicted, and correct entities."""
+
+    expected: int = 0
+    predicted: int = 0
+    correct: int = 0
+
+    def __add__(self, other: Any) -> "Counts":
+        return Counts(*map(operator.add, self, other))
+
+
+def entity_counts(
+    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
+) -> dict[str, Counts]:
+    """Counts the entities of each type. For the arguments, see `entity_scores`."""
     known = parsed(labels)
     gold, chosen = (
         {
-            (number, *entity)
+            (entity.kind, number, entity.start, entity.end)
             for number, sentence in enumerate(sentences)
             for entity in entities(known[label] for label in sentence)
         }
         for sentences in (expected, predicted)
     )
-    correct = len(gold & chosen)
+    each = [Counter(kind for kind, *_ in found) for found in (gold, chosen, gold & chosen)]
+    kinds = sorted({tag.kind for tag in known.values()} - {""})
+    return {kind: Counts(*(count[kind] for count in each)) for kind in kinds}
+
+
+def _scores(counts: Counts) -> dict[str, float]:
+    expected, predicted, correct = counts
     return {
-        "f1": 2 * correct / max(len(gold) + len(chosen), 1),
-        "precision": correct / max(len(chosen), 1),
-        "recall": correct / max(len(gold), 1),
-        **accuracy,
+        "f1": 2 * correct / max(expected + predicted, 1),
+        "precision": correct / max(predicted, 1),
+        "recall": correct / max(expected, 1),
     }
+
+
+def entity_report(
+    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Returns the scores of each entity type in the layout of `metrics.by_class`."""
+    from albert_tf.evaluation.metrics import class_report  # imports scikit-learn
+
+    counts = entity_counts(expected, predicted, labels)
+    scores = [_scores(each) for each in counts.values()]
+    precision, recall, f1 = (
+        [each[name] for each in scores] for name in ("precision", "recall", "f1")
+    )
+    support = [each.expected for each in counts.values()]
+    return class_report([*counts], precision, recall, f1, support)

@@ -17,6 +17,10 @@ from scipy import stats
 from sklearn import metrics
 
 logger = logging.getLogger(__name__)
+# Scores by class name, with the names and in the layout of scikit-learn's `classification_report`.
+ClassReport = dict[str, dict[str, float]]
+CLASS_SCORES: Final = ("precision", "recall", "f1-score")
+SUPPORT: Final = "support"
 
 
 def _correlation(
@@ -91,6 +95,46 @@ def evaluate_labels(
     ]
     scores["mean_average_precision"] = np.mean(precisions) if precisions else 0.0
     return {name: float(value) for name, value in scores.items()}
+
+
+def by_class(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> ClassReport:
+    """Returns the scores of each class in the layout of scikit-learn's `classification_report`.
+
+    Args:
+        names: name of each class.
+        labels, predictions: class ids `[N]`, or `[N, C]` of 0 and 1.
+    """
+    ids: Sequence[int] = range(len(names))
+    if labels.shape[1:] == (1,):  # scikit-learn would count the absence of the label as a class
+        labels, predictions, ids = labels[:, 0], predictions[:, 0], [1]
+    precision, recall, f1, support = metrics.precision_recall_fscore_support(
+        labels, predictions, labels=ids, zero_division=0.0
+    )
+    return class_report(names, precision, recall, f1, support)
+
+
+def class_report(
+    names: Sequence[str],
+    precision: Sequence[float],
+    recall: Sequence[float],
+    f1: Sequence[float],
+    support: Sequence[int],
+) -> ClassReport:
+    """Returns a row for each class, and their averages; a class may have an average's name."""
+    columns = np.array([precision, recall, f1], "float64")
+    rows = [*zip(names, columns.T, support, strict=True)]
+    total = int(np.sum(support))
+    if names:
+        averages = {"macro avg": None, "weighted avg": support if total else None}
+        rows += [
+            (name, np.average(columns, axis=1, weights=weights), total)
+            for name, weights in averages.items()
+            if name not in names
+        ]
+    return {
+        name: {**dict(zip(CLASS_SCORES, map(float, scores), strict=True)), SUPPORT: int(count)}
+        for name, scores, count in rows
+    }
 
 
 def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> list[float]:

@@ -29,18 +29,20 @@ from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
-from albert_tf.training.reports import LOSS, write_finetuning
+from albert_tf.training.reports import CLASSES, LOSS, write_finetuning
 
 PREDICTED: Final = 64  # rows predicted at once
 
 
 @accepts_keywords(EvaluationOptions)
-def evaluate(options: EvaluationOptions) -> dict[str, float]:
+def evaluate(options: EvaluationOptions) -> dict[str, Any]:
     """Scores a model on the labeled data of its task.
 
     Returns:
         the task's metrics; `one_class` if at least 99% of the predictions are the same and the
-        labels vary more; and `examples`, the number of examples.
+        labels vary more; `examples`, the number of examples; and `classes`, the precision, recall,
+        F1, and number of examples (`support`) of each class or entity type, if the task has any,
+        in the layout of scikit-learn's `classification_report`.
     Raises:
         UserError: if the model or the data doesn't exist, or the model lacks one of the labels.
     """
@@ -49,14 +51,16 @@ def evaluate(options: EvaluationOptions) -> dict[str, float]:
 
 def evaluate_on(
     options: EvaluationOptions, examples: Sequence[Any] | None = None
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Does the same as `evaluate`, but uses `examples` unless it is None."""
     task, predicted = _predict(options, "dev", examples)
     if options.predictions is not None:
         _write(task, predicted, options.predictions)
     if options.report is not None:
         write_mistakes(task, predicted, options.report)
-    return {**task.scores(predicted), "examples": len(predicted.examples)}
+    by_class = task.by_class(predicted)
+    classes = {CLASSES: by_class} if by_class else {}
+    return {**task.scores(predicted), "examples": len(predicted.examples), **classes}
 
 
 def predict_test_files(
@@ -181,11 +185,16 @@ class HeldOut:
         return float(sum(total / max(count, 1) for total, count in sums.values()))
 
     def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
-        """Writes the reports on the best version into its model directory, `folder`."""
+        """Writes the reports on the best version into its model directory, `folder`.
+
+        Adds the scores of each class to `report`.
+        """
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
         predicted = self._predicted(model_outputs(self.rows, self.on_one, PREDICTED))
+        if by_class := self.task.by_class(predicted):
+            report[CLASSES] = by_class
         write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
 

@@ -1,6 +1,7 @@
 """Compares predictions with labels, and writes mistakes.md and confusion.png."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +27,10 @@ def write_mistakes(task: Task[Any, Any], predicted: Predicted[Any, Any], folder:
 
 
 def mistakes(graded: Sequence[Graded]) -> str:
-    """Returns the mistakes with the highest confidence or distance, as Markdown."""
+    """Returns the mistakes with the highest confidence or distance, as Markdown.
+
+    Mistakes that are alike are one line, with the number of rows and the highest confidence.
+    """
     wrong = [prediction for prediction in graded if not prediction.is_right]
     wrong.sort(key=lambda prediction: -prediction.confidence)
     measure, lines = "confidence", ["# Mistakes", ""]
@@ -35,13 +39,20 @@ def mistakes(graded: Sequence[Graded]) -> str:
         mean = sum(prediction.confidence for prediction in graded) / max(len(graded), 1)
         measure, lines = "distance", ["# Largest errors", ""]
         lines.append(f"The mean distance of {len(graded):,} predictions is {mean:.3g}.")
-    if len(wrong) > _MOST_MISTAKES:
+    rows: dict[tuple[str, str, str], list[Graded]] = {}
+    for each in wrong:
+        rows.setdefault((each.text, each.expected, each.predicted), []).append(each)
+    if len(rows) > _MOST_MISTAKES:
         lines[-1] += f" These {_MOST_MISTAKES} have the highest {measure}."
     if wrong:
-        lines += ["", f"| {measure} | expected | predicted | text |", "|---|---|---|---|"]
-    for each in wrong[:_MOST_MISTAKES]:
+        lines += [
+            "",
+            f"| {measure} | rows | expected | predicted | text |",
+            "|---|---|---|---|---|",
+        ]
+    for each, *alike in islice(rows.values(), _MOST_MISTAKES):
         text = "<br>".join(_shorten(line, each) for line in each.text.splitlines())
-        cells = _shorten(each.expected), _shorten(each.predicted), text
+        cells = f"{1 + len(alike):,}", _shorten(each.expected), _shorten(each.predicted), text
         lines.append(f"| {each.confidence:.3g} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 

@@ -21,6 +21,7 @@ from albert_tf.training.plots import plot_curves
 if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
 
+CLASSES: Final = "classes"  # the scores of each class, in reports
 CURVES: Final = "curves.png"
 LOSS: Final = "loss"
 PRETRAINING: Final = (
@@ -29,7 +30,7 @@ PRETRAINING: Final = (
 )
 _UNBALANCED: Final = 0.9  # share of the most frequent class above which accuracy is misleading
 _CURVES: Final = 3  # number of scores plotted next to the loss
-_PATHS: Final = ("data", "model", "vocab", "labels")  # settings shown elsewhere on the card
+_SHOWN: Final = ("data", "model", "vocab_size", "labels")  # settings shown elsewhere on the card
 _ODD: Final = {
     "skipped": "{:,} bad rows",
     "duplicates": "{:,} repeated training rows",
@@ -169,6 +170,16 @@ def write_finetuning(
     (output / CONFUSION).unlink(missing_ok=True)
 
 
+def class_table(by_class: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
+    """Returns the rows of a table of `metrics.by_class`, whose first row contains the names."""
+    names = list(next(iter(by_class.values())))
+    rows = [
+        [f"{value:,}" if isinstance(value, int) else f"{value:.4f}" for value in scores.values()]
+        for scores in by_class.values()
+    ]
+    return [["", *names], *([name, *row] for name, row in zip(by_class, rows, strict=True))]
+
+
 def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
     """Returns the model card of a fine-tuning run, without the license and language fields."""
     from huggingface_hub import EvalResult
@@ -184,7 +195,7 @@ def card(name: str, report: Mapping[str, Any], model: "PreTrainedModel") -> str:
         "data": dataset,
         "examples": f"{report['examples']['train']:,}, {report['examples']['dev']:,} in dev",
         "truncated": f"{report['data']['cut']:,} of the training examples",
-        **{key: settings[key] for key in settings if key not in _PATHS},
+        **_effective(settings),
         **report["versions"],
     }
     about = f"""\
@@ -199,7 +210,7 @@ Fine-tuned with albert_tf for the task {settings["task"]}, from \
 
 These are the scores after epoch {best["epoch"]}, which was the best on dev. Scores on test data may
 be lower, because the epoch was selected on dev.
-
+{_class_section(report.get(CLASSES))}
 ## Training
 
 | | |
@@ -235,6 +246,29 @@ before you publish it.
         model_name=name,
         eval_results=results,
     )
+
+
+def _class_section(by_class: Mapping[str, Mapping[str, float]] | None) -> str:
+    if not by_class:
+        return ""
+    heads, *rows = class_table(by_class)
+    rule = "|---" + "|---:" * (len(heads) - 1) + "|"
+    lines = [f"| {' | '.join(map(in_cell, row))} |" for row in (heads, *rows)]
+    return "\n" + "\n".join([lines[0], rule, *lines[1:], ""])
+
+
+def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that had an effect on the run."""
+    applies = {
+        "dev_fraction": Path(settings["data"]).is_file(),
+        "label_separator": settings["multi_label"],
+        "choices_columns": settings["task"] == "choices",
+    }
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in _SHOWN and applies.get(name, True) and value not in (None, False, (), [])
+    }
 
 
 def _lines(rows: Mapping[str, Any]) -> str:

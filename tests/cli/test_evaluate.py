@@ -15,7 +15,9 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     monkeypatch.setattr("albert_tf.progress.SECONDS_A_LINE", 0.0)
     _, output, errors = run(*arguments, tmp_path / "dev.csv")
     assert "predicting: 100% 3/3 [" in errors
-    assert f"accuracy  {right / 3:.4f}\n" in output and output.endswith("examples       3\n")
+    assert f"accuracy  {right / 3:.4f}\n" in output and "examples       3\n\n" in output
+    assert list(scores["classes"]) == ["bad", "good", "macro avg", "weighted avg"]
+    assert [line.split()[-1] for line in output.splitlines()[-5:]] == ["support", *"2133"]
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,fine\n")
     status, _, errors = run(*arguments, tmp_path)
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)

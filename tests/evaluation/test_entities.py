@@ -8,6 +8,7 @@ from albert_tf.evaluation.entities import (
     Tag,
     broken,
     entities,
+    entity_report,
     entity_scores,
     has_prefixes,
     parsed,
@@ -30,6 +31,19 @@ def test_entities_and_scores_are_seqevals():
         scores = entity_scores(case["expected"], case["predicted"], LABELS)
         assert list(scores) == ["f1", "precision", "recall", "accuracy"]
         assert scores == pytest.approx(case["scores"], abs=1e-12)
+
+
+def test_scores_of_entity_types():
+    expected = [["B-PER", "I-PER", "O", "B-LOC"], ["B-LOC", "O"]]
+    predicted = [["B-PER", "I-PER", "O", "B-PER"], ["B-LOC", "O"]]
+    found = entity_report(expected, predicted, ("O", "B-PER", "I-PER", "B-LOC", "B-ORG"))
+    assert {name: [*scores.values()] for name, scores in found.items()} == {
+        "LOC": [1, 0.5, pytest.approx(2 / 3), 2],
+        "ORG": [0, 0, 0, 0],
+        "PER": [0.5, 1, pytest.approx(2 / 3), 1],
+        "macro avg": [0.5, 0.5, pytest.approx(4 / 9), 3],
+        "weighted avg": [pytest.approx(5 / 6), pytest.approx(2 / 3), pytest.approx(2 / 3), 3],
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from sklearn.metrics import classification_report
 
-from albert_tf.evaluation.metrics import METRICS, by_threshold, evaluate, judge
+from albert_tf.evaluation.metrics import METRICS, by_class, by_threshold, evaluate, judge
 
 LABELS = np.array([1, 0, 1, 1, 0, 1])
 PREDICTIONS = np.array([1, 0, 0, 1, 1, 1])
@@ -74,3 +75,35 @@ def test_thresholds_by_trying_all():
             for threshold, mean in zip(thresholds, means, strict=True):
                 each = np.where(odds > threshold, ~has_answer, scores)
                 assert mean == pytest.approx(each.mean())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_of_classes_are_scikit_learns(seed, several):
+    """One class doesn't occur."""
+    generator, names = np.random.default_rng(seed), ["a", "b", "c", "d"]
+    shape = (20, 4) if several else 20
+    labels, predictions = generator.integers(0, 2 if several else 3, (2, *np.atleast_1d(shape)))
+    if several:
+        labels[:, 3] = predictions[:, 3] = 0
+    options = {"target_names": names, "output_dict": True, "zero_division": 0.0}
+    if not several:
+        options["labels"] = range(4)
+    expected = classification_report(labels, predictions, **options)
+    found = by_class(names, labels, predictions)
+    assert [*found] == [*names, "macro avg", "weighted avg"]
+    for name, scores in found.items():
+        assert scores == pytest.approx(expected[name])
+        assert list(scores) == ["precision", "recall", "f1-score", "support"]
+
+
+def test_scores_of_a_single_label():
+    found = by_class(["urgent"], np.array([[1], [0], [1]]), np.array([[1], [1], [0]]))
+    assert found["urgent"] == {"precision": 0.5, "recall": 0.5, "f1-score": 0.5, "support": 2}
+
+
+def test_a_class_with_the_name_of_an_average():
+    found = by_class(["macro avg", "b"], np.array([0, 1]), np.array([0, 0]))
+    assert [*found] == ["macro avg", "b", "weighted avg"]
+    assert found["macro avg"]["support"] == 1

@@ -98,6 +98,9 @@ def test_tags():
     entities = "Anna (PER), Rome (LOC)"
     assert right == Graded("Anna in Rome", entities, entities, 0.5, True)
     assert alike.predicted == "" and not alike.is_right
+    both = config.replace(id2label={**config.id2label, len(config.labels): "B-LOC"})
+    (same,) = graded(tag, examples, [Tagged(["B-PER", "O", "B-LOC"], [0.9] * 3)], both)
+    assert same.is_right  # "I-" begins an entity after "O", as in the score
     kinds = tag.confusions(Predicted(examples, found[1:], config))
     assert kinds == [("PER", "O"), ("O", "O"), ("LOC", "O")]
 
@@ -130,19 +133,30 @@ def test_the_most_confident_mistakes_come_first():
     assert mistakes(graded).splitlines()[2:] == [
         "3 of 4 predictions are wrong.",
         "",
-        "| confidence | expected | predicted | text |",
-        "|---|---|---|---|",
-        "| 0.98 | a | b | certain |",
-        "| 0.7 | a | b | so so |",
-        "| 0.51 | a | b | doubtful |",
+        "| confidence | rows | expected | predicted | text |",
+        "|---|---|---|---|---|",
+        "| 0.98 | 1 | a | b | certain |",
+        "| 0.7 | 1 | a | b | so so |",
+        "| 0.51 | 1 | a | b | doubtful |",
     ]
     assert mistakes([RIGHT] * 3) == "# Mistakes\n\n0 of 3 predictions are wrong.\n"
 
 
+def test_mistakes_that_are_alike_are_one_line():
+    graded = [wrong(confidence=0.6), wrong(confidence=0.9), wrong(predicted="c"), wrong("other")]
+    lines = mistakes(graded).splitlines()
+    assert lines[2] == "4 of 4 predictions are wrong."
+    assert sorted(lines[6:]) == [
+        "| 0.5 | 1 | a | b | other |",
+        "| 0.5 | 1 | a | c | bad |",
+        "| 0.9 | 2 | a | b | bad |",
+    ]
+
+
 def test_fifty_mistakes_of_many():
-    text = mistakes([wrong(confidence=row / 100) for row in range(99)])
+    text = mistakes([wrong(f"bad {row}", row / 100) for row in range(99)])
     assert "99 of 99 predictions are wrong. These 50 have the highest confidence." in text
-    assert text.count("| bad |") == 50
+    assert text.count("| bad ") == 50
     assert "| 0.49 |" in text and "| 0.48 |" not in text
 
 
@@ -150,7 +164,7 @@ def test_texts_stay_texts_in_markdown():
     text = "<b>a|b</b> `x` *y* [z](u)\u202e\x07$1$\nsecond part\n" + "long " * 99
     row = mistakes([wrong(text, predicted="x|y")]).splitlines()[-1]
     cells = row.replace("\\|", "").split(" | ")
-    assert len(cells) == 4 and cells[2] == "xy"
+    assert len(cells) == 5 and cells[3] == "xy"
     for part in (
         r"\<b\>a\|b\</b\> \`x\` \*y\* \[z\](u)\\u202e\\x07\$1\$<br>second part<br>long ",
         "…",
@@ -161,7 +175,7 @@ def test_texts_stay_texts_in_markdown():
 def test_a_long_text_is_cut_around_the_answer():
     text = f"{'before ' * 99}here{' after' * 99}"
     row = mistakes([wrong(f"Where?\n{text}", expected="here", predicted="")])
-    expected, predicted, shown = (cell.strip() for cell in row.splitlines()[-1].split("|")[2:5])
+    expected, predicted, shown = (cell.strip() for cell in row.splitlines()[-1].split("|")[3:6])
     assert (expected, predicted) == ("here", "–")
     assert shown.startswith("Where?<br>…") and shown.endswith("…") and " here after" in shown
 
@@ -178,7 +192,7 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
         written.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
     assert written[0] == written[1]
     assert written[0].keys() == {"confusion.png", "mistakes.md"}
-    assert "| 0.75 | bad | good | cold |" in written[0]["mistakes.md"].decode()
+    assert "| 0.75 | 1 | bad | good | cold |" in written[0]["mistakes.md"].decode()
     stars = task("classify", regression=True)
     config = dataclasses.replace(config, id2label={0: "score"}, problem_type="regression")
     numbers = [Example("warm", None, "4"), Example("cold", None, "1")]
@@ -186,4 +200,4 @@ def test_reports_of_another_task_are_replaced(tmp_path, small_config):
     assert [path.name for path in tmp_path.iterdir()] == ["mistakes.md"]
     text = (tmp_path / "mistakes.md").read_text()
     assert text.startswith("# Largest errors\n\nThe mean distance of 2 predictions is 0.75.\n")
-    assert "| 1.5 | 4 | 2.5 | warm |" in text
+    assert "| 1.5 | 1 | 4 | 2.5 | warm |" in text

@@ -3,6 +3,7 @@ import dataclasses
 import huggingface_hub
 import pytest
 
+from albert_tf.checkpoints.hub import in_cell
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of, train_and_dev
 from albert_tf.models import AlbertForSequenceClassification
@@ -23,6 +24,13 @@ def report(tmp_path):
             "seed": 7,
             "patience": None,
             "max_length": 99,
+            "regression": False,
+            "multi_label": False,
+            "class_weights": [],
+            "vocab_size": 8000,
+            "dev_fraction": 0.1,
+            "label_separator": ",",
+            "choices_columns": ["choices"],
         },
         "parameters": 1234,
         "examples": {"train": 5000, "dev": 400},
@@ -35,6 +43,7 @@ def report(tmp_path):
             }
         ],
         "best": {"epoch": 1, "step": 9, "score": 0.25, **scores},
+        "classes": {"b|d": {"precision": 0.5, "recall": 1.0, "f1-score": 2 / 3, "support": 1234}},
         "versions": {"python": "3.11"},
     }
 
@@ -70,7 +79,20 @@ def test_a_card_as_the_hub_reads_it(report, model):
         "reviews",
     ):
         assert part in card.text
-    assert "patience" not in card.text and "secret" not in card.text
+    assert "| b\\|d | 0.5000 | 1.0000 | 0.6667 | 1,234 |" in card.text
+    hidden = ("patience", "secret", "regression", "class_weights", "vocab_size", "dev_fraction")
+    for name in (*hidden, "multi_label", "label_separator", "choices_columns"):
+        assert in_cell(name) not in card.text
+
+
+def test_a_card_lists_the_settings_that_had_an_effect(report, model, tmp_path):
+    file = tmp_path / "mails.csv"
+    file.touch()
+    report["settings"] |= {"data": str(file), "multi_label": True, "class_weights": ["balanced"]}
+    text = reports.card("my-model", report, model)
+    for name, value in (("dev_fraction", 0.1), ("multi_label", True), ("label_separator", ",")):
+        assert f"| {in_cell(name)} | {value} |" in text
+    assert "balanced" in text
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):

@@ -164,6 +164,10 @@ class Task(ABC, Generic[Example, Prediction]):
     def grade(self, predicted: Predicted[Example, Prediction]) -> list[Graded]:
         """Compares predictions with the labels of their examples."""
 
+    def by_class(self, predicted: Predicted[Example, Prediction]) -> dict[str, dict[str, float]]:
+        """Returns the scores of each class or entity type, if any; see `metrics.by_class`."""
+        return {}
+
     def confusions(self, predicted: Predicted[Example, Prediction]) -> list[tuple[str, str]]:
         """Returns the expected and the predicted class of each example or word, if any."""
         return []

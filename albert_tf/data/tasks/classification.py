@@ -179,6 +179,15 @@ class Classification(Task[Example, np.ndarray]):
         classes = ([tuple(np.ravel(row)) for row in rows] for rows in (decisions, targets))
         return scores | one_class(*classes)
 
+    def by_class(self, predicted: Predicted[Example, np.ndarray]) -> dict[str, dict[str, float]]:
+        if self.problem_type == "regression":
+            return {}
+        from albert_tf.evaluation.metrics import by_class  # imports scikit-learn, which is slow
+
+        targets = np.array(self.targets(predicted.examples, predicted.config))
+        decisions = self.decide(predicted.predictions, predicted.config)
+        return by_class(predicted.config.labels, targets, decisions)
+
     def write(self, predicted: Predicted[Example, np.ndarray], folder: Path) -> None:
         """Writes a file for each part. The files have the format of GLUE's website."""
         names = {part.name: part.submission for part in self.table.parts}

@@ -21,7 +21,9 @@ from albert_tf.evaluation.entities import (
     OUTSIDE,
     broken,
     entities,
+    entity_report,
     entity_scores,
+    has_prefixes,
     parsed,
     unprefixed,
 )
@@ -161,27 +163,50 @@ class Tagging(Task[Sentence, Tagged]):
 
     def scores(self, predicted: Predicted[Sentence, Tagged]) -> dict[str, float]:
         """Returns entity and word scores, and the result of `one_class` for the tags."""
-        expected = self.tag_names(predicted.examples, predicted.config)
-        found = [tagged.tags for tagged in predicted.predictions]
+        expected, found = self._tags(predicted)
         scores = entity_scores(expected, found, predicted.config.labels)
         return scores | one_class(list(chain(*found)), list(chain(*expected)))
 
+    def by_class(self, predicted: Predicted[Sentence, Tagged]) -> dict[str, dict[str, float]]:
+        """Returns the scores of each entity type, or of each tag if tags have no prefixes."""
+        from albert_tf.evaluation.metrics import by_class  # imports scikit-learn, which is slow
+
+        names = predicted.config.labels
+        expected, found = self._tags(predicted)
+        if has_prefixes(names):
+            return entity_report(expected, found, names)
+        ids = {name: number for number, name in enumerate(names)}
+        return by_class(
+            names, *(np.array([ids[tag] for tag in chain(*tags)]) for tags in (expected, found))
+        )
+
+    def _tags(
+        self, predicted: Predicted[Sentence, Tagged]
+    ) -> tuple[list[list[str]], list[list[str]]]:
+        """Returns the expected and the predicted tags of each sentence."""
+        expected = self.tag_names(predicted.examples, predicted.config)
+        return expected, [tagged.tags for tagged in predicted.predictions]
+
     def grade(self, predicted: Predicted[Sentence, Tagged]) -> list[Graded]:
-        """Compares the tags of each sentence, and shows only the entities."""
+        """Compares the entities of each sentence, or its tags if tags have no prefixes."""
         known = parsed(predicted.config.labels)
+        prefixed = has_prefixes(predicted.config.labels)
+
+        def found_in(tags: Sequence[str]) -> Sequence[Any]:
+            return entities(known[tag] for tag in tags) if prefixed else tags
 
         def entities_of(words: Sequence[str], tags: Sequence[str]) -> str:
             spans = entities(known[tag] for tag in tags)
             return ", ".join(f"{' '.join(words[start:end])} ({name})" for name, start, end in spans)
 
-        expected = self.tag_names(predicted.examples, predicted.config)
+        expected, _ = self._tags(predicted)
         return [
             Graded(
                 self.text(example),
                 entities_of(example.words, tags),
                 entities_of(example.words, tagged.tags),
                 min(tagged.probabilities),
-                tags == tagged.tags,
+                found_in(tags) == found_in(tagged.tags),
             )
             for (example, tagged), tags in zip(predicted.pairs, expected, strict=True)
         ]
