@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from albert_tf.cli.text_options import (
     Block,
@@ -17,8 +17,9 @@ from albert_tf.cli.text_options import (
     with_inputs,
 )
 from albert_tf.data.options import ENCODING, TAG, TaskData
-from albert_tf.errors import UserError
-from albert_tf.files import is_exported
+from albert_tf.data.table_output import check_format, write_table
+from albert_tf.errors import UserError, listed
+from albert_tf.files import check_free, is_exported, written_atomically
 from albert_tf.options import option
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ SUMMARY = "classify or score texts"
 EXAMPLES = """examples:
   albert-tf predict --model my-model "A quiet delight." "Broken on arrival."
   albert-tf predict --model my-model --input reviews.txt --json > labels.jsonl
-  albert-tf predict --model my-model --input reviews.csv --text-column body
+  albert-tf predict --model my-model --input reviews.csv --text-column body --output labeled.csv
   zcat reviews.gz | albert-tf predict --model my-model
   albert-tf predict --model my-tagger "Ada Lovelace was born in London ."
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
@@ -38,7 +39,8 @@ Prints a line for each text: its label and probability, or each of its scores. F
 model, the line contains every label that reaches its threshold. For a tagging model, prints each
 word and its tag on a line, and an empty line between texts; white space separates words. For a
 sentence embedding model, prints the cosine similarity of each pair. Files of any size are read as
-needed.
+needed. With --output, writes a table with all columns of the input and the columns label and score
+(or predicted_label and predicted_score, if the input has one of the former).
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -61,6 +63,14 @@ class OPTIONS(TextInputOptions):
         metavar="LABELS",
         excludes=("pairs", "text_pair_column"),
     )
+    output: Path | None = option(
+        None,
+        help="table to write instead of printing (.csv, .tsv, .jsonl, .json, or .parquet): the "
+        "columns of the input table, with labels and scores",
+        metavar="FILE",
+        excludes=("json",),
+    )
+    force: bool = option(False, help="replace an existing file", needs="output")
 
     @property
     def has_pairs(self) -> bool:
@@ -90,6 +100,8 @@ def check(options: OPTIONS) -> str:
             f"--pairs requires a text-pair model. Received: {options.model}, a tagging model."
         )
     options.check_texts(wanted)
+    if options.output is not None:
+        _check_output(options, wanted, options.output)
     if options.has_pairs and options.can_be_read_again:
         deque(_pairs(islice(options.texts(), _CHECKED), options.source), maxlen=0)
     return wanted
@@ -97,8 +109,8 @@ def check(options: OPTIONS) -> str:
 
 def run(options: OPTIONS, model_class: str) -> int:
     """Prints a line for each text."""
-    from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
-
+    if options.output is not None:
+        return _write(options, model_class, options.output)
     given = options.texts()
     if model_class == _TAGGER:
         return print_results(_tags(options, given), options.json)
@@ -109,38 +121,114 @@ def run(options: OPTIONS, model_class: str) -> int:
             else:
                 print_row((f"{cosine:.4f}",))
         return 0
+    for text, answer in _answers(options, given):
+        if options.json:
+            named = {"labels": answer.labels} if answer.has_several else {"label": answer.labels[0]}
+            print_json({"text": text, **named, "probabilities": answer.scores})
+        else:
+            print_row(
+                cell for name in answer.labels for cell in (name, f"{answer.scores[name]:.4f}")
+            )
+    return 0
+
+
+class _Answer(NamedTuple):
+    """A classifier's answer.
+
+    Attributes:
+        labels: the predicted labels; for a regression model, the names of all its numbers.
+        scores: the probabilities, or numbers, of all labels.
+        has_several: whether there can be any number of labels.
+        has_numbers: whether the model is a regression model.
+    """
+
+    labels: list[str]
+    scores: dict[str, float]
+    has_several: bool = False
+    has_numbers: bool = False
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the columns of a table."""
+        scores: Any = [self.scores[name] for name in self.labels]
+        labels: Any = self.labels
+        if not self.has_several:
+            (labels,), (scores,) = labels, scores
+        return {"score": scores} if self.has_numbers else {"label": labels, "score": scores}
+
+
+def _answers(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, _Answer]]:
+    """Yields each text with a classifier's answer."""
+    from albert_tf.data.tasks.labels import MULTI_LABEL, chosen_labels
+
     if options.labels is not None:
         choose = options.pipeline("zero-shot-classification", candidate_labels=options.labels)
         for text, found in with_inputs(choose, given):
             scores = dict(zip(found["labels"], found["scores"], strict=True))
-            if options.json:
-                print_json({"text": text, "label": found["labels"][0], "probabilities": scores})
-            else:
-                print_row((found["labels"][0], f"{found['scores'][0]:.4f}"))
-        return 0
+            yield text, _Answer(found["labels"][:1], scores)
+        return
     label = options.pipeline("text-classification", top_k=None)  # warns about truncated texts
     config, kind = label.model.config, label.model.config.problem_type
-    has_several = kind == MULTI_LABEL or (kind == "regression" and config.num_labels > 1)
+    has_numbers = kind == "regression"
+    has_several = kind == MULTI_LABEL or (has_numbers and config.num_labels > 1)
     # The scores of a regression model are returned unchanged.
-    function = "none" if kind == "regression" else None
+    function = "none" if has_numbers else None
 
     def label_texts(stream: Iterator[str]) -> Any:
         given = _pairs(stream, options.source) if options.has_pairs else stream
         return label(given, function_to_apply=function)
 
     for text, found in with_inputs(label_texts, given):
-        scores = {each["label"]: each["score"] for each in found}
-        probabilities = {name: scores[name] for name in config.labels}
-        chosen = [found[0]["label"]]
+        by_label = {each["label"]: each["score"] for each in found}
+        scores = {name: by_label[name] for name in config.labels}
+        labels = [found[0]["label"]]
         if kind == MULTI_LABEL:
-            chosen = chosen_labels(probabilities.values(), config)
-        elif kind == "regression":  # all numbers are answers, not only the largest
-            chosen = list(config.labels)
-        if options.json:
-            named = {"labels": chosen} if has_several else {"label": chosen[0]}
-            print_json({"text": text, **named, "probabilities": probabilities})
-        else:
-            print_row(cell for name in chosen for cell in (name, f"{probabilities[name]:.4f}"))
+            labels = chosen_labels(scores.values(), config)
+        elif has_numbers:  # all numbers are answers, not only the largest
+            labels = list(config.labels)
+        yield text, _Answer(labels, scores, has_several, has_numbers)
+
+
+def _check_output(options: OPTIONS, model_class: str, output: Path) -> None:
+    """Rejects an output that can't be written, and an input that isn't a table."""
+    if not options.has_table:
+        raise UserError(
+            "--output adds columns to a table. Pass a table with --input, or redirect the printed "
+            "lines to a file."
+        )
+    if model_class == _TAGGER:
+        raise UserError(
+            f"--output writes labels of texts. Received: {options.model}, a tagging model. Print "
+            "its tags with --json."
+        )
+    check_format(output)
+    check_free(output, options.force)
+
+
+def _write(options: OPTIONS, model_class: str, output: Path) -> int:
+    """Writes the input table with more columns, and returns exit status 0."""
+    columns: Iterator[dict[str, Any]]
+    if model_class == _ENCODER:
+        columns = ({"cosine": cosine} for cosine in _cosines(options, options.texts()))
+    else:
+        columns = (answer.columns() for _, answer in _answers(options, options.texts()))
+    count = 0
+
+    def labeled() -> Iterator[dict[Any, Any]]:
+        nonlocal count
+        for row, more in zip(options.rows(), columns, strict=True):
+            taken = bool({*more} & {*row.fields})
+            named = {f"predicted_{name}" if taken else name: more[name] for name in more}
+            if both := [name for name in named if name in row.fields]:
+                raise UserError(
+                    f"The table must not contain {listed(map(repr, both))} as well. Rename or "
+                    f"remove these columns. Received: {row.location}."
+                )
+            count += 1
+            yield {**row.fields, **named}
+
+    with written_atomically(output, force=options.force) as path:
+        write_table(path, labeled(), output.suffix)
+    print(f"{count:,} rows in {output}")
     return 0
 
 

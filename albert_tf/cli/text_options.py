@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from albert_tf.data.readers import FORMATS, SHEETS, check_row, rows_of
+from albert_tf.data.readers import FORMATS, SHEETS, Row, check_row, rows_of
 from albert_tf.data.tables import Columns
 from albert_tf.data.text_files import check_compression
 from albert_tf.errors import UserError, escaped
@@ -134,18 +134,27 @@ class TextInputOptions(AnswerOptions):
 
     def _column(self) -> Iterator[str]:
         """Yields the texts of a table; those of a pair are joined with a tab, as for `--pairs`."""
-        column, pair = self.text_column or "text", getattr(self, "text_pair_column", None)
-        path = Path(str(self.source))
-        for row in rows_of(path, Columns(column, None, pair), getattr(self, "encoding", None)):
+        column, pair = self._columns()
+        for row in self.rows():
             try:
                 check_row(row)
                 text = row.text(column, may_be_empty=True)
                 if pair is not None:
                     text = text.replace("\t", " ") + "\t" + row.text(pair, may_be_empty=True)
             except UserError:
-                check_compression(path)
+                check_compression(Path(str(self.source)))
                 raise
             yield text
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the rows of the table."""
+        column, pair = self._columns()
+        encoding = getattr(self, "encoding", None)
+        return rows_of(Path(str(self.source)), Columns(column, None, pair), encoding)
+
+    def _columns(self) -> tuple[str, str | None]:
+        """Returns the names of the columns with the texts and the second texts."""
+        return self.text_column or "text", getattr(self, "text_pair_column", None)
 
 
 def with_inputs(

@@ -86,11 +86,10 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text that isn't UTF-8, becomes an exception object. The row is rejected only if this value is
     used.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UserError(f"{path} requires the pyarrow package. Run {INSTALL}.") from error
+    require_pyarrow(path)
+    import pyarrow
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
@@ -110,6 +109,14 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UserError(
             f"{path} is not a valid .parquet file: {error}. Copy it again from its source."
         ) from error
+
+
+def require_pyarrow(path: Path) -> None:
+    """Raises a `UserError` if Parquet files can't be read or written."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{path} requires the pyarrow package. Run {INSTALL}.") from error
 
 
 def _values(column: Any) -> list[Any]:

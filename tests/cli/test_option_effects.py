@@ -118,7 +118,11 @@ LINES = {
         ["--input", "questions.jsonl", "--top-k", 900],
         ["--input", "questions.jsonl"],
     ],
-    "predict": [[LONG], ["--input", "table.csv", "--json"]],
+    "predict": [
+        [LONG],
+        ["--input", "table.csv", "--json"],
+        ["--input", "table.csv", "--output", "there.csv"],
+    ],
     "evaluate": [
         "--model predict --task classify --data rows.csv --report made",
         "--model tag --task tag --data words.jsonl --predictions made",

@@ -1,4 +1,5 @@
 import contextlib
+import csv
 import gzip
 import json
 import os
@@ -13,6 +14,9 @@ import pytest
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
+from albert_tf.data.readers import rows_of
+from albert_tf.data.table_output import write_table
+from albert_tf.data.tables import Columns
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.pipelines import pipeline
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -175,6 +179,11 @@ def test_each_number_of_a_regression_model(run, tiny_vocabulary, scrambled, tmp_
     for part in (scrambled(AlbertForSequenceClassification(config)), tokenizer):
         part.save_pretrained(tmp_path)
     row = json.loads(run("predict", "--model", tmp_path, "--json", "It was cold.")[1])
+    table, output = tmp_path / "table.csv", tmp_path / "out.jsonl"
+    table.write_text("text\nIt was cold.\n")
+    run("predict", "--model", tmp_path, "--input", table, "--output", output)
+    numbers = pytest.approx([*row["probabilities"].values()], rel=1e-5)
+    assert json.loads(output.read_text()) == {"text": "It was cold.", "score": numbers}
     assert row["labels"] == [*names.values()] == [*row["probabilities"]]
     assert len({*row["probabilities"].values()}) == 3
     _, output, _ = run("predict", "--model", tmp_path, "It was cold.")
@@ -196,9 +205,75 @@ def test_cosines_of_pairs(run, classifier, tmp_path):
     expected = float(embed("A quiet delight.") @ embed("Dull."))
     assert [row["text"] for row in rows] == pairs
     assert [row["cosine"] for row in rows] == pytest.approx([expected, 1], abs=1e-5)
+    (tmp_path / "table.csv").write_text("text,other\nA quiet delight.,Dull.\nDull.,Dull.\n")
+    given = ["--input", tmp_path / "table.csv", "--text-pair-column", "other"]
+    run(*command, *given, "--output", tmp_path / "out.jsonl")
+    found = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert [row["cosine"] for row in found] == pytest.approx([expected, 1], abs=1e-5)
     _, plain, _ = run(*command, "--pairs", *pairs)
     assert plain.splitlines() == [f"{row['cosine']:.4f}" for row in rows]
     for options, way_out in (([], "Pass --pairs"), (["--labels", "a,b"], "language inference")):
         status, _, errors = run(*command, "Dull.", *options)
         assert status == 2
         assert str(tmp_path) in errors and way_out in errors
+
+
+def test_a_table_with_labels(run, classifier, tmp_path):
+    """The columns of the input stay as they are, and a name that is taken isn't replaced."""
+    table, output = tmp_path / "table.csv", tmp_path / "out.csv"
+    texts = ["A quiet delight.", "", 'Dull, "they" said.', *(f"Text {n}." for n in range(40))]
+    rows = [{"id": f"0{number}", "text": text} for number, text in enumerate(texts)]
+    write_table(table, rows, ".csv")
+    command = ["predict", "--model", classifier, "--input", table]
+    status, printed, _ = run(*command, "--output", output)
+    assert (status, printed) == (0, f"43 rows in {output}\n")
+    _, plain, _ = run(*command)
+    with output.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [{name: row[name] for name in ("id", "text")} for row in found] == rows
+    cells = [f"{row['label']}\t{float(row['score']):.4f}" for row in found]
+    assert cells == plain.splitlines()
+
+    again = tmp_path / "again.csv"
+    run("predict", "--model", classifier, "--input", output, "--output", again)
+    assert (
+        again.read_text().splitlines()[0] == "id,text,label,score,predicted_label,predicted_score"
+    )
+    for options, reason in (
+        (["--input", again, "--output", tmp_path / "third.csv"], "predicted_label"),
+        (["--input", table, "--output", output], "exists"),
+        (["--input", table, "--output", tmp_path / "out.xlsx"], ".parquet"),
+        (["--output", tmp_path / "third.csv", "A text."], "Pass a table with --input"),
+    ):
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        status, _, errors = run("predict", "--model", classifier, *options)
+        assert status == 2 and reason in errors
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    run(*command, "--output", output, "--force")
+    assert len(output.read_text().splitlines()) == 44
+
+
+def test_a_table_with_several_labels(run, tiny_vocabulary, scrambled, tmp_path):
+    tokenizer = AlbertTokenizer(tiny_vocabulary)
+    config = AlbertConfig.from_size(
+        "tiny",
+        vocab_size=tokenizer.vocab_size,
+        id2label={0: "loud", 1: "cold, wet"},
+        problem_type="multi_label_classification",
+        thresholds=(0.0, 0.0),
+    )
+    for part in (scrambled(AlbertForSequenceClassification(config)), tokenizer):
+        part.save_pretrained(tmp_path)
+    (tmp_path / "table.jsonl").write_text('{"text": "It was cold."}\n')
+    for suffix, kind in ((".jsonl", list), (".csv", json.loads)):
+        output = tmp_path / f"out{suffix}"
+        run("predict", "--model", tmp_path, "--input", tmp_path / "table.jsonl", "--output", output)
+        (row,) = (row.fields for row in rows_of(output, Columns("text")))
+        assert kind(row["label"]) == ["loud", "cold, wet"] and len(kind(row["score"])) == 2
+
+
+def test_a_tagging_model_writes_no_table(run, model_folder, tmp_path):
+    (tmp_path / "table.csv").write_text("text\nIt was cold.\n")
+    given = ["--input", tmp_path / "table.csv", "--output", tmp_path / "out.csv"]
+    status, _, errors = run("predict", "--model", model_folder("tag"), *given)
+    assert status == 2 and "a tagging model" in errors
