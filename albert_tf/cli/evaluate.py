@@ -1,7 +1,7 @@
 """`albert-tf evaluate`"""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,9 +56,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
 
 def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
     """Prints the metrics, or the paths of the prediction files."""
-    from albert_tf.data.tasks.classification import ONE_CLASS
     from albert_tf.training.evaluate import evaluate_on, predict_test_files
-    from albert_tf.training.reports import CLASSES, class_table
 
     if options.submission is not None:
         for path in predict_test_files(options, options.submission, examples):
@@ -68,6 +66,16 @@ def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
     if options.json:
         print(json.dumps(scores))
         return 0
+    print_scores(scores)
+    return 0
+
+
+def print_scores(scores: Mapping[str, Any]) -> None:
+    """Prints the scores that `evaluate` returns."""
+    from albert_tf.data.tasks.classification import ONE_CLASS
+    from albert_tf.training.reports import CLASSES, class_table
+
+    scores = dict(scores)
     if scores.pop(ONE_CLASS, None):
         print("Nearly all predictions are the same, but the labels are not.")
     count, by_class = scores.pop("examples"), scores.pop(CLASSES, None)
@@ -76,4 +84,3 @@ def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
     if by_class:
         print()
         print(aligned(class_table(by_class), numbers=True))
-    return 0

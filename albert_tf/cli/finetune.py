@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from albert_tf.cli.evaluate import print_scores
 from albert_tf.cli.text_options import aligned, check_model
 from albert_tf.errors import escaped
 from albert_tf.training.options import FinetuningOptions, check_frozen, check_output
@@ -47,7 +48,7 @@ def run(options: FinetuningOptions, data: "TrainingData") -> int:
     """Trains the model and prints the best scores."""
     from albert_tf.training.distribution import share_threads
     from albert_tf.training.finetune import finetune_on
-    from albert_tf.training.reports import CLASSES, class_table
+    from albert_tf.training.reports import CLASSES, TEST, class_table
 
     share_threads()
     report = finetune_on(options, data)
@@ -59,5 +60,8 @@ def run(options: FinetuningOptions, data: "TrainingData") -> int:
     if baseline := report["data"].get("baseline"):
         scores = ", ".join(f"{escaped(name)} {value:.4f}" for name, value in baseline.items())
         print(f"TF-IDF with logistic regression: {scores}.")
+    if test := report.get(TEST):
+        print(f"On {options.test}:")
+        print_scores(test)
     print(f"{report['parameters']:,} parameters, {report['seconds']:.0f} s: {options.output}")
     return 0

@@ -29,7 +29,7 @@ from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
-from albert_tf.training.reports import CLASSES, LOSS, write_finetuning
+from albert_tf.training.reports import CLASSES, LOSS, TEST, write_finetuning
 
 PREDICTED: Final = 64  # rows predicted at once
 
@@ -58,6 +58,11 @@ def evaluate_on(
         _write(task, predicted, options.predictions)
     if options.report is not None:
         write_mistakes(task, predicted, options.report)
+    return _scores(task, predicted)
+
+
+def _scores(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> dict[str, Any]:
+    """Returns the result of `evaluate`."""
     by_class = task.by_class(predicted)
     classes = {CLASSES: by_class} if by_class else {}
     return {**task.scores(predicted), "examples": len(predicted.examples), **classes}
@@ -184,10 +189,12 @@ class HeldOut:
                 sums[number] += total, float(keras.ops.sum(term.weights))
         return float(sum(total / max(count, 1) for total, count in sums.values()))
 
-    def write_reports(self, folder: Path, output: Path, report: dict[str, Any]) -> None:
+    def write_reports(
+        self, folder: Path, output: Path, report: dict[str, Any], test: Sequence[Any]
+    ) -> None:
         """Writes the reports on the best version into its model directory, `folder`.
 
-        Adds the scores of each class to `report`.
+        Adds the scores of each class to `report`, and those of the `test` examples, if any.
         """
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
@@ -195,8 +202,19 @@ class HeldOut:
         predicted = self._predicted(model_outputs(self.rows, self.on_one, PREDICTED))
         if by_class := self.task.by_class(predicted):
             report[CLASSES] = by_class
+        if test:
+            report[TEST] = self._scores_on(test)
         write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
+
+    def _scores_on(self, examples: Sequence[Any]) -> dict[str, Any]:
+        """Returns the scores on other examples, as `evaluate` does."""
+        model, config = self.on_one, self.on_one.config
+        length = self.model.tokenizer.model_max_length
+        rows = self.task.encode(examples, self.model.tokenizer, config, length)
+        outputs = model_outputs(rows, model, PREDICTED)
+        found = self.task.predictions(examples, rows, outputs, config)
+        return _scores(self.task, Predicted(examples, found, config))
 
 
 def model_outputs(

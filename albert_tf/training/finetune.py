@@ -174,7 +174,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         "versions": reports.versions(),
     }
     if run.best is not None:
-        held_out.write_reports(run.best, options.output, report)
+        held_out.write_reports(run.best, options.output, report, data.test)
         publish(options.output, report)
     return report
 

@@ -92,6 +92,12 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     dev_fraction: float = option(
         0.1, help="fraction of a single file to hold out for dev", range=Range(above=0, below=1)
     )
+    test: Path | None = option(
+        None,
+        help="labeled file that the best version is scored on at the end, once",
+        metavar="FILE",
+        decisive=False,
+    )
     vocab: Path | None = option(
         None, help="vocabulary file for random weights: spiece.model or vocab.txt", decisive=False
     )
@@ -217,7 +223,11 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
         data = training_data(self, self.dev_fraction, self.seed)
         weights_by_label(self.class_weights, data.config.labels)
-        return data
+        if self.test is None:
+            return data
+        test = data.task.read(self.test)
+        data.task.check(test, data.config)
+        return data._replace(test=test)
 
     def recipe(self, name: str, examples: int) -> "Recipe":
         """Returns a task's recipe, overridden by the options that are set.

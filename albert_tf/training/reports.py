@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
 
 CLASSES: Final = "classes"  # the scores of each class, in reports
+TEST: Final = "test"  # the scores on test data, in reports
 CURVES: Final = "curves.png"
 LOSS: Final = "loss"
 PRETRAINING: Final = (
@@ -210,7 +211,7 @@ Fine-tuned with albert_tf for the task {settings["task"]}, from \
 
 These are the scores after epoch {best["epoch"]}, which was the best on dev. Scores on test data may
 be lower, because the epoch was selected on dev.
-{_class_section(report.get(CLASSES))}
+{_class_section(report.get(CLASSES))}{_test_section(report.get(TEST))}
 ## Training
 
 | | |
@@ -255,6 +256,15 @@ def _class_section(by_class: Mapping[str, Mapping[str, float]] | None) -> str:
     rule = "|---" + "|---:" * (len(heads) - 1) + "|"
     lines = [f"| {' | '.join(map(in_cell, row))} |" for row in (heads, *rows)]
     return "\n" + "\n".join([lines[0], rule, *lines[1:], ""])
+
+
+def _test_section(scores: Mapping[str, Any] | None) -> str:
+    if not scores:
+        return ""
+    rows = {name: f"{value:.4f}" for name, value in scores.items() if isinstance(value, float)}
+    rows["examples"] = f"{scores['examples']:,}"
+    table = f"\n| on test | |\n|---|---|\n{_lines(rows)}\n"
+    return table + _class_section(scores.get(CLASSES))
 
 
 def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:

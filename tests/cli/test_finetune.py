@@ -82,3 +82,28 @@ def test_an_interruption(finetune, tmp_path, ctrl_c_enabled):
     assert status == 130 and "Run the same command to resume." in output, errors
     assert not (tmp_path / "model" / "model.safetensors").exists()
     assert finetune()[0] == 0
+
+
+def test_a_test_file(finetune, tmp_path):
+    """It is checked before training, and scored once, after it."""
+    test = tmp_path / "test.csv"
+    for content, reason in (
+        (None, "doesn't exist"),
+        ("sentence,label\nso so,neutral\n", "neutral"),
+    ):
+        if content is not None:
+            test.write_text(content)
+        status, _, errors = finetune("--test", test)
+        assert (status, reason in errors) == (2, True)
+        assert not (tmp_path / "model").exists()
+    test.write_text("sentence,label\ngood,positive\nbad,negative\nfine,positive\n")
+    status, output, _ = finetune("--test", test)
+    assert status == 0 and f"On {test}:\n" in output and "examples       3\n" in output
+    report = json.loads((tmp_path / "model" / "report.json").read_text())
+    assert [*report["test"]] == ["accuracy", "macro_f1", *report["test"].keys() & {"one_class"}] + [
+        "examples",
+        "classes",
+    ]
+    assert report["test"]["classes"]["positive"]["support"] == 2
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "| on test | |\n" in card and "| examples | 3 |" in card

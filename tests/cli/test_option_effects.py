@@ -73,7 +73,14 @@ VALUES = {
     | HOW
     | {"regression": True, "multi_label": True, "head": "original", "force": True}
     | {"group_column": "other"}
-    | {"dev_fraction": 0.4, "vocab": "spiece.model", "vocab_size": 40, "epochs": 1, "steps": 2}
+    | {
+        "test": "rows.csv",
+        "dev_fraction": 0.4,
+        "vocab": "spiece.model",
+        "vocab_size": 40,
+        "epochs": 1,
+        "steps": 2,
+    }
     | {"batch_size": 5, "learning_rate": 0.1, "warmup": 2, "max_length": 8, "dropout": 0.3}
     | {"baseline": True, "seed": 7, "freeze": "embeddings", "class_weights": "balanced"}
     | {"patience": 1},

@@ -247,7 +247,7 @@ def test_regression_from_a_classifier(uninterrupted, tmp_path, caplog):
     assert {"pearson", "spearman"} <= report["best"].keys()
     assert AlbertConfig.from_pretrained(second).problem_type == "regression"
     assert not (second / "confusion.png").exists()
-    assert "| distance | expected" in (second / "mistakes.md").read_text()
+    assert "| distance | rows | expected" in (second / "mistakes.md").read_text()
     before, after = (load_file(folder / "model.safetensors") for folder in (first, second))
     kept = [name for name in before if name.startswith("albert.")]
     assert len(kept) > 10
@@ -267,7 +267,13 @@ def test_several_labels(tmp_path, capsys):
     path, output = tmp_path / "all.jsonl", tmp_path / "out"
     path.write_text("\n".join(map(json.dumps, rows)))
     given = {"multi_label": True, "dev_fraction": 0.25, "learning_rate": 3e-3, "epochs": 1}
-    report = finetune(options(path, output, **given))
+    report = finetune(options(path, output, **given, test=path))
+    again = evaluate(model=output, task="classify", data=path)
+    for one, other in ((report["test"], again), (report["test"]["classes"], again["classes"])):
+        for name in one.keys() - {"classes"}:
+            assert one[name] == pytest.approx(other[name], abs=1e-6)
+    assert report["classes"].keys() == again["classes"].keys()
+    assert report["test"]["examples"] == len(rows) > report["examples"]["dev"]
     assert set(report["best"]) >= {"micro_f1", "macro_f1", "mean_average_precision"}
     model = AlbertForSequenceClassification.from_pretrained(output)
     assert model.problem_type == "multi_label_classification"

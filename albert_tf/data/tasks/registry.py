@@ -38,6 +38,7 @@ class TrainingData(NamedTuple):
         config_fields: the fields that the task sets in the model's configuration.
         config: a configuration with these fields.
         recipe: name of the hyperparameters in `albert_tf.recipes`.
+        test: examples that the best version is scored on.
     """
 
     task: Task[Any, Any]
@@ -46,6 +47,7 @@ class TrainingData(NamedTuple):
     config_fields: Mapping[str, Any]
     config: AlbertConfig
     recipe: str
+    test: Sequence[Any] = ()
 
 
 def training_data(options: LabelledData, dev_fraction: float, seed: int) -> TrainingData:
