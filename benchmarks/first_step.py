@@ -101,7 +101,7 @@ def train_in_keras(program, layers, width, ids, labels, batch_size):
     if program == UNROLLED:
         from albert_tf.layers import encoder
 
-        encoder.traced_once = lambda function: function
+        encoder.traced_once = lambda function, calls: function
     model, features = (of_keras_hub if program == KERAS_HUB else ours)(layers, width, ids)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(1e-4), loss)

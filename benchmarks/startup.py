@@ -165,7 +165,7 @@ def write_files(model, folder):
     tokenizer = AlbertTokenizer.from_pretrained(model)
     paths = []
     for ending, export in exporters.items():
-        paths.append(f"{folder}/model{ending}")
+        paths.append(f"{folder}/exported{ending}")
         export(classifier, tokenizer, paths[-1], check=False)
     return paths
 

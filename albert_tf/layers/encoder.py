@@ -335,18 +335,18 @@ class AlbertEncoder(ConfiguredLayer):
         frozen, last = self.frozen_layers * inner, len(self.schedule) * inner - 1
 
         @functools.cache  # one trace for all layers that apply the block
-        def traced(block: AlbertBlock, num_queries: int | None) -> Callable[..., Any]:
-            return traced_once(
-                functools.partial(
-                    block.with_seeds,
-                    rematerialize=self.gradient_checkpointing and bool(training),
-                    num_queries=num_queries,
-                    training=training,
-                )
+        def traced(block: AlbertBlock, calls: int, num_queries: int | None) -> Callable[..., Any]:
+            run = functools.partial(
+                block.with_seeds,
+                rematerialize=self.gradient_checkpointing and bool(training),
+                num_queries=num_queries,
+                training=training,
             )
+            return traced_once(run, calls)
 
         def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:
-            run = traced(block, 1 if cls_only and index == last else None)
+            calls = self.schedule.count(self.schedule[index // inner])
+            run = traced(block, 1, 1) if cls_only and index == last else traced(block, calls, None)
             dropouts = block.dropouts if training else []
             seeds = [dropout.seed_generator.next() for dropout in dropouts]
             hidden, probabilities = run(hidden, bias, seeds)
