@@ -271,8 +271,7 @@ def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings that had an effect on the run."""
     applies = {
         "dev_fraction": Path(settings["data"]).is_file(),
-        "label_separator": settings["multi_label"],
-        "choices_columns": settings["task"] == "choices",
+        "label_separator": settings.get("multi_label", False),
     }
     return {
         name: value

@@ -7,7 +7,9 @@ from albert_tf.checkpoints.hub import in_cell
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.registry import task_of, train_and_dev
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.options import decisive
 from albert_tf.training import reports
+from albert_tf.training.options import FinetuningOptions
 
 
 @pytest.fixture
@@ -30,7 +32,6 @@ def report(tmp_path):
             "vocab_size": 8000,
             "dev_fraction": 0.1,
             "label_separator": ",",
-            "choices_columns": ["choices"],
         },
         "parameters": 1234,
         "examples": {"train": 5000, "dev": 400},
@@ -81,8 +82,19 @@ def test_a_card_as_the_hub_reads_it(report, model):
         assert part in card.text
     assert "| b\\|d | 0.5000 | 1.0000 | 0.6667 | 1,234 |" in card.text
     hidden = ("patience", "secret", "regression", "class_weights", "vocab_size", "dev_fraction")
-    for name in (*hidden, "multi_label", "label_separator", "choices_columns"):
+    for name in (*hidden, "multi_label", "label_separator"):
         assert in_cell(name) not in card.text
+
+
+@pytest.mark.parametrize("task", ["classify", "sst2", "tag", "squad", "choices", "similarity"])
+def test_a_card_of_each_task(report, model, tmp_path, task):
+    """The settings of a run contain only the options that its task has."""
+    data = report["settings"]["data"]
+    options = FinetuningOptions(task=task, data=data, model="tiny", output="out", seed=7)
+    report["settings"] = {**decisive(options), "data": data, "labels": [], "max_length": 99}
+    text = reports.card("my-model", report, model)
+    assert "| seed | 7 |" in text
+    assert (in_cell("choices_columns") in text) == (task == "choices")
 
 
 def test_a_card_lists_the_settings_that_had_an_effect(report, model, tmp_path):
