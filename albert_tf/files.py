@@ -298,7 +298,7 @@ def check_apart(source: str | os.PathLike[str], output: str | os.PathLike[str]) 
     read = Path(source).resolve()
     if Path(output).resolve() in (read, *read.parents):
         raise UserError(
-            f"The output {output} would replace the input {source}. Choose another output folder."
+            f"The output {output} would replace the input {source}. Choose another output."
         )
 
 

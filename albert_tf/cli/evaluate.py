@@ -79,7 +79,7 @@ def print_scores(scores: Mapping[str, Any]) -> None:
     if scores.pop(ONE_CLASS, None):
         print("Nearly all predictions are the same, but the labels are not.")
     count, by_class = scores.pop("examples"), scores.pop(CLASSES, None)
-    rows = [(name, f"{value:.4f}") for name, value in scores.items()]
+    rows = [(name, f"{value:.4f}") for name, value in scores.items() if isinstance(value, float)]
     print(aligned([*rows, ("examples", f"{count:,}")], numbers=True))
     if by_class:
         print()

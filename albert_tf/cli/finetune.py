@@ -52,11 +52,11 @@ def run(options: FinetuningOptions, data: "TrainingData") -> int:
 
     share_threads()
     report = finetune_on(options, data)
-    if by_class := report.get(CLASSES):
-        print(aligned(class_table(by_class), numbers=True))
     best = report["best"]
     scores = ", ".join(f"{escaped(name)} {best[name]:.4f}" for name in report["metrics"])
     print(f"Best on dev, after epoch {best['epoch']}: {scores}.")
+    if by_class := report.get(CLASSES):
+        print(aligned(class_table(by_class), numbers=True))
     if baseline := report["data"].get("baseline"):
         scores = ", ".join(f"{escaped(name)} {value:.4f}" for name, value in baseline.items())
         print(f"TF-IDF with logistic regression: {scores}.")

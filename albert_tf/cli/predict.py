@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,9 +17,10 @@ from albert_tf.cli.text_options import (
     with_inputs,
 )
 from albert_tf.data.options import ENCODING, TAG, TaskData
+from albert_tf.data.readers import check_row
 from albert_tf.data.table_output import check_format, write_table
 from albert_tf.errors import UserError, listed
-from albert_tf.files import check_free, is_exported, written_atomically
+from albert_tf.files import check_apart, check_free, is_exported, written_atomically
 from albert_tf.options import option
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ Prints a line for each text: its label and probability, or each of its scores. F
 model, the line contains every label that reaches its threshold. For a tagging model, prints each
 word and its tag on a line, and an empty line between texts; white space separates words. For a
 sentence embedding model, prints the cosine similarity of each pair. Files of any size are read as
-needed. With --output, writes a table with all columns of the input and the columns label and score
-(or predicted_label and predicted_score, if the input has one of the former).
+needed. With --output, writes a table with all columns of the input, and label and score (only score
+for a regression model, and cosine for a sentence embedding model). If the input has a column with
+such a name, all of these begin with predicted_.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -82,8 +84,12 @@ class OPTIONS(TextInputOptions):
         return super().has_table and (not self.pairs or self.text_pair_column is not None)
 
 
-def check(options: OPTIONS) -> str:
-    """Checks the texts, the model, and the first pairs of a file; returns the model's class."""
+def check(options: OPTIONS) -> tuple[str, list[str]]:
+    """Checks the texts, the model, and the first pairs of a file.
+
+    Returns:
+        The model's class, and the names of the table's columns if there is an output.
+    """
     wanted = _model_class(options.model)
     if options.labels is not None and wanted != _CLASSIFIER:
         raise UserError(
@@ -100,17 +106,17 @@ def check(options: OPTIONS) -> str:
             f"--pairs requires a text-pair model. Received: {options.model}, a tagging model."
         )
     options.check_texts(wanted)
-    if options.output is not None:
-        _check_output(options, wanted, options.output)
+    names = [] if options.output is None else _check_output(options, wanted, options.output)
     if options.has_pairs and options.can_be_read_again:
         deque(_pairs(islice(options.texts(), _CHECKED), options.source), maxlen=0)
-    return wanted
+    return wanted, names
 
 
-def run(options: OPTIONS, model_class: str) -> int:
-    """Prints a line for each text."""
+def run(options: OPTIONS, found: tuple[str, list[str]]) -> int:
+    """Prints a line for each text, or writes a table."""
+    model_class, names = found
     if options.output is not None:
-        return _write(options, model_class, options.output)
+        return _write(options, model_class, names, options.output)
     given = options.texts()
     if model_class == _TAGGER:
         return print_results(_tags(options, given), options.json)
@@ -188,12 +194,12 @@ def _answers(options: OPTIONS, given: Iterator[str]) -> Iterator[tuple[str, _Ans
         yield text, _Answer(labels, scores, has_several, has_numbers)
 
 
-def _check_output(options: OPTIONS, model_class: str, output: Path) -> None:
-    """Rejects an output that can't be written, and an input that isn't a table."""
+def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]:
+    """Checks the output and all rows of the table, and returns the names of its columns."""
     if not options.has_table:
         raise UserError(
-            "--output adds columns to a table. Pass a table with --input, or redirect the printed "
-            "lines to a file."
+            "--output adds columns to a table. Pass a table with --input (and --text-pair-column, "
+            f"for pairs). Received: {options.source or 'texts'}."
         )
     if model_class == _TAGGER:
         raise UserError(
@@ -201,34 +207,39 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> None:
             "its tags with --json."
         )
     check_format(output)
+    check_apart(str(options.source), output)
     check_free(output, options.force)
+    names: dict[str, None] = {}
+    for row in options.rows():
+        check_row(row)
+        names.update(dict.fromkeys(row.fields))
+    if not names:
+        raise UserError(f"The table must have at least one row. Received: {options.source}.")
+    return list(names)
 
 
-def _write(options: OPTIONS, model_class: str, output: Path) -> int:
+def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Path) -> int:
     """Writes the input table with more columns, and returns exit status 0."""
-    columns: Iterator[dict[str, Any]]
+    found: Iterator[dict[str, Any]]
     if model_class == _ENCODER:
-        columns = ({"cosine": cosine} for cosine in _cosines(options, options.texts()))
+        found = ({"cosine": cosine} for cosine in _cosines(options, options.texts()))
     else:
-        columns = (answer.columns() for _, answer in _answers(options, options.texts()))
-    count = 0
-
-    def labeled() -> Iterator[dict[Any, Any]]:
-        nonlocal count
-        for row, more in zip(options.rows(), columns, strict=True):
-            taken = bool({*more} & {*row.fields})
-            named = {f"predicted_{name}" if taken else name: more[name] for name in more}
-            if both := [name for name in named if name in row.fields]:
-                raise UserError(
-                    f"The table must not contain {listed(map(repr, both))} as well. Rename or "
-                    f"remove these columns. Received: {row.location}."
-                )
-            count += 1
-            yield {**row.fields, **named}
-
+        found = (answer.columns() for _, answer in _answers(options, options.texts()))
+    first = next(found)
+    taken = not first.keys().isdisjoint(names)
+    added = {name: f"predicted_{name}" if taken else name for name in first}
+    if both := [name for name in added.values() if name in names]:
+        raise UserError(
+            f"The table contains {listed(map(repr, both))}, which would be replaced. Rename or "
+            f"remove these columns. Received: {options.source}."
+        )
+    rows = (
+        {**row.fields, **{added[name]: value for name, value in more.items()}}
+        for row, more in zip(options.rows(), chain([first], found), strict=True)
+    )
     with written_atomically(output, force=options.force) as path:
-        write_table(path, labeled(), output.suffix)
-    print(f"{count:,} rows in {output}")
+        write_table(path, [*names, *added.values()], rows, output.suffix)
+    print(f"{', '.join(added.values())} added: {output}")
     return 0
 
 

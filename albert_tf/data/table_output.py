@@ -2,8 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from albert_tf.data import hub
 from albert_tf.errors import UserError, short_repr
 
 Rows = Iterable[Mapping[str, Any]]
+Values = Iterable[Sequence[Any]]
 
 
 def check_format(path: Path) -> None:
@@ -25,41 +27,65 @@ def check_format(path: Path) -> None:
         hub.require_pyarrow(path)
 
 
-def write_table(path: Path, rows: Rows, suffix: str) -> None:
-    """Writes rows with the same columns to a file.
+def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> None:
+    """Writes a table.
 
     In text tables, None is an empty field, and lists and objects are written as JSON. Code points
-    that UTF-8 can't represent become "?".
+    that UTF-8 can't represent become "?". Rows of `.json` and `.parquet` are collected in memory.
 
     Args:
         path: file to write, whose own suffix is ignored.
+        names: names of the columns. A row that lacks a column contains None.
         suffix: determines the format; see `check_format`.
     Raises:
         UserError: if the format can't represent a value.
     """
-    _WRITERS[suffix](path, rows)
+    _WRITERS[suffix](path, names, (_values(names, row) for row in rows))
 
 
-def _write_separated(path: Path, rows: Rows, separator: str) -> None:
+def _values(names: Sequence[str], row: Mapping[str, Any]) -> list[Any]:
+    values = [row.get(name) for name in names]
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, Exception):  # from a Parquet file
+            raise UserError(
+                f"The column {name!r} contains a value that can't be read: {value}. Remove the "
+                "column."
+            )
+    return values
+
+
+def _write_separated(path: Path, names: Sequence[str], rows: Values, separator: str) -> None:
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
-        rows = iter(rows)
-        for first in rows:
-            writer.writerow(first)
-            writer.writerows(map(_cell, row.values()) for row in chain([first], rows))
+        # A writer doesn't quote a carriage return, at which readers end a line.
+        plain, quoted = (
+            csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting)
+            for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
+        for row in chain([names], rows):
+            cells = [*map(_cell, row)]
+            has_return = any("\r" in cell for cell in cells)
+            if has_return and separator == "\t":  # quotation marks are part of the text
+                raise UserError(
+                    "A .tsv table can't contain a carriage return. "
+                    f"Received: {short_repr(cells)}. Write a .csv file."
+                )
+            (quoted if has_return else plain).writerow(cells)
 
 
-def _cell(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | date) else _json(value)
+def _cell(value: Any) -> str:
+    if isinstance(value, str | date):
+        return str(value)
+    return "" if value is None else _json(value)
 
 
-def _write_lines(path: Path, rows: Iterable[Any]) -> None:
+def _write_lines(path: Path, names: Sequence[str], rows: Values) -> None:
     with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.writelines(_json(row) + "\n" for row in rows)
+        file.writelines(_json(dict(zip(names, row, strict=True))) + "\n" for row in rows)
 
 
-def _write_json(path: Path, rows: Rows) -> None:
-    _write_lines(path, [list(rows)])
+def _write_json(path: Path, names: Sequence[str], rows: Values) -> None:
+    content = _json([dict(zip(names, row, strict=True)) for row in rows])
+    path.write_text(content + "\n", encoding="utf-8", errors="replace", newline="\n")
 
 
 def _json(value: Any) -> str:
@@ -75,21 +101,26 @@ def _date(value: Any) -> str:
     )
 
 
-def _write_parquet(path: Path, rows: Rows) -> None:
+def _write_parquet(path: Path, names: Sequence[str], rows: Values) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    try:
-        parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), path)
-    except pyarrow.ArrowException as error:
-        raise UserError(
-            f"The values of a column have no common Parquet type: {error}. Write a .jsonl file."
-        ) from error
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+    table = {}
+    for name, values in columns.items():
+        try:
+            table[name] = pyarrow.array(values)
+        except (pyarrow.ArrowException, ValueError, OverflowError, TypeError) as error:
+            raise UserError(
+                f"The column {name!r} has no Parquet type: {error}. Write a .jsonl file, or remove "
+                "the column."
+            ) from error
+    parquet.write_table(pyarrow.table(table), path)
 
 
-_WRITERS: Final[Mapping[str, Callable[[Path, Rows], None]]] = {
-    ".csv": lambda path, rows: _write_separated(path, rows, ","),
-    ".tsv": lambda path, rows: _write_separated(path, rows, "\t"),
+_WRITERS: Final[Mapping[str, Callable[[Path, Sequence[str], Values], None]]] = {
+    ".csv": partial(_write_separated, separator=","),
+    ".tsv": partial(_write_separated, separator="\t"),
     ".jsonl": _write_lines,
     ".json": _write_json,
     hub.PARQUET: _write_parquet,

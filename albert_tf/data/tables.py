@@ -11,7 +11,7 @@ import difflib
 import io
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -173,7 +173,10 @@ def _is_quoted(lines: Iterator[str]) -> bool:
 
 
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
-    """Returns the column names, and rejects a header that lacks or repeats one of `columns`."""
+    """Returns the column names, and rejects a header that lacks or repeats one of `columns`.
+
+    The repeats of another name get numbers, as in pandas: "note", "note.1".
+    """
     header = [name if name in columns else name.strip() for name in first]
     for position, name in enumerate(columns):
         if name is None:
@@ -196,4 +199,8 @@ def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -
                 f"The file must have a column {name!r}. Received: {path}, with the columns "
                 f"{listed(map(repr, header))}. {hint}"
             )
-    return header
+    names: list[str] = []
+    for name in header:
+        others = (f"{name}.{number}" for number in count(1))
+        names.append(next(each for each in chain([name], others) if each not in names))
+    return names

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -220,9 +221,8 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
     @property
     def dropouts(self) -> list[Dropout]:
         """The dropout layers that draw seeds."""
-        attention, ffn = self.attention, self.ffn
-        parts = (attention.attention_dropout, attention.output_dropout, ffn.dropout)
-        return [dropout for dropout in parts if dropout.rate > 0]
+        layers = self._flatten_layers(include_self=False)
+        return [layer for layer in layers if isinstance(layer, Dropout) and layer.rate > 0]
 
     def with_seeds(
         self,
@@ -331,29 +331,32 @@ class AlbertEncoder(ConfiguredLayer):
         )
         if unroll in (False, "last"):
             return [self._loop(hidden, bias, unroll, cls_only, training)], []
-        inner = self.config.inner_group_num
-        frozen, last = self.frozen_layers * inner, len(self.schedule) * inner - 1
+        blocks = [self.group(index) for index in range(self.config.stored_groups)]
+        steps: list[tuple[AlbertBlock, int | None]] = [
+            (block, None) for group in self.schedule for block in blocks[group]
+        ]
+        if cls_only:
+            steps[-1] = steps[-1][0], 1
+        calls = Counter(steps)
 
         @functools.cache  # one trace for all layers that apply the block
-        def traced(block: AlbertBlock, calls: int, num_queries: int | None) -> Callable[..., Any]:
+        def traced(block: AlbertBlock, num_queries: int | None) -> Callable[..., Any]:
             run = functools.partial(
                 block.with_seeds,
                 rematerialize=self.gradient_checkpointing and bool(training),
                 num_queries=num_queries,
                 training=training,
             )
-            return traced_once(run, calls)
+            return traced_once(run, calls[block, num_queries])
 
         def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:
-            calls = self.schedule.count(self.schedule[index // inner])
-            run = traced(block, 1, 1) if cls_only and index == last else traced(block, calls, None)
             dropouts = block.dropouts if training else []
             seeds = [dropout.seed_generator.next() for dropout in dropouts]
-            hidden, probabilities = run(hidden, bias, seeds)
-            return ops.stop_gradient(hidden) if index < frozen else hidden, probabilities
+            hidden, probabilities = traced(*steps[index])(hidden, bias, seeds)
+            frozen = index < self.frozen_layers * self.config.inner_group_num
+            return ops.stop_gradient(hidden) if frozen else hidden, probabilities
 
-        groups = [self.group(index) for index in range(self.config.stored_groups)]
-        return apply_layers(apply, groups, self.schedule, hidden)
+        return apply_layers(apply, blocks, self.schedule, hidden)
 
     def _loop(
         self, hidden: Tensor, bias: Tensor, unroll: Unroll, cls_only: bool, training: bool | None

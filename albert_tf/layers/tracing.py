@@ -1,4 +1,4 @@
-"""A function that a graph applies many times is traced once, as its weights exist once."""
+"""Traces a function once that a TensorFlow graph calls many times."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,11 +13,13 @@ def traced_once(function: Callable[..., Any], calls: int) -> Callable[..., Any]:
     """Returns the function in a form that a TensorFlow graph traces once and calls many times.
 
     Otherwise, the graph of `fit` would contain the block of ALBERT and its gradient once per layer,
-    and be traced for as long. Eager mode, JAX, and torch call the function as it is.
+    which takes two to three times as long to trace. In eager mode, and on JAX and torch, the
+    function is returned unchanged.
 
     Args:
-        function: takes and returns tensors. It must not change variables, so it can't draw seeds.
-        calls: number of calls. A function that is called only a few times is returned unchanged.
+        function: takes and returns tensors. It must not change variables (for example, draw seeds)
+            or add losses.
+        calls: number of calls. With fewer than four, the function is returned unchanged.
     """
     if keras.backend.backend() != "tensorflow" or calls < _CALLS:
         return function

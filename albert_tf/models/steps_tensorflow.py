@@ -15,12 +15,12 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.models.batch import Batch, batch_of
 from albert_tf.optimizers import inner
+from albert_tf.options import cores
 
 Tensors = list[tf.Tensor]
 _map = partial(keras.tree.map_structure, none_is_leaf=False)  # None stays None
 FAR: Final = 1_000_000_007  # offset between the seeds of replicas; Keras's seeds are below 1e9
-# One small matmul leaves threads idle, but two matmuls that each use half of the threads don't. If
-# TensorFlow runs exactly this many operations at once, a CPU computes as many slices of a batch.
+# One small matmul leaves threads idle, but two matmuls that each use half of the threads don't.
 SLICES: Final = 2
 
 
@@ -168,11 +168,20 @@ class TrainingStep:
 def parallel_slices() -> int:
     """Returns how many slices of a batch one device computes in parallel.
 
-    Two slices are traced twice, so by default there is one (see `distribution.share_threads`).
+    Two slices are traced twice, so there is one unless the threads of a CPU have been divided among
+    two, by `distribution.share_threads` or by the user.
     """
-    threads = tf.config.threading.get_inter_op_parallelism_threads()
-    chosen = str(threads or os.environ.get("TF_NUM_INTEROP_THREADS"))
-    return SLICES if chosen == str(SLICES) and not has_accelerator() else 1
+    threading = tf.config.threading
+    inter = threading.get_inter_op_parallelism_threads() or _number("TF_NUM_INTEROP_THREADS")
+    intra = threading.get_intra_op_parallelism_threads() or _number("TF_NUM_INTRAOP_THREADS")
+    are_divided = inter == SLICES and 0 < intra <= max(1, cores() // SLICES)
+    return SLICES if are_divided and not has_accelerator() else 1
+
+
+def _number(variable: str) -> int:
+    """Returns an environment variable's number, or 0 if it is not set or not a number."""
+    value = os.environ.get(variable, "")
+    return int(value) if value.isascii() and value.isdigit() else 0
 
 
 def has_accelerator() -> bool:

@@ -194,7 +194,8 @@ class HeldOut:
     ) -> None:
         """Writes the reports on the best version into its model directory, `folder`.
 
-        Adds the scores of each class to `report`, and those of the `test` examples, if any.
+        Adds the scores of each class to `report`, and to `report["test"]` those of the test
+        examples, if any.
         """
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
@@ -203,7 +204,7 @@ class HeldOut:
         if by_class := self.task.by_class(predicted):
             report[CLASSES] = by_class
         if test:
-            report[TEST] = self._scores_on(test)
+            report[TEST] |= self._scores_on(test)
         write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
 

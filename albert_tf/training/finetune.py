@@ -50,13 +50,14 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
     A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
     the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the
-    whole file is quoted the way pandas writes it. White space around column names is ignored, and a
-    name that occurs twice is an error. A `.json` file contains a list of objects, an object with
-    such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
-    false. Objects and NaN are errors; lists are accepted only with `multi_label`.
+    whole file is quoted the way pandas writes it. White space around column names is ignored, and
+    the names of columns that are used must occur once. A `.json` file contains a list of objects,
+    an object with such a list as `data`, or one object per line. Its values can be strings,
+    numbers, true, or false. Objects and NaN are errors; lists are accepted only with `multi_label`.
 
     Returns:
-        the report: settings, versions, the scores after each epoch, and the best scores.
+        the report: settings, versions, the scores after each epoch, and the best scores; on the
+        chief host, also `classes` and, with `test`, `test` (see `evaluate`).
     Raises:
         UserError: if the data, model, or output can't be used, or the loss is not finite or
             diverges.
@@ -173,6 +174,14 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         **reports.results(curve.history, keep.scores, keep.best),
         "versions": reports.versions(),
     }
+    if options.test is not None:
+        both = reports.overlap(data.task, data.test, [*data.train, *data.dev])
+        report[reports.TEST] = {"file": options.test.name, "in_train_or_dev": both}
+        if both:
+            logger.warning(
+                "%d of the %d test rows also occur in train or dev, which inflates their scores.",
+                *(both, len(data.test)),
+            )
     if run.best is not None:
         held_out.write_reports(run.best, options.output, report, data.test)
         publish(options.output, report)

@@ -29,7 +29,8 @@ def write_mistakes(task: Task[Any, Any], predicted: Predicted[Any, Any], folder:
 def mistakes(graded: Sequence[Graded]) -> str:
     """Returns the mistakes with the highest confidence or distance, as Markdown.
 
-    Mistakes that are alike are one line, with the number of rows and the highest confidence.
+    Rows with the same text, label, and prediction share a line, which shows their number and the
+    highest confidence.
     """
     wrong = [prediction for prediction in graded if not prediction.is_right]
     wrong.sort(key=lambda prediction: -prediction.confidence)
@@ -43,7 +44,7 @@ def mistakes(graded: Sequence[Graded]) -> str:
     for each in wrong:
         rows.setdefault((each.text, each.expected, each.predicted), []).append(each)
     if len(rows) > _MOST_MISTAKES:
-        lines[-1] += f" These {_MOST_MISTAKES} have the highest {measure}."
+        lines[-1] += f" The table lists the {_MOST_MISTAKES} with the highest {measure}."
     if wrong:
         lines += [
             "",

@@ -1,5 +1,6 @@
 """The options of `finetune` and `pretrain`."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -219,13 +220,14 @@ class FinetuningOptions(DeviceOptions, LabelledData):
 
     def read(self) -> "TrainingData":
         """Reads and checks the examples and the labels in `class_weights`, without TensorFlow."""
-        from albert_tf.data.tasks.registry import training_data
+        from albert_tf.data.tasks.registry import task_of, training_data
 
         data = training_data(self, self.dev_fraction, self.seed)
         weights_by_label(self.class_weights, data.config.labels)
         if self.test is None:
             return data
-        test = data.task.read(self.test)
+        # The group column matters only if a file is split.
+        test = task_of(dataclasses.replace(self, group_column=None)).read(self.test)
         data.task.check(test, data.config)
         return data._replace(test=test)
 

@@ -72,8 +72,14 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
         "duplicates": duplicates,
         "contradictions": sum(len(several) > 1 for several in known.values()),
-        "in_both": sum(tuple(task.texts(example)) in known for example in dev),
+        "in_both": overlap(task, dev, train),
     }
+
+
+def overlap(task: Task[Any, Any], examples: Sequence[Any], others: Sequence[Any]) -> int:
+    """Returns how many of the examples have the same texts as one of the others."""
+    known = {tuple(task.texts(example)) for example in others}
+    return sum(tuple(task.texts(example)) in known for example in examples)
 
 
 def in_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -261,8 +267,12 @@ def _class_section(by_class: Mapping[str, Mapping[str, float]] | None) -> str:
 def _test_section(scores: Mapping[str, Any] | None) -> str:
     if not scores:
         return ""
-    rows = {name: f"{value:.4f}" for name, value in scores.items() if isinstance(value, float)}
-    rows["examples"] = f"{scores['examples']:,}"
+    rows = {
+        name: f"{value:.4f}"
+        for name, value in scores.items()
+        if isinstance(value, float) and name != ONE_CLASS
+    }
+    rows |= {"examples": f"{scores['examples']:,}", "file": scores["file"]}
     table = f"\n| on test | |\n|---|---|\n{_lines(rows)}\n"
     return table + _class_section(scores.get(CLASSES))
 
@@ -276,8 +286,12 @@ def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in settings.items()
-        if name not in _SHOWN and applies.get(name, True) and value not in (None, False, (), [])
+        if name not in _SHOWN and applies.get(name, True) and (value or _is_number(value))
     }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _lines(rows: Mapping[str, Any]) -> str:

@@ -223,10 +223,10 @@ def test_a_table_with_labels(run, classifier, tmp_path):
     table, output = tmp_path / "table.csv", tmp_path / "out.csv"
     texts = ["A quiet delight.", "", 'Dull, "they" said.', *(f"Text {n}." for n in range(40))]
     rows = [{"id": f"0{number}", "text": text} for number, text in enumerate(texts)]
-    write_table(table, rows, ".csv")
+    write_table(table, ["id", "text"], rows, ".csv")
     command = ["predict", "--model", classifier, "--input", table]
     status, printed, _ = run(*command, "--output", output)
-    assert (status, printed) == (0, f"43 rows in {output}\n")
+    assert (status, printed) == (0, f"label, score added: {output}\n")
     _, plain, _ = run(*command)
     with output.open(newline="") as file:
         found = list(csv.DictReader(file))
@@ -244,6 +244,7 @@ def test_a_table_with_labels(run, classifier, tmp_path):
         (["--input", table, "--output", output], "exists"),
         (["--input", table, "--output", tmp_path / "out.xlsx"], ".parquet"),
         (["--output", tmp_path / "third.csv", "A text."], "Pass a table with --input"),
+        (["--input", table, "--output", table, "--force"], "would replace the input"),
     ):
         before = {path: path.read_bytes() for path in tmp_path.iterdir()}
         status, _, errors = run("predict", "--model", classifier, *options)
@@ -251,6 +252,12 @@ def test_a_table_with_labels(run, classifier, tmp_path):
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     run(*command, "--output", output, "--force")
     assert len(output.read_text().splitlines()) == 44
+    table.write_text("text,note,note\na,b,c\n")
+    run(*command, "--output", output, "--force")
+    assert output.read_text().startswith("text,note,note.1,label,score\na,b,c,")
+    table.write_text("text,note\n")
+    status, _, errors = run(*command, "--output", tmp_path / "third.csv")
+    assert status == 2 and "at least one row" in errors
 
 
 def test_a_table_with_several_labels(run, tiny_vocabulary, scrambled, tmp_path):

@@ -269,6 +269,8 @@ def test_several_labels(tmp_path, capsys):
     given = {"multi_label": True, "dev_fraction": 0.25, "learning_rate": 3e-3, "epochs": 1}
     report = finetune(options(path, output, **given, test=path))
     again = evaluate(model=output, task="classify", data=path)
+    assert report["test"].pop("file") == "all.jsonl"
+    assert report["test"].pop("in_train_or_dev") == len(rows)
     for one, other in ((report["test"], again), (report["test"]["classes"], again["classes"])):
         for name in one.keys() - {"classes"}:
             assert one[name] == pytest.approx(other[name], abs=1e-6)

@@ -155,7 +155,7 @@ def test_mistakes_that_are_alike_are_one_line():
 
 def test_fifty_mistakes_of_many():
     text = mistakes([wrong(f"bad {row}", row / 100) for row in range(99)])
-    assert "99 of 99 predictions are wrong. These 50 have the highest confidence." in text
+    assert "99 of 99 predictions are wrong. The table lists the 50 with the highest" in text
     assert text.count("| bad ") == 50
     assert "| 0.49 |" in text and "| 0.48 |" not in text
 

@@ -101,10 +101,19 @@ def test_a_card_lists_the_settings_that_had_an_effect(report, model, tmp_path):
     file = tmp_path / "mails.csv"
     file.touch()
     report["settings"] |= {"data": str(file), "multi_label": True, "class_weights": ["balanced"]}
+    report["settings"] |= {"dropout": 0.0, "warmup": 0}
     text = reports.card("my-model", report, model)
     for name, value in (("dev_fraction", 0.1), ("multi_label", True), ("label_separator", ",")):
         assert f"| {in_cell(name)} | {value} |" in text
-    assert "balanced" in text
+    assert "balanced" in text and "| dropout | 0.0 |" in text and "| warmup | 0 |" in text
+
+
+def test_test_scores_on_a_card(report, model):
+    found = {"file": "test.csv", "in_train_or_dev": 0, "accuracy": 0.5, "one_class": 1.0}
+    report["test"] = {**found, "examples": 1234, "classes": report["classes"]}
+    _, text = reports.card("my-model", report, model).split("| on test | |")
+    assert "| accuracy | 0.5000 |\n| examples | 1,234 |\n| file | test.csv |" in text
+    assert in_cell("one_class") not in text and text.count("| 1,234 |") == 2
 
 
 def test_a_card_names_a_dataset_of_the_hub(report, model):
