@@ -13,7 +13,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
 def test_the_script_measures_the_readmes_example():
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    shown, _ = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
     assert repr(list(first_example.ANSWERS)).replace("'", '"') in code
     assert shown.split() == list(first_example.ANSWERS.values())
     source = Path(first_example.__file__).read_text("utf-8")

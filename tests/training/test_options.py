@@ -19,7 +19,7 @@ def test_options_with_which_a_fine_tuning_may_not_resume(task):
     others = {name for name, option in known.items() if not option.applies(vars(run))}
     assert ("head" in others) != ("regression" in others)
     assert known.keys() - decisive(run).keys() == others | {
-        *("data", "strategy", "output", "force", "vocab", "baseline", "save_steps")
+        *("data", "test", "strategy", "output", "force", "vocab", "baseline", "save_steps")
     }
 
 
