@@ -174,15 +174,16 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
         **reports.results(curve.history, keep.scores, keep.best),
         "versions": reports.versions(),
     }
-    if options.test is not None:
-        both = reports.overlap(data.task, data.test, [*data.train, *data.dev])
-        report[reports.TEST] = {"file": options.test.name, "in_train_or_dev": both}
-        if both:
-            logger.warning(
-                "%d of the %d test rows also occur in train or dev, which inflates their scores.",
-                *(both, len(data.test)),
-            )
     if run.best is not None:
+        if options.test is not None:
+            known = {tuple(data.task.texts(each)) for each in (*data.train, *data.dev)}
+            both = reports.overlap(data.task, data.test, known)
+            report[reports.TEST] = {"file": options.test.name, "in_train_or_dev": both}
+            if both:
+                logger.warning(
+                    "%d of the %d test rows also occur in train or dev, which inflates the scores.",
+                    *(both, len(data.test)),
+                )
         held_out.write_reports(run.best, options.output, report, data.test)
         publish(options.output, report)
     return report

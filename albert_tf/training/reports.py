@@ -3,7 +3,7 @@
 import contextlib
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -72,13 +72,14 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         "skipped": sum(map(skipped_rows, {*task.files("train"), *task.files("dev")})),
         "duplicates": duplicates,
         "contradictions": sum(len(several) > 1 for several in known.values()),
-        "in_both": overlap(task, dev, train),
+        "in_both": overlap(task, dev, known),
     }
 
 
-def overlap(task: Task[Any, Any], examples: Sequence[Any], others: Sequence[Any]) -> int:
-    """Returns how many of the examples have the same texts as one of the others."""
-    known = {tuple(task.texts(example)) for example in others}
+def overlap(
+    task: Task[Any, Any], examples: Sequence[Any], known: Container[tuple[str, ...]]
+) -> int:
+    """Returns how many of the examples have texts that are in `known`."""
     return sum(tuple(task.texts(example)) in known for example in examples)
 
 
