@@ -30,20 +30,25 @@ OURS = "albert_tf"
 UNROLLED = "albert_tf, each layer traced"
 
 
+def sizes(layers, width):
+    """Returns the arguments of `AlbertConfig`, which are the same in transformers."""
+    return {
+        "vocab_size": VOCABULARY,
+        "embedding_size": min(128, width),
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": width // 64,
+        "intermediate_size": 4 * width,
+        "hidden_dropout_prob": DROPOUT,
+        "attention_probs_dropout_prob": DROPOUT,
+    }
+
+
 def ours(layers, width, ids):
     """Returns a classifier, and features for it."""
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
 
-    config = AlbertConfig(
-        vocab_size=VOCABULARY,
-        embedding_size=min(128, width),
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=width // 64,
-        intermediate_size=4 * width,
-        hidden_dropout_prob=DROPOUT,
-        attention_probs_dropout_prob=DROPOUT,
-    )
+    config = AlbertConfig(**sizes(layers, width))
     return AlbertForSequenceClassification(config), {"input_ids": ids}
 
 
@@ -71,16 +76,7 @@ def train_in_torch(layers, width, ids, labels, batch_size):
     import torch
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
-    config = AlbertConfig(
-        vocab_size=VOCABULARY,
-        embedding_size=min(128, width),
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=width // 64,
-        intermediate_size=4 * width,
-        hidden_dropout_prob=DROPOUT,
-        attention_probs_dropout_prob=DROPOUT,
-    )
+    config = AlbertConfig(**sizes(layers, width))
     model = AlbertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     times = [time.time()]
@@ -129,7 +125,11 @@ def count_operations():
 
 
 def measure(started, program, layers, width, batch_size, length, steps):
-    """Trains in this process, which started at the time `started`, and returns a row's figures."""
+    """Trains in this process, and returns the figures of a row.
+
+    Args:
+        started: time at which the process was started, in seconds since the epoch.
+    """
     import numpy as np
 
     generator = np.random.default_rng(1)

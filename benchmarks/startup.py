@@ -6,11 +6,11 @@ Each row runs in its own process, and the rows take turns. The first round, whic
 from disk, isn't counted. `predict` and transformers' pipeline read the same text classifier,
 `predict` also its exported files, and all must return the same label. Without --model, it is
 `small` with a random head. A SavedModel answers its first request in a process that imports only
-TensorFlow and tensorflow-text. KerasHub's classifier has the same size and vocabulary, and random
-weights, so its answer isn't compared. With --texts, `predict` also labels one text per line, from
-the file, which it sorts by length, and from a pipe, batch by batch. The rows of transformers and
-KerasHub require the extra `peers`, and ONNX Runtime's `onnx`; otherwise they are omitted. Seconds
-and MB are medians.
+TensorFlow and tensorflow-text. The weights of KerasHub's classifier are random, so its answer isn't
+compared; its size and vocabulary are the same. With --texts, `predict` also labels one text per
+line, from the file, which it sorts by length, and from a pipe, batch by batch. The rows of
+transformers and KerasHub require the extra `peers`, and that of ONNX Runtime requires `onnx`;
+without the extra, a row is left out. Seconds and MB are medians.
 """
 
 import importlib.util

@@ -219,7 +219,7 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]
 
 
 def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Path) -> int:
-    """Writes the input table with more columns, and returns exit status 0."""
+    """Writes the input table with columns for the predictions, and returns exit status 0."""
     found: Iterator[dict[str, Any]]
     if model_class == _ENCODER:
         found = ({"cosine": cosine} for cosine in _cosines(options, options.texts()))
@@ -230,8 +230,8 @@ def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Pat
     added = {name: f"predicted_{name}" if taken else name for name in first}
     if both := [name for name in added.values() if name in names]:
         raise UserError(
-            f"The table contains {listed(map(repr, both))}, which would be replaced. Rename or "
-            f"remove these columns. Received: {options.source}."
+            f"--output would replace the columns {listed(map(repr, both))} of the table. Rename or "
+            f"remove them. Received: {options.source}."
         )
     rows = (
         {**row.fields, **{added[name]: value for name, value in more.items()}}

@@ -175,7 +175,7 @@ def _is_quoted(lines: Iterator[str]) -> bool:
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
     """Returns the column names, and rejects a header that lacks or repeats one of `columns`.
 
-    The repeats of another name get numbers, as in pandas: "note", "note.1".
+    Other names that are repeated get numbers, as in pandas: "note", "note.1".
     """
     header = [name if name in columns else name.strip() for name in first]
     for position, name in enumerate(columns):

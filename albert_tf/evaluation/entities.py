@@ -4,11 +4,10 @@ The rules are the same as in conlleval, the scorer of the CoNLL shared tasks. A 
 continue an entity begins one, so invalid tags, such as "I-" after "O", don't need to be repaired.
 """
 
-import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 OUTSIDE: Final = "O"
 _PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
@@ -129,24 +128,22 @@ def entity_scores(
     if not has_prefixes(labels):
         return accuracy
     counts = entity_counts(expected, predicted, labels)
-    return {**_scores(sum(counts.values(), Counts())), **accuracy}
+    total = Counts(*map(sum, zip(*counts.values(), strict=True)))
+    return {**_scores(total), **accuracy}
 
 
 class Counts(NamedTuple):
     """The numbers of expected, predicted, and correct entities."""
 
-    expected: int = 0
-    predicted: int = 0
-    correct: int = 0
-
-    def __add__(self, other: Any) -> "Counts":
-        return Counts(*map(operator.add, self, other))
+    expected: int
+    predicted: int
+    correct: int
 
 
 def entity_counts(
     expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> dict[str, Counts]:
-    """Counts the entities of each type. For the arguments, see `entity_scores`."""
+    """Returns the counts of each entity type. The arguments are those of `entity_scores`."""
     known = parsed(labels)
     gold, chosen = (
         {

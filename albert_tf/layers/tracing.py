@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import keras
 
-# With fewer calls, tracing a function and its gradient takes longer than tracing each call.
+# For fewer calls, it is faster to trace each call than a function and its gradient.
 _CALLS: Final = 4
 
 

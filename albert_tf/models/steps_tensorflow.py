@@ -179,7 +179,7 @@ def parallel_slices() -> int:
 
 
 def _number(variable: str) -> int:
-    """Returns an environment variable's number, or 0 if it is not set or not a number."""
+    """Returns the number in an environment variable, or 0 if it contains none."""
     value = os.environ.get(variable, "")
     return int(value) if value.isascii() and value.isdigit() else 0
 

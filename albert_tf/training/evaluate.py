@@ -141,15 +141,20 @@ class HeldOut:
         batch_size: int,
     ):
         self.task, self.examples, self.model = task, examples, model
-        length = model.tokenizer.model_max_length
-        self.rows = task.encode(examples, model.tokenizer, model.config, length)
+        self.rows = self._encode(examples)
         self.batch_size = batch_size
         self.on_one = model if replicas == 1 else type(model).from_config(model.get_config())
 
-    def _predicted(self, outputs: Outputs) -> Predicted[Any, Any]:
+    def _predicted(
+        self, examples: Sequence[Any], rows: Rows, outputs: Outputs
+    ) -> Predicted[Any, Any]:
         config = self.on_one.config
-        found = self.task.predictions(self.examples, self.rows, outputs, config)
-        return Predicted(self.examples, found, config)
+        return Predicted(examples, self.task.predictions(examples, rows, outputs, config), config)
+
+    def _encode(self, examples: Sequence[Any]) -> Rows:
+        tokenizer = self.model.tokenizer
+        length = tokenizer.model_max_length
+        return self.task.encode(examples, tokenizer, self.model.config, length)
 
     def scores(self) -> dict[str, float]:
         """Sets the model's thresholds to the best ones on dev.
@@ -160,7 +165,7 @@ class HeldOut:
         if self.on_one is not self.model:
             self.on_one.set_weights(self.model.get_weights())
         outputs = model_outputs(self.rows, self.on_one, PREDICTED)
-        predicted = self._predicted(outputs)
+        predicted = self._predicted(self.examples, self.rows, outputs)
         config = predicted.config.replace(**self.task.fit_thresholds(predicted))
         self.model.config = self.on_one.config = config
         scores = self.task.scores(replace(predicted, config=config))
@@ -200,22 +205,17 @@ class HeldOut:
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
         self.on_one.config = best.config
-        predicted = self._predicted(model_outputs(self.rows, self.on_one, PREDICTED))
+        predicted = self._best(self.examples, self.rows)
         if by_class := self.task.by_class(predicted):
             report[CLASSES] = by_class
         if test:
-            report[TEST] |= self._scores_on(test)
+            report[TEST] |= _scores(self.task, self._best(test, self._encode(test)))
         write_mistakes(self.task, predicted, folder)
         write_finetuning(output, folder, report, self.on_one)
 
-    def _scores_on(self, examples: Sequence[Any]) -> dict[str, Any]:
-        """Returns the scores on other examples, as `evaluate` does."""
-        model, config = self.on_one, self.on_one.config
-        length = self.model.tokenizer.model_max_length
-        rows = self.task.encode(examples, self.model.tokenizer, config, length)
-        outputs = model_outputs(rows, model, PREDICTED)
-        found = self.task.predictions(examples, rows, outputs, config)
-        return _scores(self.task, Predicted(examples, found, config))
+    def _best(self, examples: Sequence[Any], rows: Rows) -> Predicted[Any, Any]:
+        """Returns the predictions of the best version, once its weights have been assigned."""
+        return self._predicted(examples, rows, model_outputs(rows, self.on_one, PREDICTED))
 
 
 def model_outputs(

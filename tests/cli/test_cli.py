@@ -197,7 +197,7 @@ def test_wrong_use_is_status_2(capsys):
 
 
 def test_the_help_of_one_task(capsys):
-    """Lists the options that go with the task, at most 31; --help alone lists all."""
+    """Lists only the task's options, at most 31; --help without a task lists all."""
 
     def shown(*arguments):
         with pytest.raises(SystemExit, match="0"):

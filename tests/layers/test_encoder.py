@@ -119,12 +119,8 @@ def test_dropout_comes_before_the_residual_connection(small_config):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    (
-        "changes",
-        "options",
-        "checkpointing",
-        "expected",
-    ),  # functions, and layers outside of them; recomputed layers count twice
+    # Expected: functions, and layers outside of them. Recomputed layers count twice.
+    ("changes", "options", "checkpointing", "expected"),
     [
         ({"num_hidden_layers": 4, "inner_group_num": 2}, {}, False, (2, 0)),
         ({"num_hidden_layers": 5}, {"cls_only": True}, True, (1, 2)),
