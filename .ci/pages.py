@@ -3,7 +3,8 @@
 Python, sh, and bash blocks run unless a comment above one gives a reason why not: `<!-- not run:
 needs Docker -->`. A text block contains lines that the block above it prints to stdout or stderr,
 where `…` stands for anything. If the sentence between the two contains `within 0.02` or `within
-5%`, numbers may differ by that much. The pages run in the order of docs/README.md and in one
+5%`, numbers may differ by that much. A block in any language with `title="app.py"` is saved as this
+file instead. The pages run in the order of docs/README.md and in one
 folder, so a page can use the models of earlier ones. Python blocks on a page share variables.
 """
 
@@ -21,7 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
+    r"^(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<file>[\w.]+)\")?\n(?P<code>.*?)^ *```$",
+    re.DOTALL | re.MULTILINE,
 )
 NOT_RUN = re.compile(r"<!-- not run: ([^>]+) -->\s*\Z")
 TOLERANCE = re.compile(r"\bwithin (\d+(?:\.\d+)?)(%)?")
@@ -44,12 +46,13 @@ class PageError(Exception):
 
 @dataclass
 class Block:
-    """A code block, the reason why it doesn't run (if any), and its expected output."""
+    """A code block, and its expected output; why it doesn't run, or the file to save it as."""
 
     language: str
     code: str
     line: int
     reason: str = ""
+    file: str | None = None
     shown: str = ""
     tolerance: tuple[float, bool] | None = None  # the number, and whether it is a percentage
 
@@ -62,9 +65,10 @@ def blocks(page: str) -> list[Block]:
         between, end = page[end : fence.start()], fence.end()
         code = textwrap.dedent(fence["code"])
         line = page.count("\n", 0, fence.start()) + 1
-        if fence["language"] in ("python", "sh", "bash"):
+        if fence["language"] in ("python", "sh", "bash") or fence["file"]:
             reason = NOT_RUN.search(between)
-            found.append(Block(fence["language"], code, line, reason[1] if reason else ""))
+            given = reason[1] if reason else "", fence["file"]
+            found.append(Block(fence["language"], code, line, *given))
         elif fence["language"] == "text":
             if not found or found[-1].shown or len(between.strip().splitlines()) > 3:
                 raise PageError(f"line {line}: this output follows no block that prints it")
@@ -128,6 +132,9 @@ class Session:
         )
 
     def run(self, block: Block) -> None:
+        if block.file:
+            (Path(self.options["cwd"]) / block.file).write_text(block.code, "utf-8")
+            return
         printed, failed = self.shell(block) if block.language != "python" else self.execute(block)
         if failed:
             raise PageError(f"line {block.line}: the block fails\n{printed}")

@@ -62,6 +62,12 @@ def test_a_page_changed_by_hand(tmp_path, capsys, old, new, line):
     assert f"page.md, line {line}: " in capsys.readouterr().out
 
 
+def test_a_block_that_is_a_file(tmp_path):
+    page = '```python title="app.py"\n1 / 0\n```\n```toml title="b.toml"\n[b]\n```\n'
+    assert run(tmp_path, page + "```sh\ncat app.py b.toml\n```\n```text\n1 / 0\n[b]\n```\n") == 0
+    assert not (tmp_path / "app.py").exists()  # the folder of the blocks is another
+
+
 def test_every_page_is_in_the_order():
     found = pages.pages()
     assert [page.name for page in found[:3]] == ["README.md", "which-model.md", "finetuning.md"]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.data.pipeline import Batches
 from albert_tf.data.tasks.choices import choice_rows, segments
 from albert_tf.data.tasks.classification import encode_texts
-from albert_tf.data.tasks.questions import encode_questions, question_of, trainable
+from albert_tf.data.tasks.questions import Question, encode_questions, question_of, trainable
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.tagging import encode_words
 from albert_tf.errors import UserError, short_repr
@@ -153,15 +153,7 @@ def question_rows(
     max_length: int | None = None,
 ) -> Rows:
     """Returns the rows of `question_answering_dataset`."""
-    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
-    examples = [
-        question_of(
-            *(question, contexts[row]),
-            None if answers is None else _answers(answers[row], row),
-            f"number {row}",
-        )
-        for row, question in enumerate(questions)
-    ]
+    examples = questions_of(questions, contexts, answers)
     used = examples if answers is None else trainable(examples)
     length = max_length or tokenizer.model_max_length
     rows = encode_questions(used, tokenizer, length, answerability)
@@ -169,6 +161,21 @@ def question_rows(
     rows.examples = np.array([numbers[used[row].id] for row in rows.examples])
     rows.count = len(examples)
     return rows
+
+
+def questions_of(
+    questions: Sequence[str], contexts: Sequence[str], answers: Sequence[Any] | None = None
+) -> list[Question]:
+    """Returns the examples in the columns of `question_answering_dataset`."""
+    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
+    return [
+        question_of(
+            *(question, contexts[row]),
+            None if answers is None else _answers(answers[row], row),
+            f"number {row}",
+        )
+        for row, question in enumerate(questions)
+    ]
 
 
 @_numbers

@@ -8,6 +8,7 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
@@ -125,6 +126,39 @@ class AlbertForQuestionAnswering(TaskModel):
             answerability=self.config.answerability,
             max_length=max_length,
         )
+
+    def fit_thresholds(self, x: Any, y: Any) -> tuple[float, ...]:
+        """Sets the no-answer threshold to the value with the best F1.
+
+        The threshold is stored in `config.thresholds`, and `save_pretrained` saves it. Pipelines,
+        `albert-tf answer`, `albert-tf evaluate`, and exports then return no answer if the null
+        score is higher. `albert-tf finetune` does the same after each epoch.
+
+        Args:
+            x: texts that the model wasn't trained on: a list of `(question, context)` tuples, or a
+                tuple of two columns.
+            y: their answers, as in `fit`. Some must be unanswerable.
+        Returns:
+            The threshold, in a tuple.
+        Raises:
+            UserError: if every question has an answer, or an argument has another form.
+        """
+        from albert_tf.data.datasets import questions_of
+        from albert_tf.data.tasks.answers import best_threshold, decode
+        from albert_tf.data.tasks.base import Predicted
+        from albert_tf.training.evaluate import model_outputs
+
+        examples = questions_of(*two_columns(x, "(question, context)"), y)
+        if not any(example.is_impossible for example in examples):
+            raise UserError(
+                "A threshold requires questions without an answer (None). "
+                f"Received: {len(examples)} questions that all have one."
+            )
+        rows = self._encode(x)
+        answers = decode(examples, rows, model_outputs(rows, self), self.config)
+        thresholds = (best_threshold(Predicted(examples, answers, self.config)),)
+        self.config = self.config.replace(thresholds=thresholds)
+        return thresholds
 
     def _metrics_by_output(self, metrics: Any) -> Any:
         """Returns a flat list of metrics unchanged, because they compare both positions jointly."""

@@ -11,6 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
+from albert_tf.layers.embedding import known_values, reject_fractions
 from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.examples import (
@@ -25,6 +26,7 @@ from albert_tf.models.examples import (
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 from albert_tf.options import COUNT, checks_numbers
+from albert_tf.probabilities import reject_nan, sigmoid
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "regression": "number",
@@ -128,6 +130,46 @@ class AlbertForSequenceClassification(TaskModel):
         dataset, order = self._in_order(self._encode(x), batch_size, steps)
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
+
+    def fit_thresholds(self, x: Any, y: Any) -> tuple[float, ...]:
+        """Sets each label's threshold to the value with the best F1, for several labels per text.
+
+        The thresholds are stored in `config.thresholds`, and `save_pretrained` saves them.
+        Pipelines, `albert-tf predict`, and `albert-tf evaluate` then predict the labels whose
+        probabilities reach them. `albert-tf finetune` does the same after each epoch. A label
+        that doesn't occur gets the default of 0.5.
+
+        Args:
+            x: texts or arrays of examples that the model wasn't trained on, as in `predict`.
+            y: their labels, as in `fit`.
+        Returns:
+            The threshold of each label, in the order of `config.labels`.
+        Raises:
+            UserError: if the model isn't for multi-label classification, or a label isn't 0 or 1.
+        """
+        from albert_tf.evaluation.metrics import best_thresholds  # imports scikit-learn
+
+        kind = self.targets["labels"].kind
+        if kind != "multi_label":
+            raise UserError(
+                "Thresholds require problem_type='multi_label_classification'. "
+                f"Received: {self.problem_type!r}."
+            )
+        given = {"labels": label_arrays(self, y, x)}
+        check_types(given)
+        check_labels(self, given, {})
+        labels = np.asarray(known_values(given["labels"]))
+        reject_fractions("labels", labels)
+        logits = self.predict(x, verbose=0)["logits"]
+        reject_nan({"logits": logits})
+        if labels.shape != logits.shape:
+            raise UserError(
+                f"labels must contain 0 or 1 for each example and label, {logits.shape}. "
+                f"Received: {labels.shape}."
+            )
+        thresholds = tuple(best_thresholds(labels, sigmoid(logits).astype("float64")))
+        self.config = self.config.replace(thresholds=thresholds)
+        return thresholds
 
     def loss_terms(self, labels: Inputs, outputs: Inputs, inputs: Inputs) -> list[losses.Term]:
         return [_LOSSES[self.targets["labels"].kind](labels["labels"], outputs["logits"])]

@@ -17,18 +17,18 @@ from albert_tf.pipelines.base import (
 )
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
+    DEPLOYED,
     MAX_QUESTION,
-    best_spans,
+    Answers,
+    Decoding,
     context_positions,
-    merge_same_text,
-    merge_windows,
+    find_answers,
     question_windows,
-    read_span,
 )
 from albert_tf.text.windows import special_count
 
 LENGTH: Final = 384  # tokens
-SPARE: Final = 10  # spans to examine beyond 2 * `top_k`, because several can have the same text
+SPARE: Final = DEPLOYED.spans - 2  # spans to examine beyond 2 * `top_k`
 
 
 class QuestionInContext(NamedTuple):
@@ -91,7 +91,7 @@ class QuestionAnsweringPipeline(Pipeline):
         """
 
         top_k: int = 1
-        max_answer_len: int = 15
+        max_answer_len: int = DEPLOYED.longest
         handle_impossible_answer: bool | None = None
         align_to_words: bool = True
         doc_stride: int | None = None
@@ -157,36 +157,24 @@ class QuestionAnsweringPipeline(Pipeline):
         found: Sequence[Outputs],
         options: Options,
     ) -> Any:
-        config, answers, best_logits = self.model.config, [], []
-        nulls, null_logits = [], []
-        for each_window, outputs in zip(windows, found, strict=True):
-            positions = each_window.details
-            spans, null, null_logit = best_spans(
-                outputs, positions.possible, 2 * options.top_k + SPARE, options.max_answer_len
-            )
-            nulls.append(null)
-            null_logits.append(null_logit)
-            best_logits += [span.logit for span in spans[:1] if not config.answerability]
-            texts = [
-                read_span(example.context, positions, span, options.align_to_words)
-                for span in spans
-            ]
-            texts = [each for each in texts if each["answer"]]  # drops spans of whitespace
-            count = None if options.align_to_words else options.top_k
-            answers.append(merge_same_text(texts[:count]))
-        none = {"score": min(nulls), "start": 0, "end": 0, "answer": ""}
-        null_odds = min(null_logits) - max(best_logits, default=0.0)
-        ranked = self._with_none(merge_windows(answers), none, null_odds, options)
+        decoding = Decoding(
+            spans=2 * options.top_k + SPARE,
+            longest=options.max_answer_len,
+            aligned=options.align_to_words,
+            kept=None if options.align_to_words else options.top_k,
+        )
+        outputs_of = [
+            (window.details, outputs) for window, outputs in zip(windows, found, strict=True)
+        ]
+        answers = find_answers(
+            example.context, outputs_of, self.model.config.answerability, decoding
+        )
+        ranked = self._with_none(answers, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 
-    def _with_none(
-        self, ranked: list[dict[str, Any]], none: dict[str, Any], null_odds: float, options: Options
-    ) -> list[dict[str, Any]]:
-        """Adds "" to the answers if the options allow it or there is no other answer.
-
-        Args:
-            null_odds: no-answer score minus the best span's score, as in SQuAD 2.0.
-        """
+    def _with_none(self, answers: Answers, options: Options) -> list[dict[str, Any]]:
+        """Adds "" to the answers if the options allow it or there is no other answer."""
+        ranked, none = answers.best, {"score": answers.none, "start": 0, "end": 0, "answer": ""}
         config, may_be_none = self.model.config, options.handle_impossible_answer
         if may_be_none is None:
             may_be_none = config.thresholds is not None
@@ -196,7 +184,7 @@ class QuestionAnsweringPipeline(Pipeline):
             return ranked
         if not config.answerability and not config.thresholds:
             return _sort([*ranked, none])
-        if null_odds > (config.thresholds[0] if config.thresholds else 0.0):
+        if answers.null_score > (config.thresholds[0] if config.thresholds else 0.0):
             return [none, *ranked]
         return [ranked[0], *_sort([*ranked[1:], none])]
 

@@ -120,6 +120,55 @@ class Span(NamedTuple):
     logit: float
 
 
+class Decoding(NamedTuple):
+    """How answers are read from outputs. The defaults are those of the pipeline and of exports.
+
+    Attributes:
+        spans: number of spans to examine in each window. Several can have the same text.
+        longest: maximum number of tokens in an answer.
+        aligned: whether to extend answers to whole words.
+        kept: number of answers to keep in each window, or None for all.
+        by_logit: whether to rank the answers of all windows by logit, as the authors' scripts do.
+            If False, answers are ranked by probability, and the probabilities of answers with the
+            same text in a window are added up.
+    """
+
+    spans: int = 12
+    longest: int = 15
+    aligned: bool = True
+    kept: int | None = None
+    by_logit: bool = False
+
+
+DEPLOYED: Final = Decoding()
+# google-research/albert, run_squad_v1.py and run_squad_v2.py: --n_best_size, --max_answer_length
+OFFICIAL: Final = Decoding(spans=20, longest=30, aligned=False, by_logit=True)
+
+
+class Answers(NamedTuple):
+    """The answers to a question.
+
+    Attributes:
+        best: distinct answers, best first, as dicts with the keys "score", "start", "end", and
+            "answer", which is `context[start:end]`.
+        none: probability that there is no answer.
+        null_score: score to compare with a threshold: the score of "no answer" minus the best
+            answer's score, or the no-answer logit of the SQuAD 2.0 head.
+    """
+
+    best: list[dict[str, Any]]
+    none: float
+    null_score: float
+
+    def text(self, threshold: float) -> str:
+        """Returns the best answer, or "" if the null score is above the threshold."""
+        return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
+
+    def confidence(self, threshold: float) -> float:
+        """Returns the score of `text`."""
+        return self.best[0]["score"] if self.text(threshold) else self.none
+
+
 class BestSpans(NamedTuple):
     """The best spans of a window.
 
@@ -157,6 +206,38 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
         for word, is_context in zip(window.word_ids, inside, strict=True)
     ]
     return ContextPositions(window.offset_mapping, words, np.array(inside))
+
+
+def find_answers(
+    context: str,
+    windows: Iterable[tuple[ContextPositions, Mapping[str, Any]]],
+    answerability: bool,
+    decoding: Decoding = DEPLOYED,
+) -> Answers:
+    """Returns the answers to a question, best first.
+
+    Args:
+        windows: positions and the model's outputs for each window of the question and its context.
+        answerability: whether the model has the SQuAD 2.0 head.
+    """
+    answers, nulls, null_logits, best_logits = [], [], [], []
+    for positions, outputs in windows:
+        spans, null, null_logit = best_spans(
+            outputs, positions.possible, decoding.spans, decoding.longest
+        )
+        nulls.append(null)
+        null_logits.append(null_logit)
+        best_logits += [span.logit for span in spans[:1]]
+        if decoding.by_logit:
+            spans = [span._replace(score=span.logit) for span in spans]
+        texts = [read_span(context, positions, span, decoding.aligned) for span in spans]
+        texts = [each for each in texts if each["answer"]]  # drops spans of whitespace
+        answers.append(texts if decoding.by_logit else merge_same_text(texts[: decoding.kept]))
+    best = merge_windows(answers)
+    if decoding.by_logit:
+        best_logits = [answer["score"] for answer in best[:1]]
+    ahead = 0.0 if answerability else max(best_logits, default=0.0)
+    return Answers(best, min(nulls), min(null_logits) - ahead)
 
 
 def best_spans(

@@ -7,7 +7,7 @@ import functools
 import sys
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -17,7 +17,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models import AlbertForQuestionAnswering, AlbertForTokenClassification
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.text.added_tokens import SPACE
-from albert_tf.text.answers import BRACKETS, CLS, INVISIBLE, MARKS, NOWHERE
+from albert_tf.text.answers import BRACKETS, CLS, DEPLOYED, INVISIBLE, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -25,9 +25,6 @@ from albert_tf.text.windows import special_count
 from albert_tf_export.letters import Alphabet
 from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import Tensors, task_outputs
-
-MAX_ANSWER_TOKENS: Final = 15
-CANDIDATES: Final = 12  # number of best spans; the scores of spans with the same text are added up
 
 
 def text_function(
@@ -181,14 +178,14 @@ def _logit_spans(
     first, last = (tf.where(inside, each[:, 1:], 0.0) for each in probabilities)
 
     count = tf.shape(inside)[1]
-    followers = tf.pad(last, [[0, 0], [0, MAX_ANSWER_TOKENS - 1]])
+    followers = tf.pad(last, [[0, 0], [0, DEPLOYED.longest - 1]])
     each_end = tf.stack(
-        [followers[:, more : more + count] for more in range(MAX_ANSWER_TOKENS)], axis=-1
+        [followers[:, more : more + count] for more in range(DEPLOYED.longest)], axis=-1
     )
-    products = tf.reshape(first[:, :, None] * each_end, [-1, count * MAX_ANSWER_TOKENS])
-    scores, index = tf.math.top_k(products, CANDIDATES)
-    starts = index // MAX_ANSWER_TOKENS
-    spans = Spans(starts, tf.minimum(starts + index % MAX_ANSWER_TOKENS, count - 1), scores)
+    products = tf.reshape(first[:, :, None] * each_end, [-1, count * DEPLOYED.longest])
+    scores, index = tf.math.top_k(products, DEPLOYED.spans)
+    starts = index // DEPLOYED.longest
+    spans = Spans(starts, tf.minimum(starts + index % DEPLOYED.longest, count - 1), scores)
 
     sums = at(inner[0], spans.starts) + at(inner[1], spans.ends)
     best = tf.where(scores[:, 0] > 0, sums[:, 0], 0.0)
@@ -202,9 +199,9 @@ def _beam_spans(outputs: Tensors, first: tf.Tensor, inside: tf.Tensor) -> Spans:
     log_probs = tf.repeat(outputs["start_top_log_probs"], beam, axis=1)
     scores = tf.exp(log_probs + outputs["end_top_log_probs"])
     starts = tf.repeat(starts, beam, axis=1)
-    is_span = (starts <= ends) & (ends < starts + MAX_ANSWER_TOKENS)
+    is_span = (starts <= ends) & (ends < starts + DEPLOYED.longest)
     is_span &= (starts >= 0) & (ends < tf.reduce_sum(tf.cast(inside, tf.int32), 1, keepdims=True))
-    scores, index = tf.math.top_k(tf.where(is_span, scores, 0.0), CANDIDATES)
+    scores, index = tf.math.top_k(tf.where(is_span, scores, 0.0), DEPLOYED.spans)
     most = tf.shape(inside)[1] - 1
     starts, ends = (tf.clip_by_value(at(each, index), 0, most) for each in (starts, ends))
     return Spans(starts, ends, scores)

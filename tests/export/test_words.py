@@ -16,7 +16,7 @@ from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import pipeline
-from albert_tf.text.answers import _is_punctuation, best_spans, trimmed
+from albert_tf.text.answers import DEPLOYED, _is_punctuation, best_spans, trimmed
 from albert_tf.text.model_file import ModelProto
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -92,7 +92,7 @@ def test_answers(task, threshold, is_xlm_roberta, answer, long_tokenizer, xlm_ro
 def test_spans_of_random_logits(random_window, answerability):
     """The graph finds the spans that `albert_tf.text.answers.best_spans` finds."""
     outputs, before, count, possible = random_window(answerability)
-    expected = best_spans(outputs, possible, words.CANDIDATES, words.MAX_ANSWER_TOKENS)
+    expected = best_spans(outputs, possible, *DEPLOYED[:2])
     batch = {name: tf.constant(value[None]) for name, value in outputs.items()}
     number = tf.range(count + 2)[None]  # with padding
     inside = number < count

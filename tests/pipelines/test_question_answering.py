@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from albert_tf.data.options import LabelledData
+from albert_tf.data.tasks.answers import QuestionAnswering
+from albert_tf.data.tasks.questions import Question
 from albert_tf.errors import UserError
 from albert_tf.text.answers import BestSpans, best_spans, context_positions, question_windows
+from albert_tf.training.evaluate import model_outputs
 
 QUESTION = "who sat on a mat"
 CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."
@@ -92,9 +96,28 @@ def test_the_least_sure_window_decides_that_there_is_no_answer(ask_with_logits):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_evaluate_scores_the_same_answers(pipe, model, tokenizer, kind):
+    contexts = (CONTEXT, LONG, LONG[9:] + CONTEXT, "A cat.", "(mat) \u200b“mat”, mat! " * 9)
+    questions = [
+        Question(f"{asked} {context}", asked, context)
+        for context in contexts
+        for asked in (QUESTION, "where", "is it 😀 or the moon?")
+    ]
+    squad, config = QuestionAnswering(LabelledData(task="squad", data=".")), model(kind).config
+    rows = squad.encode(questions, tokenizer, config, 32)
+    decoded = squad.predictions(questions, rows, model_outputs(rows, model(kind)), config)
+    asked = [{"question": each.question, "context": each.context} for each in questions]
+    for answers, expected in zip(decoded, pipe(kind, max_seq_len=32)(asked), strict=True):
+        found = answers.deployed.best[0]
+        assert found["answer"] == expected["answer"]
+        assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
+    assert any(each.deployed.best[0] != each.official.best[0] for each in decoded)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_span_that_is_short_enough(pipe, kind, monkeypatch):
     found = BestSpans([], 0.25, 0.0)
-    monkeypatch.setattr("albert_tf.pipelines.question_answering.best_spans", lambda *_: found)
+    monkeypatch.setattr("albert_tf.text.answers.best_spans", lambda *_: found)
     answer = pipe(kind)(question=QUESTION, context=CONTEXT)
     assert answer == {"score": 0.0, "start": 0, "end": 0, "answer": ""}
 

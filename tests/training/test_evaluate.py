@@ -9,7 +9,9 @@ from scipy.special import expit, softmax
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.config import AlbertConfig
+from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.pipeline import Batches
+from albert_tf.data.tasks.registry import task_of
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification, AlbertModel
 from albert_tf.pipelines import pipeline
@@ -129,3 +131,69 @@ def test_the_loss_on_dev_is_that_of_evaluate(tmp_path, monkeypatch, task, name, 
     assert len(held_out.rows) > 5
     whole = Batches(held_out.rows, size, shuffle=False).epochs()
     assert held_out.scores()["loss"] == pytest.approx(model.evaluate(whole, verbose=0), rel=1e-4)
+
+
+@pytest.mark.usefixtures("without_graphs")
+@pytest.mark.parametrize("head", ["transformers", "original"])
+def test_the_threshold_in_python_is_that_of_the_command(tmp_path, head):
+    test_answers.write(tmp_path / "all.json", impossible=True)
+    given = options(tmp_path / "all.json", tmp_path / "out", task="squad", max_length=24, head=head)
+    data = given.read()
+    model = finetune._model(given, given.recipe(data.recipe, len(data.train)), data)
+    dev = data.train
+    questions = [(each.question, each.context) for each in dev]
+    answers = [(each.golds[0], each.span[0]) if each.golds else None for each in dev]
+    found = model.fit_thresholds(questions, answers)
+    assert found == model.config.thresholds
+    HeldOut(data.task, dev, model, 1, 8).scores()
+    assert model.config.thresholds == pytest.approx(found, abs=1e-5)
+    answerable = [row for row, answer in enumerate(answers) if answer]
+    with pytest.raises(UserError, match="questions without an answer"):
+        model.fit_thresholds(
+            [questions[row] for row in answerable], [answers[row] for row in answerable]
+        )
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_the_thresholds_in_python_are_those_of_the_command(tmp_path, tiny_tokenizer, scrambled):
+    fields = {"id2label": NAMES, "problem_type": "multi_label_classification"}
+    sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
+    model = scrambled(
+        AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes, **fields))
+    )
+    model.tokenizer = tiny_tokenizer
+    for seed in range(10):
+        labels = np.random.default_rng(seed).integers(2, size=(len(SENTENCES), 3))
+        labels[:, seed % 3] *= seed > 4  # a label may not occur
+        lists = [[NAMES[each] for each in np.flatnonzero(row)] for row in labels]
+        path = tmp_path / f"{seed}.jsonl"
+        rows = [{"text": text, "label": each} for text, each in zip(SENTENCES, lists, strict=True)]
+        path.write_text("\n".join(map(json.dumps, rows)))
+        found = [model.fit_thresholds(SENTENCES, each) for each in (labels, lists)]
+        assert found[0] == found[1] == model.config.thresholds
+        task = task_of(EvaluationOptions(task="classify", data=path, model="small"), model.config)
+        HeldOut(task, task.read(path), model, 1, 8).scores()
+        assert model.config.thresholds == pytest.approx(found[0], abs=1e-6)
+    ids = dict(tiny_tokenizer(SENTENCES, padding=True, return_tensors="np"))
+    assert model.fit_thresholds(ids, labels) == pytest.approx(found[0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[1, 0], [0, 1]], "3"),
+        ([[1, 0, 0]], r"\(2, 3\).*Received: \(1, 3\)"),
+        ([[1, 0, 0.5], [0, 0, 1]], "whole numbers"),
+        ([[1, 0, 2], [0, 0, 1]], "2"),
+        ([["red"], ["pink"]], "pink"),
+        (None, "Received: "),
+    ],
+)
+def test_labels_that_have_no_thresholds(tiny_tokenizer, labels, message):
+    fields = {"id2label": NAMES, "problem_type": "multi_label_classification"}
+    sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
+    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes, **fields))
+    model.tokenizer = tiny_tokenizer
+    with pytest.raises((UserError, ValueError), match=message):
+        model.fit_thresholds(SENTENCES[:2], labels)
+    assert model.config.thresholds is None

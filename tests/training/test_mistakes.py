@@ -1,20 +1,19 @@
 import dataclasses
-import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.answers import Answers
+from albert_tf.data.tasks.answers import Decoded
 from albert_tf.data.tasks.base import Graded, Predicted
 from albert_tf.data.tasks.choices import ChoiceExample
 from albert_tf.data.tasks.questions import Question
 from albert_tf.data.tasks.registry import task_of
 from albert_tf.data.tasks.similarity import Match, SimilarityExample
 from albert_tf.data.tasks.tagging import Sentence, Tagged
+from albert_tf.text.answers import Answers
 from albert_tf.training.mistakes import mistakes, write_mistakes
 
 
@@ -79,14 +78,17 @@ def test_answers():
         Question("a", "What?", context, ("books",), (8, 13)),
         Question("b", "Who?", context, is_impossible=True),
     ]
-    best = [{"answer": "books", "score": 2.0}, {"answer": "hill", "score": 1.0}]
+    best = [{"answer": "books", "score": 0.7}, {"answer": "hill", "score": 0.2}]
+    official = Answers([{"answer": "a hill", "score": 0.9}], 0.1, -3.0)
+    deployed = [Answers(best, 0.05, odds) for odds in (-1.0, -3.0, 3.0)]
+    found = [Decoded(each, official) for each in deployed]
     squad = task("squad")
-    right, wrong = graded(squad, examples, [Answers(best, -1.0), Answers(best, -3.0)], config)
+    right, wrong = graded(squad, examples, found[:2], config)
     assert right[:3] == (f"What?\n{context}", "books", "books") and right.is_right
-    assert right.confidence == pytest.approx(1 / (1 + math.exp(-1)))
+    assert right.confidence == 0.7
     assert wrong[1:3] == ("", "books") and not wrong.is_right
-    (none,) = graded(squad, examples[1:], [Answers(best, 3.0)], config)
-    assert none[2:5] == ("", pytest.approx(1 / (1 + math.exp(-3))), True)
+    (none,) = graded(squad, examples[1:], found[2:], config)
+    assert none[2:5] == ("", 0.05, True)
 
 
 def test_tags():

@@ -14,52 +14,36 @@ from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.evaluation import metrics
-from albert_tf.probabilities import sigmoid, softmax
-from albert_tf.text.answers import best_spans, context_positions, merge_windows, read_span
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.probabilities import softmax
+from albert_tf.text.answers import (
+    DEPLOYED,
+    OFFICIAL,
+    Answers,
+    ContextPositions,
+    context_positions,
+    find_answers,
+)
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-# As in the official scripts.
-_ANSWERS: Final = 20  # number of answers to rank
-_ANSWER_TOKENS: Final = 30  # maximum tokens in an answer
 METRICS: Final = metrics.AnswerScore._fields
+Curves = dict[str, tuple[np.ndarray, np.ndarray]]  # thresholds and mean scores for each metric
 
 
-class Answers(NamedTuple):
-    """A model's answers to one question.
+class Decoded(NamedTuple):
+    """A model's answers to one question, decoded in two ways.
 
     Attributes:
-        best: distinct answers, best first, each with its `answer` and `score`.
-        null_score: score to compare with the threshold: the score of "no answer" minus the best
-            answer's score, or the answerability logit of the original head.
+        deployed: answers as the pipeline and exported models find them. They select the best
+            version and the threshold.
+        official: answers as the authors' scripts find them.
     """
 
-    best: Sequence[Mapping[str, Any]]
-    null_score: float
-
-    def text(self, threshold: float) -> str:
-        """Returns the best answer, or "" if the null score is above the threshold."""
-        return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
-
-    def confidence(self, threshold: float) -> float:
-        """Returns the probability of `text` among the best answers, or of having no answer."""
-        return (
-            self.ranked()[0]["probability"]
-            if self.text(threshold)
-            else float(sigmoid(self.null_score))
-        )
-
-    def ranked(self) -> list[dict[str, Any]]:
-        """Returns the best answers in the format of nbest_predictions.json."""
-        probabilities = softmax([answer["score"] for answer in self.best]) if self.best else []
-        return [
-            {"text": answer["answer"], "probability": float(share), "score": answer["score"]}
-            for answer, share in zip(self.best, probabilities, strict=True)
-        ]
+    deployed: Answers
+    official: Answers
 
 
-class QuestionAnswering(Task[Question, Answers]):
+class QuestionAnswering(Task[Question, Decoded]):
     """Extractive question answering, including unanswerable questions."""
 
     model = "AlbertForQuestionAnswering"
@@ -83,44 +67,21 @@ class QuestionAnswering(Task[Question, Answers]):
 
     def predictions(
         self, examples: Sequence[Question], rows: Rows, outputs: Outputs, config: AlbertConfig
-    ) -> list[Answers]:
-        windows: list[list[int]] = [[] for _ in examples]
-        for row, example in enumerate(rows.examples):
-            windows[example].append(row)
-        return [
-            self._answers(
-                example.context, [(rows.details[row], outputs[row]) for row in numbers], config
-            )
-            for example, numbers in zip(examples, windows, strict=True)
-        ]
+    ) -> list[Decoded]:
+        return decode(examples, rows, outputs, config)
 
-    def _answers(
-        self,
-        context: str,
-        windows: Sequence[tuple[EncodedSequence, Mapping[str, np.ndarray]]],
-        config: AlbertConfig,
-    ) -> Answers:
-        """Ranks the answers of all windows by score, as the official scripts do."""
-        answers, nulls = [], []
-        for row, row_outputs in windows:
-            positions = context_positions(row)
-            found = best_spans(row_outputs, positions.possible, _ANSWERS, _ANSWER_TOKENS)
-            nulls.append(found.null_logit)
-            spans = [span._replace(score=span.logit) for span in found.spans]
-            texts = [read_span(context, positions, span, aligned=False) for span in spans]
-            answers.append([answer for answer in texts if answer["answer"]])
-        ranked = merge_windows(answers)[:_ANSWERS]
-        ahead = ranked[0]["score"] if ranked and not config.answerability else 0.0
-        return Answers(ranked, min(nulls) - ahead)
+    def scores(self, predicted: Predicted[Question, Decoded]) -> dict[str, float]:
+        """Returns the scores of the answers in percent.
 
-    def scores(self, predicted: Predicted[Question, Answers]) -> dict[str, float]:
-        """Returns the official scores in percent.
-
-        If some questions have no answer, the result includes separate scores for questions with and
-        without an answer, and the best scores that a threshold can reach.
+        The names of the scores of the authors' decoding start with `official_`. If some questions
+        have no answer, the result includes separate scores for questions with and without an
+        answer, and the best scores that a threshold can reach.
         """
-        metrics = _score(predicted, answer_threshold(predicted))
+        threshold = answer_threshold(predicted)
+        metrics = _score(predicted, threshold)
         scores = {name: _percent(values) for name, values in metrics.items()}
+        for name, values in _score(predicted, threshold, "official").items():
+            scores[f"official_{name}"] = _percent(values)
         possible = np.array([not example.is_impossible for example in predicted.examples])
         if possible.all():
             return scores
@@ -135,30 +96,30 @@ class QuestionAnswering(Task[Question, Answers]):
             scores[f"best_{name}_threshold"] = float(thresholds[best])
         return scores
 
-    def grade(self, predicted: Predicted[Question, Answers]) -> list[Graded]:
+    def grade(self, predicted: Predicted[Question, Decoded]) -> list[Graded]:
         """Compares answers with all gold answers, but the result contains only the first."""
         threshold = answer_threshold(predicted)
         graded = []
-        for example, answers in predicted.pairs:
-            answer, confidence = answers.text(threshold), answers.confidence(threshold)
+        for example, decoded in predicted.pairs:
+            answer = decoded.deployed.text(threshold)
+            confidence = decoded.deployed.confidence(threshold)
             is_right = bool(metrics.judge(answer, example.golds).exact_match)
             gold = example.golds[0] if example.golds else ""
             graded.append(Graded(self.text(example), gold, answer, confidence, is_right))
         return graded
 
-    def fit_thresholds(self, predicted: Predicted[Question, Answers]) -> dict[str, Any]:
+    def fit_thresholds(self, predicted: Predicted[Question, Decoded]) -> dict[str, Any]:
         if not any(example.is_impossible for example in predicted.examples):
             return {}
-        thresholds, means = threshold_curves(predicted)["f1"]
-        return {"thresholds": (float(thresholds[np.argmax(means)]),)}
+        return {"thresholds": (best_threshold(predicted),)}
 
-    def write(self, predicted: Predicted[Question, Answers], folder: Path) -> None:
-        """Writes the same three files as the official scripts, keyed by question id."""
+    def write(self, predicted: Predicted[Question, Decoded], folder: Path) -> None:
+        """Writes the authors' answers to the same three files as their scripts, by question id."""
         threshold = answer_threshold(predicted)
-        answers = {example.id: answer for example, answer in predicted.pairs}
+        answers = {example.id: decoded.official for example, decoded in predicted.pairs}
         files = {
             "predictions": {name: answer.text(threshold) for name, answer in answers.items()},
-            "nbest_predictions": {name: answer.ranked() for name, answer in answers.items()},
+            "nbest_predictions": {name: _nbest(answer) for name, answer in answers.items()},
             "null_odds": {name: answer.null_score for name, answer in answers.items()},
         }
         for name, content in files.items():
@@ -177,7 +138,32 @@ def recipe_name(train: Sequence[Question]) -> str:
     return "squad2" if any(example.is_impossible for example in train) else "squad"
 
 
-def answer_threshold(predicted: Predicted[Question, Answers]) -> float:
+def decode(
+    examples: Sequence[Question], rows: Rows, outputs: Outputs, config: AlbertConfig
+) -> list[Decoded]:
+    """Returns the answers to each question, from the outputs for its windows."""
+    windows: list[list[tuple[ContextPositions, Mapping[str, np.ndarray]]]]
+    windows = [[] for _ in examples]
+    for row, example in enumerate(rows.examples):
+        windows[example].append((context_positions(rows.details[row]), outputs[row]))
+    return [
+        Decoded(
+            *(
+                find_answers(example.context, each, config.answerability, decoding)
+                for decoding in (DEPLOYED, OFFICIAL)
+            )
+        )
+        for example, each in zip(examples, windows, strict=True)
+    ]
+
+
+def best_threshold(predicted: Predicted[Question, Decoded]) -> float:
+    """Returns the no-answer threshold with the best F1."""
+    thresholds, means = threshold_curves(predicted)["f1"]
+    return float(thresholds[np.argmax(means)])
+
+
+def answer_threshold(predicted: Predicted[Question, Decoded]) -> float:
     """Returns the model's threshold. Default: 0, or infinity if every question has an answer."""
     config = predicted.config
     if config.thresholds:
@@ -187,24 +173,35 @@ def answer_threshold(predicted: Predicted[Question, Answers]) -> float:
     return 0.0 if may_be_none else math.inf
 
 
-def _score(predicted: Predicted[Question, Answers], threshold: float) -> dict[str, np.ndarray]:
+def _score(
+    predicted: Predicted[Question, Decoded], threshold: float, decoding: str = "deployed"
+) -> dict[str, np.ndarray]:
     """Returns each metric's values in `[0, 1]`, one per question."""
     scored = [
-        metrics.judge(answer.text(threshold), example.golds) for example, answer in predicted.pairs
+        metrics.judge(getattr(decoded, decoding).text(threshold), example.golds)
+        for example, decoded in predicted.pairs
     ]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
-def threshold_curves(
-    predicted: Predicted[Question, Answers],
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def threshold_curves(predicted: Predicted[Question, Decoded]) -> Curves:
     """Returns thresholds and mean scores for each metric; see `metrics.by_threshold`."""
-    null_score = [answer.null_score for answer in predicted.predictions]
+    null_scores = [decoded.deployed.null_score for decoded in predicted.predictions]
     has_answer = [not example.is_impossible for example in predicted.examples]
     return {
-        name: metrics.by_threshold(values.tolist(), null_score, has_answer)
+        name: metrics.by_threshold(values.tolist(), null_scores, has_answer)
         for name, values in _score(predicted, math.inf).items()
     }
+
+
+def _nbest(answers: Answers) -> list[dict[str, Any]]:
+    """Returns the best answers in the format of nbest_predictions.json."""
+    best = answers.best[: OFFICIAL.spans]
+    probabilities = softmax([answer["score"] for answer in best]) if best else []
+    return [
+        {"text": answer["answer"], "probability": float(share), "score": answer["score"]}
+        for answer, share in zip(best, probabilities, strict=True)
+    ]
 
 
 def _percent(values: np.ndarray) -> float:

@@ -7,11 +7,12 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.answers import Answers, QuestionAnswering, recipe_name
+from albert_tf.data.tasks.answers import Decoded, QuestionAnswering, recipe_name
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
 from albert_tf.data.tasks.registry import train_and_dev
 from albert_tf.errors import UserError
+from albert_tf.text.answers import Answers
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
 SHORT = AlbertConfig()
@@ -105,19 +106,40 @@ def outputs(rows, peaks):
     return found
 
 
-def test_the_best_answers_of_all_windows(tiny_tokenizer):
+def test_the_official_answers_of_all_windows(tiny_tokenizer):
     questions = [question("books", CONTEXT + " " + CONTEXT)]
     rows = encoded(questions, tiny_tokenizer, length=48)
     assert len(rows) > 2
     peaks = [(*find_answer(CONTEXT, "1999", 0), 5.0), (*find_answer(CONTEXT, "books", 0), 7.0)]
-    (found,) = task().predictions(questions, rows, outputs(rows, peaks), SHORT)
+    ((_, found),) = task().predictions(questions, rows, outputs(rows, peaks), SHORT)
     assert [(each["answer"], each["score"]) for each in found.best[:3]] == [
         ("books", 14.0),
         ("1999, sold 20,000 books", 12.0),
         ("1999", 10.0),
     ]
     assert found.null_score == -14.0  # [CLS] has 0
-    assert len(found.best) == 20
+    assert len(found.best) >= 20
+
+
+def test_the_deployed_answers_are_whole_words(tiny_tokenizer):
+    questions = [question("library")]
+    rows = encoded(questions, tiny_tokenizer, length=256)
+    (window,) = rows.details
+    start, end = next(
+        (start, end)
+        for (start, end), text in zip(window.offset_mapping, window.sequence_ids, strict=True)
+        if text == 1 and 8 < start < end <= 15  # a later token of "library"
+    )
+    ((deployed, official),) = task().predictions(
+        questions, rows, outputs(rows, [(start, end, 9.0)]), SHORT
+    )
+    assert (deployed.text(0.0), official.text(0.0)) == ("library", CONTEXT[start:end].strip())
+    assert 0.9 < deployed.best[0]["score"] < 1  # a probability
+    scores = task().scores(Predicted(questions, [Decoded(deployed, official)], SHORT))
+    assert scores == {
+        **{"f1": 100.0, "exact_match": 100.0},
+        **{"official_f1": 0.0, "official_exact_match": 0.0},
+    }
 
 
 def test_the_beam_of_the_original_head(tiny_tokenizer):
@@ -135,13 +157,15 @@ def test_the_beam_of_the_original_head(tiny_tokenizer):
                 "cls_logits": np.float32(logit),
             }
         )
-    (answers,) = task().predictions(questions, rows, found, HEAD)
-    assert answers.null_score == -2.0
-    assert answers.best[0]["score"] == pytest.approx(math.log(0.125))
+    ((deployed, official),) = task().predictions(questions, rows, found, HEAD)
+    assert deployed.null_score == official.null_score == -2.0
+    assert deployed.best[0]["score"] == pytest.approx(0.125 + 0.0625)  # both are in one word
+    assert official.best[0]["score"] == pytest.approx(math.log(0.125))
 
 
 def answers(text, odds):
-    return Answers([{"answer": text, "score": 1.0}], odds)
+    best = [{"answer": text, "score": 1.0}]
+    return Decoded(Answers(best, 0.5, odds), Answers(best, 0.5, odds))
 
 
 def test_scores_of_squad_1():
@@ -150,7 +174,9 @@ def test_scores_of_squad_1():
         Predicted(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
     )
     assert next(iter(found)) == "f1", "the first selects the best version"
-    assert found == {"f1": pytest.approx(100 * (1 + 2 / 3) / 2), "exact_match": 50.0}
+    f1 = pytest.approx(100 * (1 + 2 / 3) / 2)
+    official = {"official_f1": f1, "official_exact_match": 50.0}
+    assert found == {"f1": f1, "exact_match": 50.0, **official}
 
 
 def test_scores_of_squad_2():
@@ -169,7 +195,8 @@ def test_scores_of_squad_2():
 def test_files_of_predictions(tmp_path):
     examples = [Question(name, "who?", CONTEXT) for name in "ab"]
     best = [{"answer": "bücks", "score": 2.0}, {"answer": "hill", "score": 1.0}]
-    found = [Answers(best, -1.0), Answers([], 3.0)]
+    other = Answers([{"answer": "other", "score": 0.5}], 0.5, 9.0)
+    found = [Decoded(other, Answers(best, 0.5, -1.0)), Decoded(other, Answers([], 0.5, 3.0))]
     task().write(Predicted(examples, found, HEAD), tmp_path)
     read = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
     assert read["predictions"] == {"a": "bücks", "b": ""}
@@ -250,6 +277,6 @@ def test_thresholds_of_answers():
         *(Question(name, "?", context, is_impossible=True) for name in "cd"),
     ]
     texts = (("books", 1.0), ("1999", 3.0), ("Two", 2.0), ("in", 4.0))
-    found = [Answers([{"answer": text, "score": 1.0}], odds) for text, odds in texts]
+    found = [answers(*each) for each in texts]
     assert task().fit_thresholds(Predicted(examples, found, HEAD)) == {"thresholds": (1.0,)}
     assert task().fit_thresholds(Predicted(examples[:2], found[:2], HEAD)) == {}
