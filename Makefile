@@ -242,7 +242,7 @@ pages: $(DEV_STAMP)
 	rm -rf build/pages
 	$(RUN) -m build --wheel --outdir build/pages .
 	$(UV) venv --quiet --python $(RUN) build/pages/venv
-	$(UV) pip install --quiet --python build/pages/venv "$$(echo build/pages/*.whl)[onnx,serving,http]"
+	$(UV) pip install --quiet --python build/pages/venv "$$(echo build/pages/*.whl)[onnx,serving,http,tuner]"
 	$(RUN) .ci/pages.py --python build/pages/venv/bin/python $(PAGES)
 
 docs: $(DOCS_STAMP)
