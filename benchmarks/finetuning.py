@@ -47,8 +47,9 @@ def theirs(options):
 
     from albert_tf.checkpoints import finder
     from albert_tf.config import AlbertConfig
-    from albert_tf.data.pipeline import evaluation_order, steps_per_epoch
+    from albert_tf.data.pipeline import steps_per_epoch
     from albert_tf.data.tasks.base import Predicted
+    from albert_tf.data.tasks.rows import evaluation_order
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     start = time.perf_counter()

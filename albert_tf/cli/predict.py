@@ -277,7 +277,7 @@ def _tags(
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
     """Splits texts at white space, as `finetune` does, and yields their words with their tags."""
     from albert_tf.data.tasks.tagging import Sentence, Tagging
-    from albert_tf.pipelines.base import FEATURES, Window
+    from albert_tf.predicting import model_outputs
 
     task = Tagging(TaskData(task=TAG, data=Path()))
     tag = options.pipeline("token-classification")
@@ -286,11 +286,7 @@ def _tags(
     def tag_texts(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
         while sentences := [Sentence(tuple(text.split()), None) for text in islice(stream, count)]:
             rows = task.encode(sentences, tag.tokenizer, config, tag.max_length)
-            windows = [
-                Window({name: rows.arrays[name][row].tolist() for name in FEATURES})
-                for row in range(len(rows))
-            ]
-            outputs = tag.outputs(windows, options.batch_size)
+            outputs = model_outputs(rows, tag.model, options.batch_size)
             found = task.predictions(sentences, rows, outputs, config)
             yield from zip(sentences, found, strict=True)
 

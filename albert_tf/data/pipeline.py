@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, evaluation_order, in_batches
 from albert_tf.errors import UserError
 from albert_tf.tasks import IGNORED
 
@@ -179,24 +179,6 @@ def batch_order(lengths: np.ndarray, batch_size: int, seed: int, epoch: int) -> 
         window = order[start : start + WINDOW * batch_size]
         batches += evaluation_order(lengths[window], batch_size, window)
     return [batches[number] for number in generator.permutation(len(batches))]
-
-
-def evaluation_order(
-    lengths: np.ndarray, batch_size: int, rows: np.ndarray | None = None
-) -> list[np.ndarray]:
-    """Returns the row indices of each evaluation batch, sorted by length.
-
-    Args:
-        lengths: int `[N]`, the length of each row.
-        rows: int `[N]`, the row indices. Default: 0 to N - 1.
-    """
-    order = np.argsort(lengths, kind="stable")
-    return in_batches(order if rows is None else rows[order], batch_size)
-
-
-def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
-    """Splits rows into batches; the last one may be smaller."""
-    return np.split(rows, range(batch_size, len(rows), batch_size))
 
 
 def without_padding(

@@ -146,7 +146,7 @@ class AlbertForQuestionAnswering(TaskModel):
         from albert_tf.data.datasets import questions_of
         from albert_tf.data.tasks.answers import best_threshold, decode
         from albert_tf.data.tasks.base import Predicted
-        from albert_tf.training.evaluate import model_outputs
+        from albert_tf.predicting import model_outputs
 
         examples = questions_of(*two_columns(x, "(question, context)"), y)
         if not any(example.is_impossible for example in examples):

@@ -10,20 +10,17 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
-from albert_tf.probabilities import reject_nan
-from albert_tf.runtimes.exported import POSITIONS as POSITIONS
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.predicting import model_outputs
 from albert_tf.text.layout import Layout
-from albert_tf.text.padding import pad, padded_length
 from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count
 
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # batches whose texts are sorted by length together
-FEATURES: Final = ("input_ids", "token_type_ids")
 _ALIASES: Final = {"topk": "top_k"}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
@@ -33,23 +30,6 @@ class Texts(NamedTuple):
 
     text: str
     text_pair: str | None = None
-
-
-class Window(NamedTuple):
-    """A sequence for the model: a text, a pair, or a part of a long text.
-
-    Attributes:
-        features: lists keyed by name, all of the same length except `masked_lm_positions`.
-        details: data that the task needs to interpret the model's outputs.
-    """
-
-    features: Mapping[str, Sequence[int]]
-    details: Any = None
-
-    @property
-    def length(self) -> int:
-        """Number of tokens, without padding."""
-        return len(self.features["input_ids"])
 
 
 TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_second")
@@ -173,15 +153,15 @@ class Pipeline(ABC):
     def preprocess(self, given: Any, options: Any) -> Any:
         """Converts an input from the caller to an example, after checking it."""
 
-    def encode(self, examples: Sequence[Any], options: Any) -> Iterable[list[Window]]:
-        """Returns the windows of each example. By default, examples are `Texts`."""
-        return text_windows(self.tokenizer, examples, options, self.max_length)
+    def encode(self, examples: Sequence[Any], options: Any) -> Rows:
+        """Returns the windows of each example as rows. By default, examples are `Texts`."""
+        return text_rows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
     def postprocess(
-        self, example: Any, windows: Sequence[Window], found: Sequence[Outputs], options: Any
+        self, example: Any, windows: Sequence[tuple[Any, Outputs]], options: Any
     ) -> Any:
-        """Returns the result of an example, given the model's outputs for its windows."""
+        """Returns the result of an example, given the details and the outputs of its windows."""
 
     def _is_pair(self, inputs: Any) -> bool:
         is_tuple = self.takes_pairs and isinstance(inputs, tuple) and len(inputs) == 2
@@ -205,44 +185,13 @@ class Pipeline(ABC):
             if not given:
                 break
             examples = [self.preprocess(each, options) for each in given]
-            encoded = list(self.encode(examples, options))
-            found = iter(self.outputs([*chain.from_iterable(encoded)], batch_size))
-            for example, windows in zip(examples, encoded, strict=True):
-                yield self.postprocess(example, windows, list(islice(found, len(windows))), options)
+            rows = self.encode(examples, options)
+            rows.longest = self.model.config.max_position_embeddings
+            outputs = model_outputs(rows, self.model, batch_size)
+            for example, windows in zip(examples, rows.by_example(outputs), strict=True):
+                yield self.postprocess(example, windows, options)
         if failure is not None:
             raise failure
-
-    def outputs(self, windows: Sequence[Window], batch_size: int) -> list[Outputs]:
-        """Returns the model's outputs for each window, computed in batches of similar lengths."""
-        found: list[Outputs] = [{}] * len(windows)
-        # The longest windows come first, so that any out-of-memory error occurs in the first batch.
-        order = sorted(range(len(windows)), key=lambda each: -windows[each].length)
-        for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            outputs = self.model.predict_on_batch(self._arrays([windows[each] for each in places]))
-            reject_nan(outputs)
-            for row, place in enumerate(places):
-                found[place] = {name: values[row] for name, values in outputs.items()}
-        return found
-
-    def _arrays(self, windows: Sequence[Window]) -> dict[str, np.ndarray]:
-        """Returns the features, int32 `[B, T]`, padded on the right."""
-        longest = max(each.length for each in windows)
-        length = padded_length(longest, self.model.jit_compile)
-        arrays = dict(
-            self.tokenizer.pad(
-                {name: [each.features[name] for each in windows] for name in FEATURES},
-                "max_length",
-                max_length=min(length, self.model.config.max_position_embeddings),
-                padding_side="right",
-                return_tensors="np",
-            )
-        )
-        if POSITIONS in windows[0].features:
-            positions = [list(each.features[POSITIONS]) for each in windows]
-            most = max(map(len, positions))
-            arrays[POSITIONS] = np.array([pad(each, most, 0) for each in positions], "int32")
-        return arrays
 
     def _merge_options(self, options: Mapping[str, Any]) -> Any:
         """Returns the pipeline's options, overridden by the options of a call."""
@@ -322,10 +271,8 @@ def as_texts(example: Any) -> Texts:
     return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
 
 
-def text_windows(
-    tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int
-) -> Iterator[list[Window]]:
-    """Yields the windows of each text or pair. A short text has a single window.
+def text_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int) -> Rows:
+    """Returns the windows of each text or pair as rows. A short text has a single window.
 
     Args:
         options: `TruncationOptions` or `LongTextOptions`.
@@ -334,14 +281,15 @@ def text_windows(
     length = options.max_length or longest
     given = [[text for text in example if text is not None] for example in examples]
     encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
+    windows = []
     for texts in given:
         tokens = [next(encoded) for _ in texts]
         lengths = [len(each.ids) for each in tokens]
         layout = Layout()
         if sum(lengths) + tokenizer.num_special_tokens_to_add(len(texts) == 2) > length:
             layout = _long_layout(texts, lengths, options, length, tokenizer)
-        sequences = make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout)
-        yield [window(sequence) for sequence in sequences]
+        windows.append(make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout))
+    return Rows.of_windows(windows, tokenizer.pad_token_id)
 
 
 def _long_layout(
@@ -386,8 +334,3 @@ def _long_layout(
     return Layout(
         truncation=strategy, max_length=length, stride=stride, return_overflowing_tokens=True
     )
-
-
-def window(sequence: EncodedSequence, details: Any = None) -> Window:
-    """Converts an encoded sequence to a window."""
-    return Window({name: getattr(sequence, name) for name in FEATURES}, details)

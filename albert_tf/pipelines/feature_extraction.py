@@ -2,23 +2,24 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.checkpoints.sentence_transformers import FOLDER, POOLINGS, SentenceEmbedding, chosen
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError
 from albert_tf.pipelines.base import (
     LongTextOptions,
     Outputs,
     Pipeline,
     Texts,
-    Window,
     as_text,
-    text_windows,
+    text_rows,
 )
 from albert_tf.tasks import ENCODER
+from albert_tf.text.encoding import EncodedSequence
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
 EDGE: Final = 1  # number of special tokens at each end of a sequence
@@ -85,18 +86,18 @@ class FeatureExtractionPipeline(Pipeline):
     def preprocess(self, given: Any, options: Options) -> Texts:
         return Texts(as_text(given))
 
-    def encode(self, examples: Sequence[Texts], options: Options) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[Texts], options: Options) -> Rows:
         embedding, longest = self.embedding(options), self.max_length
         if embedding is not None and options.max_length is None:
             longest = min(longest, embedding.max_length or longest)
-        return text_windows(self.tokenizer, examples, options, longest)
+        return text_rows(self.tokenizer, examples, options, longest)
 
     def postprocess(
-        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
+        self, example: Texts, windows: Sequence[tuple[EncodedSequence, Outputs]], options: Options
     ) -> Any:
         states = [
-            each["last_hidden_state"][: window.length].astype("float32")
-            for window, each in zip(windows, found, strict=True)
+            outputs["last_hidden_state"][: len(window.input_ids)].astype("float32")
+            for window, outputs in windows
         ]
         features = _join_windows(states, options.stride or 0)[None]
         if (embedding := self.embedding(options)) is not None:

@@ -2,29 +2,42 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, check_number
 from albert_tf.pipelines.base import (
-    POSITIONS,
     Outputs,
     Pipeline,
     TruncationOptions,
-    Window,
     as_text,
 )
 from albert_tf.probabilities import softmax
-from albert_tf.tasks import MASKED_LM, PRETRAINING
+from albert_tf.tasks import INPUT_IDS, MASKED_LM, MASKED_LM_POSITIONS, PRETRAINING, TOKEN_TYPE_IDS
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf.text.windows import special_count
 
 logger = logging.getLogger(__name__)
+
+
+class MaskedWindow(NamedTuple):
+    """A part of a text with masks.
+
+    Attributes:
+        ids: token ids, including special tokens.
+        masks: positions of the masks in the whole text.
+        start: position of the window in the whole text.
+    """
+
+    ids: list[int]
+    masks: list[int]
+    start: int
 
 
 class FillMaskPipeline(Pipeline):
@@ -93,36 +106,46 @@ class FillMaskPipeline(Pipeline):
             )
         return self._without_space_after_mask(ids)
 
-    def encode(self, examples: Sequence[list[int]], options: Options) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[list[int]], options: Options) -> Rows:
         length = options.max_length or self.max_length
-        return [self._windows(ids, length) for ids in examples]
+        windows = [self._windows(ids, length) for ids in examples]
+        flat = [window for each in windows for window in each]
+        arrays = {
+            INPUT_IDS.name: [window.ids for window in flat],
+            TOKEN_TYPE_IDS.name: [[0] * len(window.ids) for window in flat],
+            MASKED_LM_POSITIONS.name: [
+                [mask - window.start for mask in window.masks] for window in flat
+            ],
+        }
+        numbers = [number for number, each in enumerate(windows) for _ in each]
+        pad_id = self.tokenizer.pad_token_id
+        return Rows(arrays, {}, pad_id, numbers, details=[window.masks for window in flat])
 
     def postprocess(
         self,
         example: list[int],
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
+        windows: Sequence[tuple[list[int], Outputs]],
         options: Options,
     ) -> Any:
         targets = None if options.targets is None else np.array(options.targets)
         output = "prediction_logits" if self.model.task == PRETRAINING else "logits"
         results = []
-        for window, each in zip(windows, found, strict=True):
-            for mask, logits in zip(window.details, each[output], strict=False):  # [P, V], padded
+        for masks, outputs in windows:
+            for mask, logits in zip(masks, outputs[output], strict=False):  # [P, V], padded
                 results.append(self._rank(example, mask, softmax(logits), targets, options))
         return results if len(results) > 1 else results[0]
 
-    def _windows(self, ids: list[int], length: int) -> list[Window]:
+    def _windows(self, ids: list[int], length: int) -> list[MaskedWindow]:
         """Returns one window with all masks, or one window per mask if the text is too long."""
         masks = [at for at, token in enumerate(ids) if token == self.tokenizer.mask_token_id]
         if len(ids) <= length:
-            return [_window(ids, masks, 0)]
+            return [MaskedWindow(ids, masks, 0)]
         text, room = ids[1:-1], length - special_count(False)
         windows = []
         for mask in masks:
             start = min(max(mask - 1 - room // 2, 0), len(text) - room)
             row = self.tokenizer.build_inputs_with_special_tokens(text[start : start + room])
-            windows.append(_window(row, [mask], start))
+            windows.append(MaskedWindow(row, [mask], start))
         return windows
 
     def _without_space_after_mask(self, ids: list[int]) -> list[int]:
@@ -211,10 +234,3 @@ class FillMaskPipeline(Pipeline):
         elif tokenizer.convert_tokens_to_ids(start) != tokenizer.unk_token_id:
             logger.warning("The target %r continues a word. Pass %r to start one.", target, start)
         return token
-
-
-def _window(ids: list[int], masks: list[int], start: int) -> Window:
-    """Returns the window at token `start`. `masks` are positions in the whole text."""
-    positions = [mask - start for mask in masks]
-    features = {"input_ids": ids, "token_type_ids": [0] * len(ids), POSITIONS: positions}
-    return Window(features, masks)

@@ -4,16 +4,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
-    Window,
     as_column,
     as_text,
     check_numbers,
-    window,
 )
 from albert_tf.tasks import QUESTION_ANSWERING
 from albert_tf.text.answers import (
@@ -21,10 +20,10 @@ from albert_tf.text.answers import (
     MAX_QUESTION,
     Answers,
     Decoding,
-    context_positions,
     find_answers,
     question_windows,
 )
+from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.windows import special_count
 
 LENGTH: Final = 384  # tokens
@@ -136,11 +135,9 @@ class QuestionAnsweringPipeline(Pipeline):
                 raise UserError(f"A {name} must not be empty. Received: {short_repr(parts[-1])}.")
         return QuestionInContext(*parts)
 
-    def encode(
-        self, examples: Sequence[QuestionInContext], options: Options
-    ) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[QuestionInContext], options: Options) -> Rows:
         length = options.max_seq_len or min(self.max_length, LENGTH)
-        encoded = question_windows(
+        windows = question_windows(
             self.tokenizer,
             [example.question for example in examples],
             [example.context for example in examples],
@@ -148,13 +145,12 @@ class QuestionAnsweringPipeline(Pipeline):
             options.doc_stride,
             options.max_question_len,
         )
-        return [[window(row, context_positions(row)) for row in rows] for rows in encoded]
+        return Rows.of_windows(windows, self.tokenizer.pad_token_id)
 
     def postprocess(
         self,
         example: QuestionInContext,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
+        windows: Sequence[tuple[EncodedSequence, Outputs]],
         options: Options,
     ) -> Any:
         decoding = Decoding(
@@ -163,12 +159,8 @@ class QuestionAnsweringPipeline(Pipeline):
             aligned=options.align_to_words,
             kept=None if options.align_to_words else options.top_k,
         )
-        outputs_of = [
-            (window.details, outputs) for window, outputs in zip(windows, found, strict=True)
-        ]
-        answers = find_answers(
-            example.context, outputs_of, self.model.config.answerability, decoding
-        )
+        answerability = self.model.config.answerability
+        answers = find_answers(example.context, windows, answerability, decoding)
         ranked = self._with_none(answers, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 

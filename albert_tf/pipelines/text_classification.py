@@ -13,12 +13,12 @@ from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
     Texts,
-    Window,
     as_texts,
     is_text,
 )
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
+from albert_tf.text.encoding import EncodedSequence
 
 BEST: Final = "best"
 ORDERS: Final = ("in_order", "swapped")  # by `sentence_order_label`
@@ -99,14 +99,14 @@ class TextClassificationPipeline(Pipeline):
         return as_texts(given)
 
     def postprocess(
-        self, example: Texts, windows: Sequence[Window], found: Sequence[Outputs], options: Options
+        self, example: Texts, windows: Sequence[tuple[EncodedSequence, Outputs]], options: Options
     ) -> Any:
         name = options.function_to_apply
         if name in (None, "default"):
             defaults = {"regression": "none", "multi_label_classification": "sigmoid"}
             name = defaults.get(self.model.config.problem_type, "softmax")
         function = _FUNCTIONS[str(name)]
-        scores = np.mean([function(each["logits"]) for each in found], axis=0)
+        scores = np.mean([function(outputs["logits"]) for _, outputs in windows], axis=0)
         labels = self.model.config.labels
         order = np.argsort(-scores, kind="stable")
         ranked = [{"label": labels[index], "score": float(scores[index])} for index in order]
@@ -146,10 +146,9 @@ class SentenceOrderPipeline(Pipeline):
     def postprocess(
         self,
         example: Texts,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
+        windows: Sequence[tuple[EncodedSequence, Outputs]],
         options: LongTextOptions,
     ) -> dict[str, Any]:
-        probabilities = sum(softmax(each["sop_logits"]) for each in found) / len(found)
+        probabilities = sum(softmax(outputs["sop_logits"]) for _, outputs in windows) / len(windows)
         best = int(probabilities.argmax())
         return {"label": ORDERS[best], "score": float(probabilities[best])}

@@ -7,16 +7,15 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.evaluation.entities import OUTSIDE, parsed
 from albert_tf.options import COUNT, NOT_NEGATIVE
 from albert_tf.pipelines.base import (
     Outputs,
     Pipeline,
-    Window,
     as_text,
     check_numbers,
-    window,
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import TOKEN_CLASSIFICATION
@@ -160,33 +159,35 @@ class TokenClassificationPipeline(Pipeline):
         starts = [0, *accumulate(len(word) + gap for word in words)]
         return SplitText(options.delimiter.join(words), words, starts)
 
-    def encode(self, examples: Sequence[SplitText], options: Options) -> Iterable[list[Window]]:
+    def encode(self, examples: Sequence[SplitText], options: Options) -> Rows:
         length = options.max_length or self.max_length
         is_split, tokenizer = options.is_split_into_words, self.tokenizer
         tokens_of = tokenizer.tokens_of_words if is_split else tokenizer.tokens_of
+        windows, starts = [], []
         for example in examples:
             given = [example.words if is_split else example.text]
             [tokens] = tokens_of(given, split_special=True, with_offsets=True)
-            windows = []
-            for start, end in word_windows(tokens, length, options.stride):
-                part = tokens.cut(start, end)
-                sequence = EncodedSequence([part], tokenizer.special)
-                windows.append(window(sequence, (part, start)))
-            yield windows
+            spans = list(word_windows(tokens, length, options.stride))
+            starts += [start for start, _ in spans]
+            windows.append(
+                [EncodedSequence([tokens.cut(*span)], tokenizer.special) for span in spans]
+            )
+        rows = Rows.of_windows(windows, tokenizer.pad_token_id)
+        parts = [window.texts[0] for window in rows.details]
+        rows.details = list(zip(parts, starts, strict=True))
+        return rows
 
     def postprocess(
         self,
         example: SplitText,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
+        windows: Sequence[tuple[tuple[Tokens, int], Outputs]],
         options: Options,
     ) -> list[dict[str, Any]]:
         labels, strategy = self.model.config.labels, options.aggregation_strategy
         ignored = options.ignore_labels or ()
         results = []
-        for each_window, each in zip(windows, found, strict=True):
-            part, start = each_window.details
-            logits = each["logits"][1 : 1 + len(part.ids)]  # without special tokens and padding
+        for (part, start), outputs in windows:
+            logits = outputs["logits"][1 : 1 + len(part.ids)]  # without special tokens and padding
             tokens = self._tokens(example, part, start, softmax(logits, axis=-1))
             results += (
                 labelled_tokens(tokens, labels, ignored)

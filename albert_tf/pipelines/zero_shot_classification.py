@@ -1,16 +1,18 @@
 """The zero-shot classification pipeline, by natural language inference."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from string import Formatter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
-from albert_tf.pipelines.base import Outputs, Pipeline, Texts, TruncationOptions, Window, as_text
+from albert_tf.pipelines.base import Outputs, Pipeline, Texts, TruncationOptions, as_text
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
+from albert_tf.text.encoding import EncodedSequence
 
 ENTAILS, CONTRADICTS = "entail", "contradict"  # prefixes of an NLI model's labels
 
@@ -110,20 +112,24 @@ class ZeroShotClassificationPipeline(Pipeline):
             )
         return Candidates(as_text(given), labels)
 
-    def encode(self, examples: Sequence[Candidates], options: Options) -> Iterator[list[Window]]:
-        for text, labels in examples:
-            hypotheses = [options.hypothesis_template.format(label) for label in labels]
-            pairs = [Texts(text, hypothesis) for hypothesis in hypotheses]
-            yield [window for windows in super().encode(pairs, options) for window in windows]
+    def encode(self, examples: Sequence[Candidates], options: Options) -> Rows:
+        pairs = [
+            Texts(text, options.hypothesis_template.format(label))
+            for text, labels in examples
+            for label in labels
+        ]
+        rows = super().encode(pairs, options)
+        counts = [len(labels) for _, labels in examples]
+        rows.examples, rows.count = np.repeat(np.arange(len(examples)), counts), len(examples)
+        return rows
 
     def postprocess(
         self,
         example: Candidates,
-        windows: Sequence[Window],
-        found: Sequence[Outputs],
+        windows: Sequence[tuple[EncodedSequence, Outputs]],
         options: Options,
     ) -> dict[str, Any]:
-        logits = np.stack([outputs["logits"] for outputs in found])
+        logits = np.stack([outputs["logits"] for _, outputs in windows])
         if options.multi_label or len(example.labels) == 1:
             if self.contradiction is None:
                 raise UserError(

@@ -210,18 +210,19 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 
 def find_answers(
     context: str,
-    windows: Iterable[tuple[ContextPositions, Mapping[str, Any]]],
+    windows: Iterable[tuple[EncodedSequence, Mapping[str, Any]]],
     answerability: bool,
     decoding: Decoding = DEPLOYED,
 ) -> Answers:
     """Returns the answers to a question, best first.
 
     Args:
-        windows: positions and the model's outputs for each window of the question and its context.
+        windows: each window of the question and its context, with the model's outputs for it.
         answerability: whether the model has the SQuAD 2.0 head.
     """
     answers, nulls, null_logits, best_logits = [], [], [], []
-    for positions, outputs in windows:
+    for window, outputs in windows:
+        positions = context_positions(window)
         spans, null, null_logit = best_spans(
             outputs, positions.possible, decoding.spans, decoding.longest
         )

@@ -3,11 +3,10 @@
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
@@ -16,22 +15,20 @@ from albert_tf import models
 from albert_tf.checkpoints import finder, weights
 from albert_tf.data.datasets import text_rows
 from albert_tf.data.options import EvaluationOptions
-from albert_tf.data.pipeline import evaluation_order, in_batches
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.registry import read_split, task_of
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, evaluation_order, in_batches
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
-from albert_tf.probabilities import reject_nan, sigmoid, softmax
+from albert_tf.predicting import PREDICTED, model_outputs
+from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
 from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
 from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
 from albert_tf.training.mistakes import write_mistakes
 from albert_tf.training.reports import CLASSES, LOSS, TEST, write_finetuning
-
-PREDICTED: Final = 64  # rows predicted at once
 
 
 @accepts_keywords(EvaluationOptions)
@@ -216,51 +213,6 @@ class HeldOut:
     def _best(self, examples: Sequence[Any], rows: Rows) -> Predicted[Any, Any]:
         """Returns the predictions of the best version, once its weights have been assigned."""
         return self._predicted(examples, rows, model_outputs(rows, self.on_one, PREDICTED))
-
-
-def model_outputs(
-    rows: Rows,
-    model: PreTrainedModel | ExportedModel,
-    batch_size: int = PREDICTED,
-    at: Callable[[int], None] = lambda done: None,
-) -> Outputs:
-    """Returns the model's outputs for each row; they may include padding.
-
-    TensorFlow computes several batches in parallel.
-
-    Args:
-        at: called after each batch with the number of finished rows.
-    Raises:
-        UserError: if an output is NaN.
-    """
-
-    def predict(batch: np.ndarray) -> dict[str, np.ndarray]:
-        return model.predict_on_batch(rows.inputs(batch, model.jit_compile))
-
-    outputs: list[Mapping[str, np.ndarray]] = [{}] * len(rows)
-    done, order = 0, evaluation_order(rows.lengths, batch_size)
-    for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
-        reject_nan(batch_outputs)
-        for position, row in enumerate(batch):
-            outputs[row] = {
-                name: values[position] for name, values in batch_outputs.items() if values.ndim
-            }
-        done += len(batch)
-        at(done)
-    return outputs
-
-
-def _predict_batches(
-    predict: Callable[[np.ndarray], dict[str, np.ndarray]], order: Sequence[np.ndarray]
-) -> Iterator[dict[str, np.ndarray]]:
-    if keras.backend.backend() != "tensorflow":
-        yield from map(predict, order)
-        return
-    from albert_tf.models.steps_tensorflow import has_accelerator
-
-    yield from map(predict, order[:1])  # traces the graph in this thread
-    with ThreadPoolExecutor(1 if has_accelerator() else 2) as pool:
-        yield from pool.map(predict, order[1:])
 
 
 @checks_numbers(temperature=POSITIVE, batch_size=COUNT)

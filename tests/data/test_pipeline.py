@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pipeline import Batches, Share, batch_order, evaluation_order, steps_per_epoch
-from albert_tf.data.tasks.rows import ArrayRows, Rows
+from albert_tf.data.pipeline import Batches, Share, batch_order, steps_per_epoch
+from albert_tf.data.tasks.rows import ArrayRows, Rows, evaluation_order
 
 N, BATCH = 23, 4
 INPUTS = ("input_ids", "token_type_ids")

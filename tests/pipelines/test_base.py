@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
-from albert_tf.pipelines.base import LongTextOptions, Texts, Window, as_text, as_texts, text_windows
+from albert_tf.pipelines.base import LongTextOptions, Texts, as_text, as_texts, text_rows
 
 TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
 
@@ -149,29 +149,6 @@ def test_model_and_tokenizer_must_fit(model, config, tokenizer):
         FeatureExtractionPipeline(larger, tokenizer)
 
 
-def window(*ids, **more):
-    return Window({"input_ids": list(ids), "token_type_ids": [1] * len(ids), **more})
-
-
-def test_for_xla_batches_are_padded_to_multiples_of_eight_within_the_model(pipe, monkeypatch):
-    extract = pipe("feature-extraction")
-    monkeypatch.setattr(extract.model, "jit_compile", True)
-    arrays = extract._arrays([window(5, 6, 7), window(*range(1, 10))])
-    assert {array.dtype for array in arrays.values()} == {np.dtype("int32")}
-    assert {name: array.tolist() for name, array in arrays.items()} == {
-        "input_ids": [[5, 6, 7] + [0] * 13, [*range(1, 10)] + [0] * 7],
-        "token_type_ids": [[1] * 3 + [0] * 13, [1] * 9 + [0] * 7],
-        "attention_mask": [[1] * 3 + [0] * 13, [1] * 9 + [0] * 7],
-    }
-    assert extract._arrays([window(*range(1, 42))])["input_ids"].shape == (1, 43)
-
-
-def test_positions_are_padded_to_their_own_length(pipe):
-    windows = [window(5, 6, masked_lm_positions=[1]), window(5, 6, 7, masked_lm_positions=[0, 2])]
-    positions = pipe("fill-mask")._arrays(windows)["masked_lm_positions"]
-    np.testing.assert_array_equal(positions, [[1, 0], [0, 2]])
-
-
 SHORT = Texts("the cat sat")
 LONG = Texts("the old dog barked at the moon over paris")  # 9 tokens
 PAIR = Texts("who sat", "the old dog barked at the moon")  # 2 and 7 tokens
@@ -179,8 +156,10 @@ LONG_FIRST = Texts(*reversed(PAIR))
 
 
 def rows(tokenizer, *texts, longest=8, **options):
-    found = text_windows(tokenizer, texts, LongTextOptions(**options), longest)
-    return [[each.features["input_ids"] for each in windows] for windows in found]
+    found = text_rows(tokenizer, texts, LongTextOptions(**options), longest)
+    return [
+        [ids.tolist() for _, ids in each] for each in found.by_example(found.arrays["input_ids"])
+    ]
 
 
 def pieces(tokenizer, text):

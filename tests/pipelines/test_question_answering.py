@@ -6,8 +6,8 @@ from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import QuestionAnswering
 from albert_tf.data.tasks.questions import Question
 from albert_tf.errors import UserError
+from albert_tf.predicting import model_outputs
 from albert_tf.text.answers import BestSpans, best_spans, context_positions, question_windows
-from albert_tf.training.evaluate import model_outputs
 
 QUESTION = "who sat on a mat"
 CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."

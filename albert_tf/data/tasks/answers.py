@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,8 +19,6 @@ from albert_tf.text.answers import (
     DEPLOYED,
     OFFICIAL,
     Answers,
-    ContextPositions,
-    context_positions,
     find_answers,
 )
 
@@ -142,18 +140,14 @@ def decode(
     examples: Sequence[Question], rows: Rows, outputs: Outputs, config: AlbertConfig
 ) -> list[Decoded]:
     """Returns the answers to each question, from the outputs for its windows."""
-    windows: list[list[tuple[ContextPositions, Mapping[str, np.ndarray]]]]
-    windows = [[] for _ in examples]
-    for row, example in enumerate(rows.examples):
-        windows[example].append((context_positions(rows.details[row]), outputs[row]))
     return [
         Decoded(
             *(
-                find_answers(example.context, each, config.answerability, decoding)
+                find_answers(example.context, windows, config.answerability, decoding)
                 for decoding in (DEPLOYED, OFFICIAL)
             )
         )
-        for example, each in zip(examples, windows, strict=True)
+        for example, windows in zip(examples, rows.by_example(outputs), strict=True)
     ]
 
 

@@ -311,10 +311,6 @@ def encode_questions(
         max_length,
         locations=[question.source for question in questions],
     )
-    rows = [row for question_windows in windows for row in question_windows]
-    arrays = {
-        name: [getattr(row, name) for row in rows] for name in ("input_ids", "token_type_ids")
-    }
     marks = [_positions(*pair) for pair in zip(windows, questions, strict=True)]
     _log_lost(questions, marks, max_length)
     labels: dict[str, Sequence[Any]] = {}
@@ -326,14 +322,8 @@ def encode_questions(
         }
         if answerability:
             labels["is_impossible"] = [float(start == CLS) for start, _ in flat]
-    return Rows(
-        arrays,
-        labels,
-        tokenizer.pad_token_id,
-        [number for number, question_windows in enumerate(windows) for _ in question_windows],
-        label_inputs=("start_positions",) if answerability and labels else (),
-        details=rows,
-    )
+    label_inputs = ("start_positions",) if answerability and labels else ()
+    return Rows.of_windows(windows, tokenizer.pad_token_id, labels, label_inputs)
 
 
 def _positions(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:

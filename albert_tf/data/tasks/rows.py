@@ -4,14 +4,22 @@ import copy
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.tasks import ATTENTION_MASK, IGNORED, INPUT_IDS
+from albert_tf.tasks import (
+    ATTENTION_MASK,
+    IGNORED,
+    INPUT_IDS,
+    MASKED_LM_POSITIONS,
+    TOKEN_TYPE_IDS,
+)
+from albert_tf.text.encoding import EncodedSequence
 from albert_tf.text.padding import padded_length
 
+FEATURES: Final = (INPUT_IDS.name, TOKEN_TYPE_IDS.name)
 logger = logging.getLogger(__name__)
 
 
@@ -22,6 +30,7 @@ class Rows:
         arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
             `[C, T]` for choices, and additional features of this shape. The choices of a row are
             padded to the same length, and have an `attention_mask`. Other rows contain no padding.
+            Only `masked_lm_positions` are `[P]`.
         labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
         examples: index of each row's example, `[N]`, because a long text may be split into several
@@ -31,6 +40,7 @@ class Rows:
         details: data per row for decoding the model's outputs.
     Attributes:
         lengths: int `[N]`, the length T of each row.
+        longest: maximum length of a batch. Default: the longest of all rows.
         count: number of examples, including those without a row.
         weights: a weight per row, or an array in the shape of the row's labels; None if there are
             no weights.
@@ -53,12 +63,36 @@ class Rows:
         self.labels: dict[str, Any] = {name: _labels(rows) for name, rows in labels.items()}
         self._ids = self.arrays[INPUT_IDS.name]
         self.lengths = np.array([row.shape[-1] for row in self._ids])
+        self.longest = int(self.lengths.max(initial=0))
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
         self.count = int(self.examples.max(initial=-1)) + 1
         self.label_inputs, self.has_tags = tuple(label_inputs), tags
         self.details, self.cut = details, 0
         self.weights: Any = None
         self._fills = {INPUT_IDS.name: pad_id}
+
+    @classmethod
+    def of_windows(
+        cls,
+        windows: Sequence[Sequence[EncodedSequence]],
+        pad_id: int,
+        labels: Mapping[str, Sequence[Any]] = {},
+        label_inputs: Sequence[str] = (),
+    ) -> "Rows":
+        """Returns the windows of each example as rows, whose details are the windows."""
+        details = [window for each in windows for window in each]
+        arrays = {name: [getattr(window, name) for window in details] for name in FEATURES}
+        examples = [number for number, each in enumerate(windows) for _ in each]
+        rows = cls(arrays, labels, pad_id, examples, label_inputs, details=details)
+        rows.count = len(windows)
+        return rows
+
+    def by_example(self, outputs: Sequence[Any]) -> list[list[tuple[Any, Any]]]:
+        """Returns the details and the outputs of each example's rows."""
+        found: list[list[tuple[Any, Any]]] = [[] for _ in range(self.count)]
+        for example, *parts in zip(self.examples, self.details, outputs, strict=True):
+            found[example].append((parts[0], parts[1]))
+        return found
 
     def warn_of_cut(self, max_length: int) -> None:
         """Logs how many rows were truncated."""
@@ -82,8 +116,8 @@ class Rows:
         """Returns features, labels, and weights, padded to the longest row.
 
         Features are `[B, T]` or `[B, C, T]`. With `jit_compile`, T is rounded up by
-        `padded_length`, but not beyond the longest of all rows, because the model may not support
-        more positions. Padding has mask 0, label -100, and weight 0.
+        `padded_length`, but not beyond `longest`, because the model may not support more positions.
+        Padding has mask 0, label -100, and weight 0.
         """
         features = self.inputs(rows, jit_compile)
         length = features[INPUT_IDS.name].shape[-1] if self.has_tags else None
@@ -100,9 +134,10 @@ class Rows:
         arrays = {name: [values[row] for row in rows] for name, values in self.arrays.items()}
         arrays.setdefault(ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows])
         length = padded_length(int(self.lengths[rows].max()), jit_compile)
-        length = min(length, int(self.lengths.max()))
+        length = min(length, self.longest)
+        lengths = {MASKED_LM_POSITIONS.name: None}  # their own
         return {
-            name: _padded(values, self._fills.get(name, 0), length)
+            name: _padded(values, self._fills.get(name, 0), lengths.get(name, length))
             for name, values in arrays.items()
         }
 
@@ -150,6 +185,7 @@ class Rows:
         )
         chosen._ids = chosen.arrays[INPUT_IDS.name]
         chosen.lengths, chosen.examples = self.lengths[rows], self.examples[rows]
+        chosen.longest = int(chosen.lengths.max(initial=0))
         chosen.details = [self.details[row] for row in rows] if len(self.details) else ()
         if self.weights is not None:
             chosen.weights = [self.weights[row] for row in rows]
@@ -188,6 +224,24 @@ class ArrayRows(Rows):
     def select(self, rows: np.ndarray) -> "ArrayRows":
         features, labels, weights = self.batch(rows)
         return ArrayRows(features, labels, weights)
+
+
+def evaluation_order(
+    lengths: np.ndarray, batch_size: int, rows: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Returns the row indices of each evaluation batch, sorted by length.
+
+    Args:
+        lengths: int `[N]`, the length of each row.
+        rows: int `[N]`, the row indices. Default: 0 to N - 1.
+    """
+    order = np.argsort(lengths, kind="stable")
+    return in_batches(order if rows is None else rows[order], batch_size)
+
+
+def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
+    """Splits rows into batches; the last one may be smaller."""
+    return np.split(rows, range(batch_size, len(rows), batch_size))
 
 
 def _by_name(values: Any) -> dict[str, np.ndarray]:

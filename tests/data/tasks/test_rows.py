@@ -38,6 +38,29 @@ def test_numbers_that_int32_lacks_are_floats(scores):
     assert found.dtype == "float32" and found.tolist() == scores
 
 
+def test_a_batch_for_xla_can_be_longer_than_all_rows():
+    """The pipelines raise `longest` to the model's maximum, so that texts compile few programs."""
+    data, each = rows([4, 0, 1]), np.split(np.arange(3), 3)
+    data.longest = 43
+    for_xla = [data.inputs(row, jit_compile=True)["input_ids"] for row in each]
+    assert [ids.shape[1] for ids in for_xla] == [8, 8, 16]
+    assert for_xla[0][0].tolist() == [2, 5, 6, 3, *[PAD] * 4]
+
+
+def test_masked_positions_are_padded_to_their_own_length():
+    positions = {"masked_lm_positions": [[1], [1, 0], [7]]}
+    data = Rows({"input_ids": IDS, "token_type_ids": TYPES, **positions}, {}, PAD)
+    inputs = data.inputs(np.array([1, 2]))
+    assert inputs["masked_lm_positions"].tolist() == [[1, 0], [7, 0]]
+    assert inputs["input_ids"].shape == (2, 11)
+
+
+def test_the_rows_of_each_example():
+    data = rows([4, 0, 1], examples=[1, 0, 1], details="abc")
+    data.count = 3
+    assert data.by_example([7, 8, 9]) == [[("b", 8)], [("a", 7), ("c", 9)], []]
+
+
 def test_choices_are_padded_in_number_and_length():
     arrays = {name: [[[2, 3]], [[2, 5, 3], [2, 6, 3]]] for name in ("input_ids", "token_type_ids")}
     inputs, _, _ = Rows(arrays, {"labels": [0, 1]}, PAD).batch(np.array([0, 1]))
