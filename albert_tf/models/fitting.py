@@ -242,6 +242,7 @@ class Fitting(keras.Model):
         length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
         check_fit(tokenizer, self.config, length)
         rows = self.encode_examples(x, y, tokenizer, length)
+        rows.warn_of_cut()
         if sample_weight is not None:
             weights = as_arrays(sample_weight, "sample_weight")
             if isinstance(weights, Mapping) and len(weights) == 1:

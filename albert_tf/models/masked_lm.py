@@ -6,6 +6,7 @@ import keras
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.data.pretraining.texts import MaskedTexts
 from albert_tf.errors import UserError
 from albert_tf.layers import MaskedLMHead
 from albert_tf.layers.common import Tensor
@@ -69,8 +70,6 @@ class AlbertForMaskedLM(TaskModel):
         return self.compute_outputs(locals())
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        from albert_tf.data.pretraining.texts import MaskedTexts
-
         if y is not None:
             raise UserError("Labels can't be passed with texts. Drop y, or pass ids and labels.")
         (texts,) = text_columns(x, 1)

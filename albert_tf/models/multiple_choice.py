@@ -7,6 +7,7 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.choices import choice_rows
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
@@ -77,10 +78,8 @@ class AlbertForMultipleChoice(TaskModel):
         return self.compute_outputs(locals())
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        from albert_tf.data.datasets import choice_rows_of
-
         contexts, choices = two_columns(x, "(context, choices)")
-        return choice_rows_of(tokenizer, contexts, choices, y, max_length=max_length)
+        return choice_rows(tokenizer, contexts, choices, y, max_length=max_length)
 
     def head_outputs(self, encoded: ModelOutput, inputs: Inputs, training: bool | None) -> Inputs:
         scores = self.classifier(encoded["pooler_output"], training=training)

@@ -8,6 +8,9 @@ from keras import ops
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.answers import best_threshold, decode
+from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.questions import question_rows, questions_of
 from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
 from albert_tf.layers.common import Tensor
@@ -17,6 +20,7 @@ from albert_tf.models.batch import Batch
 from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.predicting import model_outputs
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -118,8 +122,6 @@ class AlbertForQuestionAnswering(TaskModel):
         return {"start_logits": start_logits, "end_logits": end_logits}
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        from albert_tf.data.datasets import question_rows
-
         questions, contexts = two_columns(x, "(question, context)")
         return question_rows(
             *(tokenizer, questions, contexts, y),
@@ -143,11 +145,6 @@ class AlbertForQuestionAnswering(TaskModel):
         Raises:
             UserError: if every question has an answer, or an argument has another form.
         """
-        from albert_tf.data.datasets import questions_of
-        from albert_tf.data.tasks.answers import best_threshold, decode
-        from albert_tf.data.tasks.base import Predicted
-        from albert_tf.predicting import model_outputs
-
         examples = questions_of(*two_columns(x, "(question, context)"), y)
         if not any(example.is_impossible for example in examples):
             raise UserError(

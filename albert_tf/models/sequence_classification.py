@@ -8,6 +8,7 @@ import numpy as np
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.classification import text_rows
 from albert_tf.errors import UserError
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
@@ -105,8 +106,6 @@ class AlbertForSequenceClassification(TaskModel):
         return {"logits": logits}
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        from albert_tf.data.datasets import text_rows
-
         labels = label_arrays(self, y, x)
         if labels is not None:
             check_types({"labels": labels})

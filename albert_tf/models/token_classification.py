@@ -6,6 +6,7 @@ import keras
 
 from albert_tf import tasks
 from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.tagging import word_rows
 from albert_tf.layers import ClassificationHead
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
@@ -65,8 +66,6 @@ class AlbertForTokenClassification(TaskModel):
         return self.compute_outputs(locals())
 
     def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        from albert_tf.data.datasets import word_rows
-
         if y is not None:
             y = [
                 class_ids(tags, self.targets["labels"], self.config)

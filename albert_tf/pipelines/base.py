@@ -155,7 +155,7 @@ class Pipeline(ABC):
 
     def encode(self, examples: Sequence[Any], options: Any) -> Rows:
         """Returns the windows of each example as rows. By default, examples are `Texts`."""
-        return text_rows(self.tokenizer, examples, options, self.max_length)
+        return window_rows(self.tokenizer, examples, options, self.max_length)
 
     @abstractmethod
     def postprocess(
@@ -271,7 +271,7 @@ def as_texts(example: Any) -> Texts:
     return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
 
 
-def text_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int) -> Rows:
+def window_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int) -> Rows:
     """Returns the windows of each text or pair as rows. A short text has a single window.
 
     Args:

@@ -16,7 +16,7 @@ from albert_tf.pipelines.base import (
     Pipeline,
     Texts,
     as_text,
-    text_rows,
+    window_rows,
 )
 from albert_tf.tasks import ENCODER
 from albert_tf.text.encoding import EncodedSequence
@@ -90,7 +90,7 @@ class FeatureExtractionPipeline(Pipeline):
         embedding, longest = self.embedding(options), self.max_length
         if embedding is not None and options.max_length is None:
             longest = min(longest, embedding.max_length or longest)
-        return text_rows(self.tokenizer, examples, options, longest)
+        return window_rows(self.tokenizer, examples, options, longest)
 
     def postprocess(
         self, example: Texts, windows: Sequence[tuple[EncodedSequence, Outputs]], options: Options

@@ -13,9 +13,9 @@ import numpy as np
 
 from albert_tf import models
 from albert_tf.checkpoints import finder, weights
-from albert_tf.data.datasets import text_rows
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
+from albert_tf.data.tasks.classification import text_rows
 from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows, evaluation_order, in_batches
 from albert_tf.files import is_exported, locked
@@ -99,7 +99,7 @@ def _predict(
         examples = read_split(task, split, labelled=split != "test")
         task.check(examples, model.config)
     rows = task.encode(examples, tokenizer, model.config, longest)
-    rows.warn_of_cut(longest)
+    rows.warn_of_cut()
     with Progress() as progress:
         progress.start("predicting", len(rows), unit="row")
         outputs = model_outputs(rows, model, options.batch_size, progress.update_to)
@@ -254,6 +254,7 @@ def soft_labels(
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
     rows = text_rows(tokenizer, texts, text_pairs=text_pairs, max_length=longest)
+    rows.warn_of_cut()
     logits = np.stack([row["logits"] for row in model_outputs(rows, model, batch_size)])
     kind = model.config.problem_type
     if kind == "regression":

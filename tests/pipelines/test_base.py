@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
-from albert_tf.pipelines.base import LongTextOptions, Texts, as_text, as_texts, text_rows
+from albert_tf.pipelines.base import LongTextOptions, Texts, as_text, as_texts, window_rows
 
 TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
 
@@ -156,7 +156,7 @@ LONG_FIRST = Texts(*reversed(PAIR))
 
 
 def rows(tokenizer, *texts, longest=8, **options):
-    found = text_rows(tokenizer, texts, LongTextOptions(**options), longest)
+    found = window_rows(tokenizer, texts, LongTextOptions(**options), longest)
     return [
         [ids.tolist() for _, ids in each] for each in found.by_example(found.arrays["input_ids"])
     ]

@@ -13,7 +13,7 @@ from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.questions import Question, encode_questions, read_questions
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.evaluation import metrics
+from albert_tf.evaluation.answers import AnswerScore, by_threshold, judge
 from albert_tf.probabilities import softmax
 from albert_tf.text.answers import (
     DEPLOYED,
@@ -24,7 +24,7 @@ from albert_tf.text.answers import (
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
-METRICS: Final = metrics.AnswerScore._fields
+METRICS: Final = AnswerScore._fields
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]  # thresholds and mean scores for each metric
 
 
@@ -101,7 +101,7 @@ class QuestionAnswering(Task[Question, Decoded]):
         for example, decoded in predicted.pairs:
             answer = decoded.deployed.text(threshold)
             confidence = decoded.deployed.confidence(threshold)
-            is_right = bool(metrics.judge(answer, example.golds).exact_match)
+            is_right = bool(judge(answer, example.golds).exact_match)
             gold = example.golds[0] if example.golds else ""
             graded.append(Graded(self.text(example), gold, answer, confidence, is_right))
         return graded
@@ -172,18 +172,18 @@ def _score(
 ) -> dict[str, np.ndarray]:
     """Returns each metric's values in `[0, 1]`, one per question."""
     scored = [
-        metrics.judge(getattr(decoded, decoding).text(threshold), example.golds)
+        judge(getattr(decoded, decoding).text(threshold), example.golds)
         for example, decoded in predicted.pairs
     ]
     return {name: np.array([getattr(answer, name) for answer in scored]) for name in METRICS}
 
 
 def threshold_curves(predicted: Predicted[Question, Decoded]) -> Curves:
-    """Returns thresholds and mean scores for each metric; see `metrics.by_threshold`."""
+    """Returns thresholds and mean scores for each metric; see `by_threshold`."""
     null_scores = [decoded.deployed.null_score for decoded in predicted.predictions]
     has_answer = [not example.is_impossible for example in predicted.examples]
     return {
-        name: metrics.by_threshold(values.tolist(), null_scores, has_answer)
+        name: by_threshold(values.tolist(), null_scores, has_answer)
         for name, values in _score(predicted, math.inf).items()
     }
 

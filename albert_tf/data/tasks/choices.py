@@ -16,6 +16,7 @@ from albert_tf.data.readers import Row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_class
 from albert_tf.data.tasks.classification import NEARLY_ALL, ONE_CLASS
+from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
 from albert_tf.errors import UserError, listed, short_repr
@@ -219,11 +220,14 @@ class Choices(Task[ChoiceExample, np.ndarray]):
     ) -> Rows:
         labels = [example.label for example in examples if example.label is not None]
         return choice_rows(
-            [segments(*example[:3], self.options.task == RACE) for example in examples],
-            labels if len(labels) == len(examples) else None,
             tokenizer,
-            max_length,
-            [example.location for example in examples],
+            [example.context for example in examples],
+            [example.choices for example in examples],
+            labels if len(labels) == len(examples) else None,
+            [example.question for example in examples],
+            max_length=max_length,
+            fills_blanks=self.options.task == RACE,
+            locations=[example.location for example in examples],
         )
 
     def predictions(
@@ -277,32 +281,52 @@ class Choices(Task[ChoiceExample, np.ndarray]):
 
 
 def choice_rows(
-    pairs: Sequence[tuple[str, Sequence[str]]],
-    labels: Sequence[int] | None,
     tokenizer: Any,
-    max_length: int,
+    contexts: Sequence[str],
+    choices: Sequence[Sequence[str]],
+    labels: Sequence[int] | None = None,
+    questions: Sequence[str] | None = None,
+    *,
+    max_length: int | None = None,
+    fills_blanks: bool = False,
     locations: Sequence[str] = (),
 ) -> Rows:
-    """Returns rows `[C, T]` of pairs `[CLS] context [SEP] question and choice [SEP]`.
+    """Returns the rows of multiple-choice examples; see `data.multiple_choice_dataset`.
 
-    The second segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or fewer to fit.
-    The first segment is truncated to the remaining length, by dropping its last tokens.
+    A row `[C, T]` contains the pairs `[CLS] context [SEP] question and choice [SEP]`. The second
+    segment is truncated to its last `MAX_CHOICE_LENGTH` tokens, or fewer to fit. The first segment
+    is truncated to the remaining length, by dropping its last tokens.
 
     Args:
-        pairs: for each example, the first segment, and a second segment per choice.
-        labels: the index of the correct choice for each example, if known.
+        fills_blanks: whether choices fill the blanks of the question, as in RACE.
         locations: locations of the examples, for a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
+    contexts, choices, labels, questions = columns(
+        contexts=contexts, choices=choices, labels=labels, questions=questions
+    )
+    for number, texts in enumerate(choices):
+        label = None if labels is None else labels[number]
+        has_label = label is None or label in range(len(texts))
+        if len(texts) < 2 or isinstance(texts, str) or not has_label:
+            raise UserError(
+                "Each example must have at least two choices, and its label must be the index of "
+                f"a choice. Received: {short_repr(texts)} with label {label} in example {number}."
+            )
+    asked = questions or [""] * len(contexts)
+    pairs = [
+        segments(*example, fills_blanks) for example in zip(contexts, asked, choices, strict=True)
+    ]
+    max_length = max_length or tokenizer.model_max_length
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
     most = min(MAX_CHOICE_LENGTH, room)
-    texts = dict.fromkeys(first for first, _ in pairs)  # a RACE article has several questions
-    firsts = dict(zip(texts, _pieces(list(texts), tokenizer), strict=True))
-    seconds = iter(_pieces([text for _, choices in pairs for text in choices], tokenizer))
+    articles = list(dict.fromkeys(first for first, _ in pairs))  # one has several questions in RACE
+    firsts = dict(zip(articles, _pieces(articles, tokenizer), strict=True))
+    seconds = iter(_pieces([text for _, texts in pairs for text in texts], tokenizer))
     arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
     cut = []
-    for number, (first, choices) in enumerate(pairs):
-        ends = [next(seconds) for _ in choices]
+    for number, (first, texts) in enumerate(pairs):
+        ends = [next(seconds) for _ in texts]
         if max(map(len, ends)) > most:
             cut.append(number)
         row = []

@@ -13,9 +13,10 @@ from albert_tf.data import hub
 from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_split_file
+from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
 from albert_tf.data.tasks.rows import Rows
-from albert_tf.errors import UserError
+from albert_tf.errors import UserError, short_repr
 from albert_tf.text.encoding import collect
 from albert_tf.text.layout import Layout
 from albert_tf.text.texts import as_texts
@@ -144,12 +145,12 @@ class Classification(Task[Example, np.ndarray]):
         self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         first = examples[0]
-        return encode_texts(
-            [example.text for example in examples],
-            None if first.text_pair is None else [each.text_pair or "" for each in examples],
-            None if first.label is None else self.targets(examples, config),
+        return text_rows(
             tokenizer,
-            max_length,
+            [example.text for example in examples],
+            None if first.label is None else self.targets(examples, config),
+            None if first.text_pair is None else [each.text_pair or "" for each in examples],
+            max_length=max_length,
         )
 
     def predictions(
@@ -230,29 +231,46 @@ def baseline_scores(
     return task.scores(Predicted(dev, list(probabilities), config))
 
 
-def encode_texts(
-    texts: Sequence[str],
-    text_pairs: Sequence[str] | None,
-    labels: Sequence[Any] | None,
+def text_rows(
     tokenizer: Any,
-    max_length: int,
+    texts: Sequence[str],
+    labels: Sequence[Any] | None = None,
+    text_pairs: Sequence[str] | None = None,
+    sample_weight: Sequence[float] | None = None,
+    *,
+    max_length: int | None = None,
 ) -> Rows:
-    """Returns the rows of texts or pairs; each label is a number or an array."""
+    """Returns the rows of texts or pairs; see `data.classification_dataset`.
+
+    `Rows.cut` is the number of truncated texts.
+    """
+    texts, labels, text_pairs, sample_weight = columns(
+        texts=texts, labels=labels, text_pairs=text_pairs, sample_weight=sample_weight
+    )
+    if labels is not None and np.asarray(labels).dtype.kind not in "iufb":
+        raise UserError(
+            "labels must be class ids, scores, or lists of 0s and 1s. Received: "
+            f"{short_repr(labels[0])}. Map label names to class ids with config.label2id."
+        )
+    if labels is None and sample_weight is not None:
+        raise UserError("sample_weight requires labels.")
+    length = max_length or tokenizer.model_max_length
     # A call of the tokenizer wouldn't return the lengths before truncation.
     options = {"split_special": True, "with_offsets": False}
     column, pairs, _ = as_texts(texts, text_pairs)
     first = tokenizer.tokens_of(column, **options)
     second = None if pairs is None else tokenizer.tokens_of(pairs, **options)
-    layout = Layout(
-        truncation=True, max_length=max_length, truncation_side=tokenizer.truncation_side
-    )
+    layout = Layout(truncation=True, max_length=length, truncation_side=tokenizer.truncation_side)
     sequences = make_sequences(first, second, tokenizer.special, layout)
     features = collect(sequences, ("input_ids", "token_type_ids"))
     arrays = {name: values.lists() for name, values in features.items()}
     rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
-    room = max_length - tokenizer.num_special_tokens_to_add(pair=second is not None)
+    rows.max_length = length
+    room = length - tokenizer.num_special_tokens_to_add(pair=second is not None)
     batch = zip(first) if second is None else zip(first, second, strict=True)
     rows.cut = sum(sum(len(text.ids) for text in sample) > room for sample in batch)
+    if sample_weight is not None:
+        rows.weights = [np.float32(weight) for weight in sample_weight]
     return rows
 
 

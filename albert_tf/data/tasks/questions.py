@@ -13,6 +13,7 @@ from albert_tf.data import hub
 from albert_tf.data.json_rows import read_value
 from albert_tf.data.readers import FORMATS, Row, check_file, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW
+from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed, short_repr
@@ -292,6 +293,56 @@ def _question(article: str, paragraph: _Node, node: _Node, labelled: bool) -> Qu
     return _with_answers(
         question, [(each.field("text", str), each.field("answer_start", int)) for each in answers]
     )
+
+
+def questions_of(
+    questions: Sequence[str], contexts: Sequence[str], answers: Sequence[Any] | None = None
+) -> list[Question]:
+    """Returns the examples in the columns of `data.question_answering_dataset`."""
+    questions, contexts, answers = columns(questions=questions, contexts=contexts, answers=answers)
+    return [
+        question_of(
+            *(question, contexts[row]),
+            None if answers is None else _answers(answers[row], row),
+            f"number {row}",
+        )
+        for row, question in enumerate(questions)
+    ]
+
+
+def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
+    """Returns a question's answers as a dict with the columns "text" and "answer_start"."""
+    if answer is None:
+        return {"text": [], "answer_start": []}
+    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], str):
+        return {"text": [answer[0]], "answer_start": [answer[1]]}
+    columns = ("text", "answer_start")
+    if isinstance(answer, Mapping) and all(np.ndim(answer.get(name, "")) == 1 for name in columns):
+        return answer
+    raise UserError(
+        "An answer must be (text, start), None for an unanswerable question, or "
+        f"{{'text': [...], 'answer_start': [...]}}. Received: {short_repr(answer)} in row {row}."
+    )
+
+
+def question_rows(
+    tokenizer: Any,
+    questions: Sequence[str],
+    contexts: Sequence[str],
+    answers: Sequence[Any] | None = None,
+    *,
+    answerability: bool = False,
+    max_length: int | None = None,
+) -> Rows:
+    """Returns the rows of questions; see `data.question_answering_dataset`."""
+    examples = questions_of(questions, contexts, answers)
+    used = examples if answers is None else trainable(examples)
+    length = max_length or tokenizer.model_max_length
+    rows = encode_questions(used, tokenizer, length, answerability)
+    numbers = {question.id: number for number, question in enumerate(examples)}
+    rows.examples = np.array([numbers[used[row].id] for row in rows.examples])
+    rows.count = len(examples)
+    return rows
 
 
 def encode_questions(

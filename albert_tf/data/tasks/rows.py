@@ -44,7 +44,7 @@ class Rows:
         count: number of examples, including those without a row.
         weights: a weight per row, or an array in the shape of the row's labels; None if there are
             no weights.
-        cut: number of truncated rows.
+        cut: number of rows that were truncated to `max_length` tokens.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Rows:
         self.examples = np.arange(len(self)) if examples is None else np.asarray(examples)
         self.count = int(self.examples.max(initial=-1)) + 1
         self.label_inputs, self.has_tags = tuple(label_inputs), tags
-        self.details, self.cut = details, 0
+        self.details, self.cut, self.max_length = details, 0, self.longest
         self.weights: Any = None
         self._fills = {INPUT_IDS.name: pad_id}
 
@@ -94,13 +94,13 @@ class Rows:
             found[example].append((parts[0], parts[1]))
         return found
 
-    def warn_of_cut(self, max_length: int) -> None:
+    def warn_of_cut(self) -> None:
         """Logs how many rows were truncated."""
         if self.cut:
             logger.warning(
                 "%d of %d texts are longer than %d tokens and are truncated. Increase max_length "
                 "to keep more of each text, up to the model's max_position_embeddings.",
-                *(self.cut, len(self), max_length),
+                *(self.cut, len(self), self.max_length),
             )
 
     def __len__(self) -> int:

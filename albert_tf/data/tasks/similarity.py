@@ -13,7 +13,7 @@ from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW, NO_HEADER
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_number
 from albert_tf.data.tasks.choices import pad_choices
-from albert_tf.data.tasks.classification import encode_texts
+from albert_tf.data.tasks.classification import text_rows
 from albert_tf.data.tasks.labels import read_score, write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
@@ -173,7 +173,7 @@ class Similarity(Task[SimilarityExample, Match]):
         max_length: int,
     ) -> Rows:
         texts = [text for example in examples for text in example.texts]
-        encoded = encode_texts(texts, None, None, tokenizer, max_length)
+        encoded = text_rows(tokenizer, texts, max_length=max_length)
         ids = iter(encoded.arrays[INPUT_IDS.name])
         arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
         for example in examples:
@@ -188,7 +188,7 @@ class Similarity(Task[SimilarityExample, Match]):
         else:
             labels["groups"] = _groups(examples)
         rows = Rows(arrays, labels, tokenizer.pad_token_id)
-        rows.cut = min(encoded.cut, len(rows))
+        rows.cut, rows.max_length = min(encoded.cut, len(rows)), encoded.max_length
         return rows
 
     @staticmethod

@@ -13,6 +13,7 @@ from albert_tf.data import conll, hub
 from albert_tf.data.readers import FORMATS, Row, check_file, locate, make_each, rows_of
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
+from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.tasks.spans import tags_of_spans, words_of_text
 from albert_tf.data.text_files import warn_once
@@ -122,7 +123,8 @@ class Tagging(Task[Sentence, Tagged]):
         self, examples: Sequence[Sentence], tokenizer: Any, config: AlbertConfig, max_length: int
     ) -> Rows:
         labels = None if examples[0].tags is None else self.class_ids(examples, config)
-        rows = encode_words([example.words for example in examples], labels, tokenizer, max_length)
+        words = [example.words for example in examples]
+        rows = word_rows(tokenizer, words, labels, max_length=max_length)
         stray = unprefixed(config.labels)
         if labels is not None and stray:
             warn_once(
@@ -291,21 +293,41 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
     return tuple(tags)
 
 
-def encode_words(
-    words: Sequence[Sequence[str]],
-    labels: Sequence[Sequence[int]] | None,
+def word_rows(
     tokenizer: Any,
-    max_length: int,
+    words: Sequence[Sequence[str]],
+    tags: Sequence[Sequence[int]] | None = None,
+    *,
+    max_length: int | None = None,
 ) -> Rows:
-    """Returns the rows of sentences; a sentence that is too long is split into several rows.
+    """Returns the rows of sentences; see `data.token_classification_dataset`.
 
-    The first token of a word gets the word's label; all other labels are -100. Where rows overlap,
-    a token is labeled in the row in which it is farthest from the edges; see `deciding_tokens`.
-    For each position, `Rows.details` contains the index of the word labeled there, or `NO_WORD`.
-
-    Args:
-        labels: the class ids of each sentence's tags, or None.
+    The first token of a word gets the word's label; all other labels are -100. A sentence that is
+    too long is split into several rows. Where rows overlap, a token is labeled in the row in which
+    it is farthest from the edges; see `deciding_tokens`. For each position, `Rows.details` contains
+    the index of the word labeled there, or `NO_WORD`.
     """
+    words, tags = columns(words=words, tags=tags)
+    for number, sentence in enumerate(words):
+        given = sentence if tags is None else tags[number]
+        if isinstance(sentence, str) or len(sentence) != len(given):
+            raise UserError(
+                "Each sentence must be a list of words with a tag for each word. Received: "
+                f"{short_repr(sentence)} with {short_repr(given)}."
+            )
+        if others := [word for word in sentence if not isinstance(word, str | bytes)]:
+            raise UserError(
+                f"Words must be strings. Received: {short_repr(others[0])} in sentence {number}, "
+                f"{short_repr(sentence)}. Convert numbers with str(word), and drop missing values."
+            )
+    if tags is not None and any(
+        len(row) and np.asarray(row).dtype.kind not in "iu" for row in tags
+    ):
+        raise UserError(
+            f"tags must be class ids. Received: {short_repr(tags[0])}. "
+            "Map label names to class ids with config.label2id."
+        )
+    max_length = max_length or tokenizer.model_max_length
     encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
     ids, details, samples = [], [], []
     for sample, tokens in enumerate(encoded):
@@ -323,8 +345,8 @@ def encode_words(
             *(lost, OUTSIDE),
         )
     targets = {}
-    if labels is not None:
-        known = [np.array([*labels[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
-        targets["labels"] = [tags[row] for tags, row in zip(known, details, strict=True)]
+    if tags is not None:
+        known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
+        targets["labels"] = [each[row] for each, row in zip(known, details, strict=True)]
     arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
     return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)

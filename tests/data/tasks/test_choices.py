@@ -163,12 +163,13 @@ def test_without_a_context_the_question_is_first(tmp_path, tiny_tokenizer):
 def test_long_texts(tiny_tokenizer, xlm_roberta, length, caplog):
     """Truncates the context at the end, and question with choice at the start, and logs it."""
     context, question = "fresh bread " * 200, "old square " * 200
-    segments = [(context, ["people.", f"{question} lights"]), (context, ["people.", "days."])]
-    rows = choice_rows(segments, [0, 1], tiny_tokenizer, length, ["line 1", "line 2"])
+    choices = [["people.", f"{question} lights"], ["people.", "days."]]
+    columns, options = ([context] * 2, choices, [0, 1]), {"max_length": length}
+    rows = choice_rows(tiny_tokenizer, *columns, **options, locations=["line 1", "line 2"])
     assert rows.lengths.tolist() == [length] * 2
     most = min(MAX_CHOICE_LENGTH, length - 3)
     assert rows.arrays["token_type_ids"][0].sum(axis=1)[1] == most + 1
-    same = choice_rows(segments, [0, 1], xlm_roberta, length)
+    same = choice_rows(xlm_roberta, *columns, **options)
     assert same.lengths.tolist() == [length] * 2
     assert not same.arrays["token_type_ids"][0].any()
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import Predicted, find_split_file
-from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores, encode_texts
+from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores, text_rows
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.labels import classification
 from albert_tf.data.tasks.registry import read_split
@@ -297,7 +297,7 @@ def test_texts_are_encoded_once_as_the_tokenizer_encodes_them(
                 "encode_plain",
                 lambda some, *rest, seen=seen, plain=plain: seen.extend(some) or plain(some, *rest),
             )
-            rows = encode_texts(texts, pairs, None, tokenizer, longest)
+            rows = text_rows(tokenizer, texts, text_pairs=pairs, max_length=longest)
         assert seen == [*texts, *(pairs or ())]
         for name, values in rows.arrays.items():
             assert [row.tolist() for row in values] == encoded[name]

@@ -8,7 +8,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS
-from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, encode_words
+from albert_tf.data.tasks.tagging import NO_WORD, Sentence, Tagged, Tagging, word_rows
 from albert_tf.errors import UserError
 from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
@@ -323,7 +323,7 @@ def test_a_tag_that_the_model_lacks(tag):
 
 def test_the_first_piece_has_the_label(tokenizer):
     sentences = [["The", "\u200b", "harbour", "lights"], ["battery"]]
-    rows = encode_words(sentences, [[0, 1, 2, 3], [4]], tokenizer, 48)
+    rows = word_rows(tokenizer, sentences, [[0, 1, 2, 3], [4]], max_length=48)
     for words, ids, details in zip(sentences, rows.arrays["input_ids"], rows.details, strict=True):
         expected = tokenizer([words], is_split_into_words=True)
         assert ids.tolist() == expected["input_ids"][0]
@@ -337,7 +337,7 @@ def test_the_first_piece_has_the_label(tokenizer):
 @pytest.mark.parametrize("length", [3, 7, 16])
 def test_windows_decide_each_word_once(tokenizer, length):
     words = ["the", "film", "was", "a", "quiet", "delight", "and", "the", "music"] * 5
-    rows = encode_words([words, ["film"]], None, tokenizer, length)
+    rows = word_rows(tokenizer, [words, ["film"]], max_length=length)
     assert rows.lengths.max() == length
     assert rows.labels == {}
     for sentence, count in enumerate([len(words), 1]):
@@ -349,7 +349,7 @@ def test_windows_decide_each_word_once(tokenizer, length):
 def test_the_window_with_the_most_context_decides(tokenizer):
     words = ["a"] * 14
     assert len(tokenizer.encode("a", add_special_tokens=False)) == 1
-    rows = encode_words([words], None, tokenizer, 10)  # windows of 8 tokens that share 2
+    rows = word_rows(tokenizer, [words], max_length=10)  # windows of 8 tokens that share 2
     decided = [row[row != NO_WORD].tolist() for row in rows.details]
     assert decided == [[0, 1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 11, 12, 13]]
 
