@@ -38,7 +38,8 @@ INTERNAL = {
         "loss_of",
         "loss_terms",
     ),
-    *("loss_weight", "metrics_of", "model_bytes", "of", "output_shape", "outputs_of", "passed"),
+    *("loss_weight", "metrics_of", "model_bytes", "of", "output_shape", "outputs_of"),
+    *("parallel_batches", "passed"),
     *(
         "dropouts",
         "read",

@@ -276,8 +276,8 @@ def _tags(
     options: OPTIONS, given: Iterator[str]
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
     """Splits texts at white space, as `finetune` does, and yields their words with their tags."""
+    from albert_tf.data.tasks.outputs import model_outputs
     from albert_tf.data.tasks.tagging import Sentence, Tagging
-    from albert_tf.predicting import model_outputs
 
     task = Tagging(TaskData(task=TAG, data=Path()))
     tag = options.pipeline("token-classification")

@@ -103,6 +103,15 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         return super().make_train_function(force)
 
     @property
+    def parallel_batches(self) -> int:
+        """Number of batches to predict at once: 2 with TensorFlow on a CPU, otherwise 1."""
+        if keras.backend.backend() != "tensorflow":
+            return 1
+        from albert_tf.models.steps_tensorflow import has_accelerator
+
+        return 1 if has_accelerator() else 2
+
+    @property
     def tokenizer(self) -> Any:
         # Loaded on first use, because loading a published vocabulary takes seconds.
         if self._tokenizer is None and self._folder is not None:

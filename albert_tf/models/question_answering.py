@@ -10,6 +10,7 @@ from albert_tf import tasks
 from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.answers import best_threshold, decode
 from albert_tf.data.tasks.base import Predicted
+from albert_tf.data.tasks.outputs import model_outputs
 from albert_tf.data.tasks.questions import question_rows, questions_of
 from albert_tf.errors import UserError
 from albert_tf.layers import AnswerSpans, SpanHead
@@ -20,7 +21,6 @@ from albert_tf.models.batch import Batch
 from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
-from albert_tf.predicting import model_outputs
 
 
 @keras.saving.register_keras_serializable("albert_tf")

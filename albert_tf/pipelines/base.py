@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from albert_tf.data.tasks.outputs import model_outputs
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
-from albert_tf.predicting import model_outputs
 from albert_tf.text.layout import Layout
 from albert_tf.text.tokenizer import check_fit
 from albert_tf.text.windows import make_sequences, special_count

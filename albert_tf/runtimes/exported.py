@@ -64,6 +64,7 @@ class ExportedModel:
     """
 
     jit_compile = False
+    parallel_batches = 1
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = user_path(path)

@@ -16,12 +16,12 @@ from albert_tf.checkpoints import finder, weights
 from albert_tf.data.options import EvaluationOptions
 from albert_tf.data.tasks.base import Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import text_rows
+from albert_tf.data.tasks.outputs import PREDICTED, model_outputs
 from albert_tf.data.tasks.registry import read_split, task_of
 from albert_tf.data.tasks.rows import Rows, evaluation_order, in_batches
 from albert_tf.files import is_exported, locked
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.options import COUNT, POSITIVE, accepts_keywords, checks_numbers
-from albert_tf.predicting import PREDICTED, model_outputs
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
 from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity

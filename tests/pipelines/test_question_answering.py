@@ -4,9 +4,9 @@ from scipy.special import expit
 
 from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.answers import QuestionAnswering
+from albert_tf.data.tasks.outputs import model_outputs
 from albert_tf.data.tasks.questions import Question
 from albert_tf.errors import UserError
-from albert_tf.predicting import model_outputs
 from albert_tf.text.answers import BestSpans, best_spans, context_positions, question_windows
 
 QUESTION = "who sat on a mat"

@@ -3,7 +3,6 @@
 Models are Keras models or exported files, which run without Keras.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -25,11 +24,11 @@ def model_outputs(
 ) -> Outputs:
     """Returns the model's outputs for each row; they may include padding.
 
-    The longest rows come first, so that running out of memory ends the call early. TensorFlow
-    computes several batches in parallel.
+    The longest rows come first, so that running out of memory ends the call early.
 
     Args:
-        model: a `PreTrainedModel` or an `ExportedModel`.
+        model: a `PreTrainedModel` or an `ExportedModel`. If its `parallel_batches` is greater than
+            1, that many batches are computed at the same time.
         at: called after each batch with the number of finished rows.
     Raises:
         UserError: if an output is NaN.
@@ -40,7 +39,8 @@ def model_outputs(
 
     outputs: list[dict[str, np.ndarray]] = [{}] * len(rows)
     done, order = 0, evaluation_order(rows.lengths, batch_size)[::-1]
-    for batch, batch_outputs in zip(order, _predict_batches(predict, order), strict=True):
+    found = _in_threads(predict, order, model.parallel_batches)
+    for batch, batch_outputs in zip(order, found, strict=True):
         reject_nan(batch_outputs)
         for position, row in enumerate(batch):
             outputs[row] = {
@@ -51,15 +51,12 @@ def model_outputs(
     return outputs
 
 
-def _predict_batches(
-    predict: Callable[[np.ndarray], dict[str, np.ndarray]], order: Sequence[np.ndarray]
+def _in_threads(
+    predict: Callable[[np.ndarray], dict[str, np.ndarray]], order: Sequence[np.ndarray], count: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    keras = sys.modules.get("keras")  # exported models don't import it
-    if len(order) < 2 or keras is None or keras.backend.backend() != "tensorflow":
-        yield from map(predict, order)
-        return
-    from albert_tf.models.steps_tensorflow import has_accelerator
-
     yield from map(predict, order[:1])  # traces the graph in this thread
-    with ThreadPoolExecutor(1 if has_accelerator() else 2) as pool:
+    if count == 1 or len(order) == 1:
+        yield from map(predict, order[1:])
+        return
+    with ThreadPoolExecutor(count) as pool:
         yield from pool.map(predict, order[1:])
