@@ -312,8 +312,8 @@ def _long_layout(
             )
         if strategy is None:
             warnings.warn(
-                f"Texts of more than {length} tokens are truncated. Pass truncation=True to avoid "
-                f"this warning{or_split}.",
+                f"Texts of more than {length} tokens are truncated. In Python, pass "
+                f"truncation=True to avoid this warning{or_split}.",
                 stacklevel=3,
             )
         strategy = options.strategy if strategy in (None, True) else strategy

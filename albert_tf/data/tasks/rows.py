@@ -98,8 +98,8 @@ class Rows:
         """Logs how many rows were truncated."""
         if self.cut:
             logger.warning(
-                "%d of %d texts are longer than %d tokens and are truncated. Increase max_length "
-                "to keep more of each text, up to the model's max_position_embeddings.",
+                "%d of %d texts are longer than %d tokens and are truncated. To keep more of each "
+                "text, train with a larger max_length, up to the model's max_position_embeddings.",
                 *(self.cut, len(self), self.max_length),
             )
 
