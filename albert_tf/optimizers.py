@@ -5,6 +5,7 @@ optimizers.
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, Final, Literal, get_args
@@ -54,6 +55,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     # TensorFlow's fused Adam kernel makes steps on short texts faster (benchmarks/NOTES.md).
     # Without bias correction, separate operations match the original code to the last bit.
     fused = keras.backend.backend() == "tensorflow"
+    _once: Any = None  # within a step, calls a function with arguments only the first time
 
     @checks_numbers(
         weight_decay=NOT_NEGATIVE,
@@ -99,6 +101,18 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             not any(name in variable.path for name in self.exclude) for variable in variables
         ]
 
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        self._once = functools.cache(lambda compute, *arguments: compute(*arguments))
+        try:
+            return super().apply(grads, trainable_variables)
+        finally:
+            self._once = None  # each replica sets it
+
+    def _powers(self, dtype: str) -> Sequence[Any]:
+        """Returns both betas to the power of the step number, which bias correction needs."""
+        step = ops.cast(self.iterations + 1, dtype)
+        return [ops.power(ops.cast(beta, dtype), step) for beta in (self.beta_1, self.beta_2)]
+
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
         momentum, velocity = (moments[index] for moments in self._moments)
@@ -113,9 +127,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         self.assign(momentum, mean)
         self.assign(velocity, square)
         if self.bias_correction:
-            step = ops.cast(self.iterations + 1, variable.dtype)
-            mean = mean / (1 - ops.power(ops.cast(self.beta_1, variable.dtype), step))
-            square = square / (1 - ops.power(ops.cast(self.beta_2, variable.dtype), step))
+            power_1, power_2 = self._once(self._powers, variable.dtype)
+            mean, square = mean / (1 - power_1), square / (1 - power_2)
         update = mean / (ops.sqrt(square) + self.epsilon)
         if self._included[index]:
             if self.decay:
@@ -132,21 +145,26 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         """
         import tensorflow as tf
 
-        step = ops.cast(self.iterations + 1, "float32")
-        power_1, power_2 = (ops.power(beta, step) for beta in (self.beta_1, self.beta_2))
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=momentum.value.handle,
             v=velocity.value.handle,
-            beta1_power=power_1,
-            beta2_power=power_2,
             lr=rate,
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            # The kernel adds epsilon before it corrects the bias.
-            epsilon=self.epsilon * ops.sqrt(1 - power_2),
             grad=gradient,
+            **self._once(self._fused_arguments),
         )
+
+    def _fused_arguments(self) -> dict[str, Any]:
+        """Returns the arguments of the kernel that are the same for all variables."""
+        power_1, power_2 = self._powers("float32")
+        return {
+            "beta1_power": power_1,
+            "beta2_power": power_2,
+            "beta1": ops.cast(self.beta_1, "float32"),
+            "beta2": ops.cast(self.beta_2, "float32"),
+            # The kernel adds epsilon before it corrects the bias.
+            "epsilon": self.epsilon * ops.sqrt(1 - power_2),
+        }
 
     def trust_ratio(self, variable: Any, update: Any) -> Any:
         """Returns the factor by which to scale an update: 1 without LAMB."""
