@@ -286,6 +286,7 @@ def _tags(
     def tag_texts(stream: Iterator[str]) -> Iterator["tuple[Sentence, Tagged]"]:
         while sentences := [Sentence(tuple(text.split()), None) for text in islice(stream, count)]:
             rows = task.encode(sentences, tag.tokenizer, config, tag.max_length)
+            rows.longest = config.max_position_embeddings
             outputs = model_outputs(rows, tag.model, options.batch_size)
             found = task.predictions(sentences, rows, outputs, config)
             yield from zip(sentences, found, strict=True)

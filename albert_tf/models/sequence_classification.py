@@ -134,9 +134,9 @@ class AlbertForSequenceClassification(TaskModel):
         """Sets each label's threshold to the value with the best F1, for several labels per text.
 
         The thresholds are stored in `config.thresholds`, and `save_pretrained` saves them.
-        Pipelines, `albert-tf predict`, and `albert-tf evaluate` then predict the labels whose
-        probabilities reach them. `albert-tf finetune` does the same after each epoch. A label
-        that doesn't occur gets the default of 0.5.
+        `albert-tf predict` and `albert-tf evaluate` then predict the labels whose probabilities
+        reach them; pipelines and exports return all probabilities. `albert-tf finetune` does the
+        same after each epoch. A label that doesn't occur gets the default of 0.5.
 
         Args:
             x: texts or arrays of examples that the model wasn't trained on, as in `predict`.
@@ -161,6 +161,8 @@ class AlbertForSequenceClassification(TaskModel):
         reject_fractions("labels", labels)
         logits = self.predict(x, verbose=0)["logits"]
         reject_nan({"logits": logits})
+        if labels.ndim == 1 == logits.shape[1]:  # a single label
+            labels = labels[:, None]
         if labels.shape != logits.shape:
             raise UserError(
                 f"labels must contain 0 or 1 for each example and label, {logits.shape}. "

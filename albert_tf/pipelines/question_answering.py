@@ -20,6 +20,7 @@ from albert_tf.text.answers import (
     MAX_QUESTION,
     Answers,
     Decoding,
+    context_positions,
     find_answers,
     question_windows,
 )
@@ -159,8 +160,12 @@ class QuestionAnsweringPipeline(Pipeline):
             aligned=options.align_to_words,
             kept=None if options.align_to_words else options.top_k,
         )
-        answerability = self.model.config.answerability
-        answers = find_answers(example.context, windows, answerability, decoding)
+        answers = find_answers(
+            example.context,
+            [(context_positions(window), outputs) for window, outputs in windows],
+            self.model.config.answerability,
+            decoding,
+        )
         ranked = self._with_none(answers, options)
         return ranked[0] if options.top_k == 1 else ranked[: options.top_k]
 

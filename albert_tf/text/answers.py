@@ -210,19 +210,18 @@ def context_positions(window: EncodedSequence) -> ContextPositions:
 
 def find_answers(
     context: str,
-    windows: Iterable[tuple[EncodedSequence, Mapping[str, Any]]],
+    windows: Iterable[tuple[ContextPositions, Mapping[str, Any]]],
     answerability: bool,
     decoding: Decoding = DEPLOYED,
 ) -> Answers:
     """Returns the answers to a question, best first.
 
     Args:
-        windows: each window of the question and its context, with the model's outputs for it.
+        windows: positions and the model's outputs for each window of the question and its context.
         answerability: whether the model has the SQuAD 2.0 head.
     """
     answers, nulls, null_logits, best_logits = [], [], [], []
-    for window, outputs in windows:
-        positions = context_positions(window)
+    for positions, outputs in windows:
         spans, null, null_logit = best_spans(
             outputs, positions.possible, decoding.spans, decoding.longest
         )
@@ -234,7 +233,7 @@ def find_answers(
         texts = [read_span(context, positions, span, decoding.aligned) for span in spans]
         texts = [each for each in texts if each["answer"]]  # drops spans of whitespace
         answers.append(texts if decoding.by_logit else merge_same_text(texts[: decoding.kept]))
-    best = merge_windows(answers)
+    best = merge_windows(answers)[: decoding.spans]
     if decoding.by_logit:
         best_logits = [answer["score"] for answer in best[:1]]
     ahead = 0.0 if answerability else max(best_logits, default=0.0)

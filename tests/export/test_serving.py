@@ -190,6 +190,7 @@ def test_requests_share_batches(served):
         ({"inputs": ["a"]}, ":predict", 400),
         (["a"], ":predict", 400),
         ({"instances": ["a" * 1_000_000]}, ":predict", 413),
+        ({"instances": [""] * 129}, ":predict", 413),
         ({"instances": ["a"]}, ":classify", 404),
         (None, ":predict", 405),
         ({"instances": ["fail", "well"]}, ":predict", 500),
@@ -201,3 +202,21 @@ def test_bad_requests(served, content, url, status):
     assert status == 500 or message.keys() == {"error"}
     assert served.ask({"instances": []}) == (200, {"predictions": []})
     assert served.ask({"instances": ["", "fine"]})[0] == 200
+
+
+def test_a_full_queue_is_busy(served, monkeypatch):
+    monkeypatch.setitem(served.names, "MAX_WAITING", -1)
+    status, message = served.ask({"instances": ["a"]})
+    assert (status, message) == (503, {"error": "The server is busy. Try again."})
+
+
+def test_a_canceled_request_does_not_end_the_batches(served):
+    """Cancels the future of a text that waits."""
+    loop = served.server.servers[0].get_loop()
+    canceled = loop.create_future()
+    loop.call_soon_threadsafe(canceled.cancel)
+    loop.call_soon_threadsafe(served.names["waiting"].put_nowait, ("a", canceled))
+    assert served.ask({"instances": ["fine"]})[0] == 200
+    loop.call_soon_threadsafe(served.names["waiting"].put_nowait, ("fail", canceled))
+    assert served.ask({"instances": ["fine"]})[0] in (200, 500)
+    assert served.ask({"instances": ["fine"]})[0] == 200

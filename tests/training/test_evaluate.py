@@ -178,22 +178,39 @@ def test_the_thresholds_in_python_are_those_of_the_command(tmp_path, tiny_tokeni
     assert model.fit_thresholds(ids, labels) == pytest.approx(found[0], abs=1e-6)
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
-    ("labels", "message"),
+    ("fields", "labels", "message"),
     [
-        ([[1, 0], [0, 1]], "3"),
-        ([[1, 0, 0]], r"\(2, 3\).*Received: \(1, 3\)"),
-        ([[1, 0, 0.5], [0, 0, 1]], "whole numbers"),
-        ([[1, 0, 2], [0, 0, 1]], "2"),
-        ([["red"], ["pink"]], "pink"),
-        (None, "Received: "),
+        ({}, [[1, 0], [0, 1]], r"3.*\(2, 2\)"),
+        ({}, [[1, 0, 0]], r"\(2, 3\)\. Received: \(1, 3\)"),
+        ({}, [[1, 0, 0.5], [0, 0, 1]], "labels must be whole numbers. Received: 0.5"),
+        ({}, [[1, 0, 2], [0, 0, 1]], "Received: 2"),
+        ({}, [["red"], ["pink"]], "Received: 'pink'"),
+        ({}, None, r"\(2, 3\)\. Received: \(\)"),
+        ({"problem_type": None}, [1, 2], "Received: 'single_label_classification'"),
+        ({"problem_type": "regression", "id2label": {0: "x"}}, [1, 2], "Received: 'regression'"),
     ],
 )
-def test_labels_that_have_no_thresholds(tiny_tokenizer, labels, message):
-    fields = {"id2label": NAMES, "problem_type": "multi_label_classification"}
+def test_labels_that_have_no_thresholds(tiny_tokenizer, fields, labels, message):
+    defaults = {"id2label": NAMES, "problem_type": "multi_label_classification"}
     sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
-    model = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes, **fields))
+    config = AlbertConfig.from_size("tiny", **sizes, **{**defaults, **fields})
+    model = AlbertForSequenceClassification(config)
     model.tokenizer = tiny_tokenizer
     with pytest.raises((UserError, ValueError), match=message):
         model.fit_thresholds(SENTENCES[:2], labels)
     assert model.config.thresholds is None
+
+
+@pytest.mark.usefixtures("without_graphs")
+def test_the_threshold_of_a_single_label(tiny_tokenizer, scrambled):
+    fields = {"num_labels": 1, "problem_type": "multi_label_classification"}
+    sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
+    config = AlbertConfig.from_size("tiny", **sizes, **fields)
+    model = scrambled(AlbertForSequenceClassification(config))
+    model.tokenizer = tiny_tokenizer
+    labels = [1, 0, 1, 0, 1, 1, 0, 0]
+    found = model.fit_thresholds(SENTENCES, labels)
+    assert found == model.fit_thresholds(SENTENCES, [[label] for label in labels])
+    assert len(found) == 1 and 0 < found[0] < 1

@@ -19,6 +19,7 @@ from albert_tf.text.answers import (
     DEPLOYED,
     OFFICIAL,
     Answers,
+    context_positions,
     find_answers,
 )
 
@@ -140,15 +141,15 @@ def decode(
     examples: Sequence[Question], rows: Rows, outputs: Outputs, config: AlbertConfig
 ) -> list[Decoded]:
     """Returns the answers to each question, from the outputs for its windows."""
-    return [
-        Decoded(
-            *(
-                find_answers(example.context, windows, config.answerability, decoding)
-                for decoding in (DEPLOYED, OFFICIAL)
-            )
+    answers = []
+    for example, windows in zip(examples, rows.by_example(outputs), strict=True):
+        read = [(context_positions(window), found) for window, found in windows]
+        deployed, official = (
+            find_answers(example.context, read, config.answerability, decoding)
+            for decoding in (DEPLOYED, OFFICIAL)
         )
-        for example, windows in zip(examples, rows.by_example(outputs), strict=True)
-    ]
+        answers.append(Decoded(deployed, official))
+    return answers
 
 
 def best_threshold(predicted: Predicted[Question, Decoded]) -> float:
@@ -190,7 +191,7 @@ def threshold_curves(predicted: Predicted[Question, Decoded]) -> Curves:
 
 def _nbest(answers: Answers) -> list[dict[str, Any]]:
     """Returns the best answers in the format of nbest_predictions.json."""
-    best = answers.best[: OFFICIAL.spans]
+    best = answers.best
     probabilities = softmax([answer["score"] for answer in best]) if best else []
     return [
         {"text": answer["answer"], "probability": float(share), "score": answer["score"]}
