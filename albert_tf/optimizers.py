@@ -55,7 +55,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     # TensorFlow's fused Adam kernel makes steps on short texts faster (benchmarks/NOTES.md).
     # Without bias correction, separate operations match the original code to the last bit.
     fused = keras.backend.backend() == "tensorflow"
-    _once: Any = None  # within a step, calls a function with arguments only the first time
+    _once: Any = None  # caches values that all variables share, for one step
 
     @checks_numbers(
         weight_decay=NOT_NEGATIVE,
@@ -106,7 +106,7 @@ class AlbertAdamW(keras.optimizers.Optimizer):
         try:
             return super().apply(grads, trainable_variables)
         finally:
-            self._once = None  # each replica sets it
+            self._once = None  # `apply` runs once per replica
 
     def _powers(self, dtype: str) -> Sequence[Any]:
         """Returns both betas to the power of the step number, which bias correction needs."""

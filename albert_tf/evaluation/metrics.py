@@ -1,4 +1,4 @@
-"""The metrics of GLUE, by name, scores by class, and the thresholds of labels."""
+"""GLUE metrics by name, scores per class, and label thresholds."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence

@@ -113,7 +113,7 @@ class QuestionAnswering(Task[Question, Decoded]):
         return {"thresholds": (best_threshold(predicted),)}
 
     def write(self, predicted: Predicted[Question, Decoded], folder: Path) -> None:
-        """Writes the authors' answers to the same three files as their scripts, by question id."""
+        """Writes the officially decoded answers to SQuAD's three files, keyed by question id."""
         threshold = answer_threshold(predicted)
         answers = {example.id: decoded.official for example, decoded in predicted.pairs}
         files = {

@@ -79,7 +79,7 @@ class Rows:
         labels: Mapping[str, Sequence[Any]] = {},
         label_inputs: Sequence[str] = (),
     ) -> "Rows":
-        """Returns the windows of each example as rows, whose details are the windows."""
+        """Creates one row per window; `details` contains the windows."""
         details = [window for each in windows for window in each]
         arrays = {name: [getattr(window, name) for window in details] for name in FEATURES}
         examples = [number for number, each in enumerate(windows) for _ in each]
@@ -99,7 +99,8 @@ class Rows:
         if self.cut:
             logger.warning(
                 "%d of %d texts are longer than %d tokens and are truncated. To keep more of each "
-                "text, train with a larger max_length, up to the model's max_position_embeddings.",
+                "text, train with a larger model_max_length of the tokenizer (in commands: "
+                "--max-length), up to the model's max_position_embeddings.",
                 *(self.cut, len(self), self.max_length),
             )
 
@@ -135,7 +136,7 @@ class Rows:
         arrays.setdefault(ATTENTION_MASK.name, [np.ones_like(self._ids[row]) for row in rows])
         length = padded_length(int(self.lengths[rows].max()), jit_compile)
         length = min(length, self.longest)
-        lengths = {MASKED_LM_POSITIONS.name: None}  # their own
+        lengths = {MASKED_LM_POSITIONS.name: None}  # padded to their own maximum
         return {
             name: _padded(values, self._fills.get(name, 0), lengths.get(name, length))
             for name, values in arrays.items()
