@@ -320,9 +320,8 @@ def choice_rows(
     max_length = max_length or tokenizer.model_max_length
     room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
     most = min(MAX_CHOICE_LENGTH, room)
-    articles = list(
-        dict.fromkeys(first for first, _ in pairs)
-    )  # a RACE article has several questions
+    # A RACE article has several questions.
+    articles = list(dict.fromkeys(first for first, _ in pairs))
     firsts = dict(zip(articles, _pieces(articles, tokenizer), strict=True))
     seconds = iter(_pieces([text for _, texts in pairs for text in texts], tokenizer))
     arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
