@@ -1,4 +1,4 @@
-"""Measures the server of docs/serving.md under load, beside a SavedModel in the same server.
+"""Measures the server of docs/serving.md under load, with exported files and a SavedModel.
 
     python -m benchmarks.serving [--model DIR | --size base] [--clients 1 16] [--seconds 10]
 
@@ -152,18 +152,16 @@ def export(folder, model, size):
     else:
         source = AlbertForSequenceClassification.from_pretrained(model)
         tokenizer = source.tokenizer
-    paths = {
-        name: f"{folder}/{name}"
-        for name in ("float.onnx", "8-bit.onnx", "float.tflite", "8-bit.tflite")
+    exports = {
+        "float.onnx": export_onnx,
+        "8-bit.onnx": partial(export_onnx, quantize="dynamic"),
+        "float.tflite": partial(export_tflite, ids_only=True),
+        "8-bit.tflite": partial(export_tflite, ids_only=True, quantize="dynamic"),
+        SAVED_MODEL: export_saved_model,
     }
-    for name, path in paths.items():
-        bits = {"quantize": "dynamic"} if name.startswith("8") else {}
-        write = export_onnx if name.endswith(".onnx") else export_tflite
-        options = {} if name.endswith(".onnx") else {"ids_only": True}
-        write(source, tokenizer, path, check=False, **bits, **options)
-    paths[SAVED_MODEL] = f"{folder}/saved"
-    export_saved_model(source, tokenizer, paths[SAVED_MODEL], check=False)
-    return paths
+    for name, write in exports.items():
+        write(source, tokenizer, f"{folder}/{name}", check=False)
+    return {name: f"{folder}/{name}" for name in exports}
 
 
 def main():

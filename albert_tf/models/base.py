@@ -104,7 +104,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
 
     @property
     def parallel_batches(self) -> int:
-        """Number of batches to predict at once: 2 with TensorFlow on a CPU, otherwise 1."""
+        """Number of batches to predict in parallel: 2 with TensorFlow on a CPU, otherwise 1."""
         if keras.backend.backend() != "tensorflow":
             return 1
         from albert_tf.models.steps_tensorflow import has_accelerator

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+import uvicorn
 from albert_tf_export import export_tflite
 
 from tests.test_pages import pages
@@ -95,7 +96,6 @@ class Served:
     """The server of the page with another model. `batches` contains the texts of each batch."""
 
     def __init__(self, path):
-        uvicorn = pytest.importorskip("uvicorn")
         (block,) = (each for each in pages.blocks(PAGE.read_text("utf-8")) if each.file == "app.py")
         assert '"reviews.onnx"' in block.code
         self.names = {}

@@ -149,6 +149,19 @@ def test_model_and_tokenizer_must_fit(model, config, tokenizer):
         FeatureExtractionPipeline(larger, tokenizer)
 
 
+def test_for_xla_a_short_text_is_padded_to_a_multiple_of_eight(pipe, model, monkeypatch):
+    found, shapes = model("text-classification"), []
+    predict = found.predict_on_batch
+    monkeypatch.setattr(found, "jit_compile", True)
+    monkeypatch.setattr(
+        found,
+        "predict_on_batch",
+        lambda features: shapes.append(features["input_ids"].shape) or predict(features),
+    )
+    pipe("text-classification")("a dog")
+    assert shapes == [(1, 8)]
+
+
 SHORT = Texts("the cat sat")
 LONG = Texts("the old dog barked at the moon over paris")  # 9 tokens
 PAIR = Texts("who sat", "the old dog barked at the moon")  # 2 and 7 tokens

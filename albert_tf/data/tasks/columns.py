@@ -8,7 +8,7 @@ from albert_tf.errors import UserError, short_repr
 
 
 def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
-    """Converts columns to lists, because a pandas Series is indexed by label. None is kept.
+    """Converts columns to lists, because a pandas Series is indexed by label. Leaves None as is.
 
     Raises:
         UserError: a column is a single text, the columns are empty, or their lengths differ.

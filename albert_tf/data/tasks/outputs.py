@@ -24,7 +24,7 @@ def model_outputs(
 ) -> Outputs:
     """Returns the model's outputs for each row; they may include padding.
 
-    The longest rows come first, so that running out of memory ends the call early.
+    Predicts the longest rows first, so that a call that needs too much memory fails early.
 
     Args:
         model: a `PreTrainedModel` or an `ExportedModel`. If its `parallel_batches` is greater than

@@ -90,8 +90,8 @@ class Rows:
     def by_example(self, outputs: Sequence[Any]) -> list[list[tuple[Any, Any]]]:
         """Returns the details and the outputs of each example's rows."""
         found: list[list[tuple[Any, Any]]] = [[] for _ in range(self.count)]
-        for example, *parts in zip(self.examples, self.details, outputs, strict=True):
-            found[example].append((parts[0], parts[1]))
+        for example, detail, output in zip(self.examples, self.details, outputs, strict=True):
+            found[example].append((detail, output))
         return found
 
     def warn_of_cut(self) -> None:
