@@ -137,6 +137,9 @@ class Resume(Saver):
             )
         super().on_train_begin(logs)
         self.restore()
+        if self._data.batches is not None:
+            # On JAX and torch, Keras has already read a batch, which began an epoch.
+            self._data.batches.next_epoch = 0
         if not self.progress:
             return
         for each in (self, *self.others):

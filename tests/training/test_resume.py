@@ -100,7 +100,16 @@ def slow_from(first, cases):
     ]
 
 
-@pytest.mark.parametrize("number", slow_from(3, range(10)))
+def test_a_dataset_that_repeats(tokenizer, tmp_path):
+    """On JAX and torch, Keras reads a batch of the dataset before it trains."""
+    trial = Trial(0, tokenizer)
+    trial.kind, trial.callbacks, trial.averages, trial.adapters = "repeated", [], False, False
+    trial.fitted, trial.compiled, trial.precision = {"epochs": 3}, {}, "float32"
+    trial.save_steps, trial.crashes = 1, [5]
+    trial.check(tmp_path)
+
+
+@pytest.mark.parametrize("number", slow_from(2, range(10)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(number, tokenizer, tmp_path):
     """`make test-faults` tries more such runs."""
     Trial(f"{os.environ['ALBERT_TF_SEED']} {number}", tokenizer).check(tmp_path)
