@@ -26,7 +26,16 @@ KERAS = {"call", "compile", "evaluate", "export", "fit", "from_config", "get_con
 KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
 # No leading underscore, because other files of ours call them, but not for users.
 INTERNAL = {
-    *("act", "add_variables", "at_depth", "before_save", "begin_fit", "build_added", "check"),
+    *(
+        "act",
+        "activation_of",
+        "add_variables",
+        "at_depth",
+        "before_save",
+        "begin_fit",
+        "build_added",
+        "check",
+    ),
     *("compute_outputs", "data", "encode_examples", "encode_plain", "end_fit", "files", "found"),
     *("from_checkpoint", "group", "head_outputs", "in_graph", "in_parts", "is_due", "is_late"),
     *(

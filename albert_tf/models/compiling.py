@@ -1,7 +1,7 @@
 """Arguments of `compile`: the default optimizer, and losses and metrics that take logits."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import keras
 import numpy as np
@@ -52,6 +52,77 @@ _FUNCTIONS_OF_PROBABILITIES: Final = (
     keras.metrics.categorical_accuracy,
     keras.metrics.top_k_categorical_accuracy,
 )
+
+
+class Arguments(NamedTuple):
+    """Arguments of `compile`, keyed by output or for all outputs, that take logits."""
+
+    loss: Any
+    loss_weights: Any
+    metrics: Any
+    weighted_metrics: Any
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """The outputs with metrics of their own."""
+        given = (self.metrics, self.weighted_metrics)
+        return frozenset().union(*(each for each in given if isinstance(each, Mapping)))
+
+    @property
+    def has_only_lists(self) -> bool:
+        """Whether there are metrics, and all of them are for all outputs."""
+        given = [each for each in (self.metrics, self.weighted_metrics) if each is not None]
+        return bool(given) and all(isinstance(each, list | tuple) for each in given)
+
+
+def arguments_of(
+    model: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
+) -> Arguments:
+    """Converts what a user passed to `compile`, in any structure that Keras accepts.
+
+    Raises:
+        UserError: if a loss or metric requires probabilities, or if the number of losses is wrong.
+    """
+    outputs = [target.output for target in model.targets.values()]
+    if loss is None and loss_weights is not None:
+        raise UserError(
+            f"loss_weights requires loss. Pass a loss for each of {', '.join(outputs)}."
+        )
+
+    def by_output(values: Any, is_joint: bool = False) -> Any:
+        if isinstance(values, Mapping):
+            targets = model.targets
+            return {targets[n].output if n in targets else n: each for n, each in values.items()}
+        if isinstance(values, list | tuple) and len(values) == len(outputs) > 1 and not is_joint:
+            return dict(zip(outputs, values, strict=True))
+        return values
+
+    def of_logits(convert: Callable[..., Any], given: Any, output: str | None = None) -> Any:
+        if isinstance(given, Mapping):
+            return {name: of_logits(convert, each, name) for name, each in given.items()}
+        if isinstance(given, list | tuple):
+            return [of_logits(convert, each, output) for each in given]
+        return convert(given, model.activation_of(output))
+
+    def metrics_of(given: Any) -> Any:
+        is_flat = isinstance(given, list | tuple) and not any(
+            isinstance(each, list | tuple) for each in given
+        )
+        given = by_output(given, is_joint=model.has_joint_metrics and is_flat)
+        return of_logits(metric_of_logits, given)
+
+    loss = by_output(loss)
+    if isinstance(loss, list | tuple) and len(loss) != 1:
+        raise UserError(
+            f"loss must be one loss, or a loss for each of {', '.join(outputs)}. "
+            f"Received: a list of length {len(loss)}."
+        )
+    return Arguments(
+        of_logits(loss_of_logits, loss),
+        by_output(loss_weights),
+        metrics_of(metrics),
+        metrics_of(weighted_metrics),
+    )
 
 
 def default_optimizer(model: Any) -> AlbertAdamW:

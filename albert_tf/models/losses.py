@@ -60,17 +60,21 @@ def per_label(weight: Any, labels: Any) -> Any:
     return per_example(weight, ones) * ones
 
 
-def count(labels: Any, by_token: bool = False) -> Any:
-    """Returns the number of labels in a batch that contribute to the loss.
+def counted(labels: Any, rank: int, length: Any = None) -> Any:
+    """Returns which labels contribute to the loss: bool, with `rank` axes.
 
-    Labels are class ids `[B]` or `[B, 1]`, or a number per class `[B, C]`. With `by_token`, they
-    are class ids `[B, T]` or probabilities `[B, T, C]`.
+    Args:
+        labels: class ids (`IGNORED` doesn't count), positions, or probabilities, whose last axis is
+            that of the classes. Probabilities that contain `IGNORED` don't count.
+        rank: number of axes of class ids: 1 for `[B]`, 2 for `[B, T]`.
+        length: number of positions, if the labels are positions. Those outside don't count.
     """
-    if by_token and len(labels.shape) == 3:
+    if len(labels.shape) > rank:
+        length = length if labels.shape[-1] == 1 else None
         labels = labels[..., 0]
-    elif not by_token and len(labels.shape) > 1 and labels.shape[-1] != 1:
-        return ops.cast(ops.shape(labels)[0], "float32")
-    return ops.sum(ops.cast(ops.not_equal(labels, IGNORED), "float32"))
+    if length is not None:
+        return ops.logical_and(labels >= 0, ops.less(labels, length))
+    return ops.not_equal(labels, IGNORED)
 
 
 def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
@@ -79,13 +83,6 @@ def agree(shape: Sequence[Any], expected: Sequence[Any]) -> bool:
         size == other or not (isinstance(size, int) and isinstance(other, int))
         for size, other in zip(shape, expected, strict=True)
     )
-
-
-def count_positions(labels: Any, length: Any) -> Any:
-    """Counts the labels in `[0, length)`; for probabilities `[B, T]`, counts the rows."""
-    if len(labels.shape) > 1 and labels.shape[-1] != 1:
-        return count(labels)
-    return ops.sum(ops.cast(are_inside(labels, length), "float32"))
 
 
 def _are_probabilities(labels: Any, logits: Any) -> bool:
@@ -98,7 +95,7 @@ def _are_probabilities(labels: Any, logits: Any) -> bool:
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the cross-entropy between `probabilities` and `logits`, both `[B, …, C]`.
 
-    In `[B, T, C]`, positions that contain `IGNORED` are ignored.
+    Rows of `probabilities` that contain `IGNORED` are ignored.
 
     Source: Hinton et al., arXiv 1503.02531.
     """
@@ -109,10 +106,8 @@ def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> 
             f"{tuple(probabilities.shape)} for logits of shape {tuple(logits.shape)}."
         )
     target = ops.cast(probabilities, logits.dtype)
-    counts = ops.ones_like(target[..., 0])
-    if len(target.shape) == 3:
-        counts = ops.cast(ops.not_equal(probabilities[..., 0], IGNORED), target.dtype)
-        target = target * ops.expand_dims(counts, -1)
+    counts = ops.cast(counted(probabilities, len(logits.shape) - 1), logits.dtype)
+    target = target * ops.expand_dims(counts, -1)
     return Term(-ops.sum(target * ops.log_softmax(logits), axis=-1), counts, weight)
 
 
@@ -127,8 +122,7 @@ def cross_entropy(labels: Any, logits: Any, weight: float = 1.0) -> Term:
     reject_one_hot(labels, logits)
     if len(labels.shape) == len(logits.shape):  # the last axis has size 1
         labels = labels[..., 0]
-    numbers = whole_numbers(labels)
-    return _class_cross_entropy(numbers, logits, ops.not_equal(numbers, IGNORED), weight)
+    return _class_cross_entropy(labels, logits, counted(labels, len(labels.shape)), weight)
 
 
 def reject_one_hot(labels: Any, logits: Any) -> None:
@@ -155,13 +149,8 @@ def span_cross_entropy(positions: Any, logits: Any, weight: float) -> Term:
     if _are_probabilities(positions, logits):
         return soft_cross_entropy(positions, logits, weight)
     positions = ops.reshape(positions, (-1,))
-    counts = are_inside(positions, ops.shape(logits)[-1])
-    return _class_cross_entropy(whole_numbers(positions), logits, counts, weight)
-
-
-def are_inside(positions: Any, length: Any) -> Any:
-    """Returns whether positions are in `[0, length)`. The loss ignores all other positions."""
-    return ops.logical_and(positions >= 0, ops.less(positions, length))
+    counts = counted(positions, 1, ops.shape(logits)[-1])
+    return _class_cross_entropy(positions, logits, counts, weight)
 
 
 def squared_error(targets: Any, predictions: Any) -> Term:
@@ -194,7 +183,7 @@ def unweighted(values: Any, weight: float = 1.0) -> Term:
 
 
 def _class_cross_entropy(labels: Any, logits: Any, counts: Any, weight: float) -> Term:
-    known = ops.where(counts, labels, 0)
+    known = ops.where(counts, whole_numbers(labels), 0)
     values = ops.sparse_categorical_crossentropy(known, logits, from_logits=True)
     exists = ops.logical_and(known >= 0, known < ops.shape(logits)[-1])
     values = ops.where(exists, values, float("nan"))  # JAX would return 0

@@ -78,6 +78,7 @@ class AlbertForQuestionAnswering(TaskModel):
     }
     task_inputs: tuple[str, ...] = ("p_mask", "start_positions")
     keeps_labels = False
+    has_joint_metrics = True
 
     def __init__(self, config: AlbertConfig, answerability: bool | None = None, **kwargs: Any):
         if answerability is not None and isinstance(config, AlbertConfig):
@@ -156,13 +157,6 @@ class AlbertForQuestionAnswering(TaskModel):
         thresholds = (best_threshold(Predicted(examples, answers, self.config)),)
         self.config = self.config.replace(thresholds=thresholds)
         return thresholds
-
-    def _metrics_by_output(self, metrics: Any) -> Any:
-        """Returns a flat list of metrics unchanged, because they compare both positions jointly."""
-        is_flat = isinstance(metrics, list | tuple) and not any(
-            isinstance(each, list | tuple) for each in metrics
-        )
-        return metrics if is_flat else super()._metrics_by_output(metrics)
 
     def _batch_metrics(self, batch: Batch, outputs: Inputs) -> dict[str, Any]:
         if not self._has_only_lists:

@@ -16,7 +16,7 @@ from albert_tf.models import losses
 from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.batch import Batch, batch_of, named_inputs
-from albert_tf.models.compiling import default_optimizer, loss_of_logits, metric_of_logits
+from albert_tf.models.compiling import arguments_of, default_optimizer
 from albert_tf.models.examples import ENCODER_INPUTS
 from albert_tf.models.fitting import Fitting, open_schedule
 from albert_tf.models.outputs import ON_REQUEST, ModelOutput
@@ -50,12 +50,14 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         pooled: whether the encoder has a pooler.
         pooled_only: whether the head reads only the pooler's output.
         shows_losses: whether `fit` also reports the loss of each target.
+        has_joint_metrics: whether a list of metrics compares all targets together.
     """
 
     albert: AlbertModel
     pooled: bool = False
     pooled_only: bool = False
     shows_losses: bool = False
+    has_joint_metrics: bool = False
     micro_batches: int = 1
     _measured: frozenset[str] = frozenset()  # outputs with their own metrics
     _has_only_lists: bool = False  # whether all metrics were passed as lists
@@ -147,22 +149,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
                 doesn't support micro-batches.
         """
         self._check_parts(optimizer, micro_batches)
-        outputs = [target.output for target in self.targets.values()]
-        if loss is None and loss_weights is not None:
-            raise UserError(
-                f"loss_weights requires loss. Pass a loss for each of {', '.join(outputs)}."
-            )
-        optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
-        loss = self._by_output(loss)
-        metrics, weighted_metrics = map(self._metrics_by_output, (metrics, weighted_metrics))
-        if isinstance(loss, list | tuple) and len(loss) != 1:
-            raise UserError(
-                f"loss must be one loss, or a loss for each of {', '.join(outputs)}. "
-                f"Received: a list of length {len(loss)}."
-            )
-        given = [each for each in (metrics, weighted_metrics) if each is not None]
-        self._measured = frozenset().union(*(each for each in given if isinstance(each, Mapping)))
-        self._has_only_lists = bool(given) and all(isinstance(each, list | tuple) for each in given)
+        given = arguments_of(self, loss, loss_weights, metrics, weighted_metrics)
+        self._measured, self._has_only_lists = given.measured, given.has_only_lists
         self.micro_batches = micro_batches
         self._target_losses = {
             name: keras.metrics.Mean(f"{target.output}_loss")
@@ -170,15 +158,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             if loss is None and self.shows_losses
         }
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps the old ones
-        super().compile(
-            optimizer,
-            self._convert(loss_of_logits, loss),
-            self._by_output(loss_weights),
-            self._convert(metric_of_logits, metrics),
-            self._convert(metric_of_logits, weighted_metrics),
-            *args,
-            **options,
-        )
+        optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
+        super().compile(optimizer, *given, *args, **options)
         self.open_schedule = open_schedule(self.optimizer)
 
     def _check_parts(self, optimizer: Any, micro_batches: int) -> None:
@@ -214,30 +195,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
             ) from error
         self.optimizer.build(self.trainable_variables)
 
-    def _by_output(self, values: Any) -> Any:
-        """Converts a `compile` argument with a value per label to a dict keyed by output."""
-        if isinstance(values, Mapping):
-            return {
-                self.targets[name].output if name in self.targets else name: value
-                for name, value in values.items()
-            }
-        if isinstance(values, list | tuple) and len(values) == len(self.targets) > 1:
-            outputs = (target.output for target in self.targets.values())
-            return dict(zip(outputs, values, strict=True))
-        return values
-
-    def _metrics_by_output(self, metrics: Any) -> Any:
-        return self._by_output(metrics)
-
-    def _convert(self, convert: Callable[..., Any], given: Any, output: str | None = None) -> Any:
-        """Applies `convert` to each loss or metric in any structure that `compile` accepts."""
-        if isinstance(given, Mapping):
-            return {name: self._convert(convert, each, name) for name, each in given.items()}
-        if isinstance(given, list | tuple):
-            return [self._convert(convert, each, output) for each in given]
-        return convert(given, self._activation(output))
-
-    def _activation(self, output: str | None) -> str | None:
+    def activation_of(self, output: str | None) -> str | None:
         """Returns the function that maps logits to probabilities, or None for regression.
 
         For None and for outputs without a label, the first target determines the function.
@@ -247,7 +205,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
 
     def probabilities(self, logits: Tensor, output: str = "logits") -> Tensor:
         """Converts an output's logits to probabilities. Returns regression outputs unchanged."""
-        activation = self._activation(output)
+        activation = self.activation_of(output)
         return logits if activation is None else getattr(ops, activation)(logits)
 
     def compute_loss(
@@ -335,12 +293,12 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         counts = {}
         for name, label in batch.labels.items():
             target = self.targets[name]
-            if target.kind == "position":
-                counts[name] = losses.count_positions(label, ops.shape(ids)[1])
-            elif target.kind in ("class", "group"):
-                counts[name] = losses.count(label, target.by_token)
-            else:
+            if target.kind in ("number", "multi_label"):
                 counts[name] = ops.cast(batch.size, "float32")
+            else:
+                length = ops.shape(ids)[1] if target.kind == "position" else None
+                are_counted = losses.counted(label, 2 if target.by_token else 1, length)
+                counts[name] = ops.sum(ops.cast(are_counted, "float32"))
         return counts
 
     def compute_metrics(
