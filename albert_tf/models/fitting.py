@@ -1,7 +1,8 @@
 """`fit` and `evaluate`, which prepare the data for Keras and pass it to callbacks."""
 
+import contextlib
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import keras
@@ -50,15 +51,10 @@ class Fit(NamedTuple):
 class FitCallback(keras.callbacks.Callback):
     """A callback that receives the data and arguments of `fit`, and runs after other callbacks."""
 
-    def begin_fit(self, fit: Fit) -> None:
-        """Called before Keras's `fit`."""
-
-    def data(self, fit: Fit) -> Any:
-        """Returns the data that Keras reads."""
-        return fit.data
-
-    def end_fit(self) -> None:
-        """Called after Keras's `fit`, even if it raised an exception."""
+    @contextlib.contextmanager
+    def surround(self, fit: Fit) -> Iterator[Any]:
+        """Yields the data that Keras reads. Keras's `fit` runs within this context."""
+        yield fit.data
 
 
 class Fitting(keras.Model):
@@ -148,10 +144,9 @@ class Fitting(keras.Model):
             # First, because other callbacks may restore the optimizer that it resets.
             callbacks.insert(0, ScheduleSteps(self.open_schedule, restart=not initial_epoch))
         fit = Fit(self, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
-        try:
+        with contextlib.ExitStack() as stack:
             for each in informed:
-                each.begin_fit(fit)
-                x = each.data(fit)
+                x = stack.enter_context(each.surround(fit))
             if class_weight is not None and hasattr(x, "element_spec"):
                 from albert_tf.data.pipeline import weighted_by_class
 
@@ -174,9 +169,6 @@ class Fitting(keras.Model):
                 validation_batch_size=held_out_size,
                 validation_freq=validation_freq,
             )
-        finally:
-            for each in informed:
-                each.end_fit()
 
     @checks_numbers(batch_size=COUNT, steps=COUNT)
     def evaluate(

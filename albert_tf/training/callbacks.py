@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
@@ -19,11 +19,11 @@ from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
 from albert_tf.outputs import MODEL
 from albert_tf.training.checkpoints import (
+    Checkpoints,
     Saver,
     Scores,
     StepCallback,
     is_known,
-    load_metrics,
     state_names,
     written_through,
 )
@@ -87,40 +87,41 @@ class Resume(Saver):
         settings: Mapping[str, Any] | None = None,
         others: Sequence[keras.callbacks.Callback] = (),
     ):
-        path = user_path(folder)
-        super().__init__(path, save_steps, keep=keep, settings=settings, way_out=_WAY_OUT)
-        self._own_settings = self.settings
+        checkpoints = Checkpoints(user_path(folder), keep=keep, settings=settings, way_out=_WAY_OUT)
+        super().__init__(checkpoints, save_steps)
+        self._own_settings = checkpoints.settings
         self._fit: Fit | None = None
         self._data: Source | None = None
         self._muted: list[tuple[keras.callbacks.Callback, dict[str, Any]]] = []
         self._train_function: Any = None  # saved while _read_without_training replaces it
+        self._logs: list[tuple[int, Scores]] = []
         self._saved = self.step  # step of the last checkpoint
-        self._lock = contextlib.ExitStack()
 
-    def read(self) -> None:
-        super().read()
-        self._logs: list[tuple[int, Scores]] = self.progress.get("logs", [])
-
-    def begin_fit(self, fit: Fit) -> None:
-        self._fit = fit
-        self._lock.enter_context(locked(self.folder))
-        _check_callbacks(fit.callbacks)
-        self._data = Source.of(fit)
-        self.settings = {**_settings(fit, self._data), **self._own_settings}
-        self.others = [each for each in fit.callbacks if state_names(each)]
-        self.read()
-        self.check(fit.model)
-        self._saved = self.step
-        self._stop.clear()
-        for each in fit.callbacks:
-            if self.progress and isinstance(each, keras.callbacks.CSVLogger):
-                each.append = True  # keeps the epochs before the interruption
-
-    def data(self, fit: Fit) -> Any:
-        assert self._data is not None
-        if not self._data.is_endless:
-            return fit.data
-        return fit.data.skip(self.epoch * (fit.steps_per_epoch or 0))
+    @contextlib.contextmanager
+    def surround(self, fit: Fit) -> Iterator[Any]:
+        """Locks the folder, and reads the checkpoint from which Keras's `fit` resumes."""
+        checkpoints, self._fit = self.checkpoints, fit
+        with locked(checkpoints.folder), super().surround(fit) as data:
+            try:
+                _check_callbacks(fit.callbacks)
+                self._data = Source.of(fit)
+                checkpoints.settings = {**_settings(fit, self._data), **self._own_settings}
+                checkpoints.others = [each for each in fit.callbacks if state_names(each)]
+                checkpoints.read()
+                checkpoints.check(fit.model)
+                self.count()
+                self._logs, self._saved = checkpoints.progress.get("logs", []), self.step
+                for each in fit.callbacks:
+                    if checkpoints.progress and isinstance(each, keras.callbacks.CSVLogger):
+                        each.append = True  # keeps the epochs before the interruption
+                if self._data.is_endless:
+                    data = data.skip(self.epoch * (fit.steps_per_epoch or 0))
+                yield data
+            finally:
+                self._unmute()
+                self._restore_train_function()  # if fit failed while skipping batches
+                fit.model._initial_epoch = None
+                self._fit = self._data = None
 
     def on_train_begin(self, logs: Scores | None = None) -> None:
         fit = self._fit
@@ -136,23 +137,24 @@ class Resume(Saver):
                 "steps_per_epoch to fit."
             )
         super().on_train_begin(logs)
-        self.restore()
+        self.checkpoints.restore(self.model)
         if self._data.batches is not None:
             # On JAX and torch, Keras has already read a batch, which began an epoch.
             self._data.batches.next_epoch = 0
-        if not self.progress:
+        progress = self.checkpoints.progress
+        if not progress:
             return
-        for each in (self, *self.others):
+        for each in (self, *self.checkpoints.others):
             if isinstance(each, StepCallback):
-                each.position = self.progress["position"]
+                each.position = progress["position"]
         if self._data.batches is not None:
-            self._data.batches.seed = self.progress["seed"]
+            self._data.batches.seed = progress["seed"]
         # BackupAndRestore also sets this attribute to make fit start at a later epoch.
         self.model._initial_epoch = fit.epochs if self.is_finished else self.epoch
         if self.is_finished:
             logger.warning(
                 "The run in %s already finished, after %d steps. fit loads only its weights.",
-                *(self.folder, self.step),
+                *(self.checkpoints.folder, self.step),
             )
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
@@ -161,11 +163,10 @@ class Resume(Saver):
         if data.batches is not None and not data.is_endless:
             data.batches.next_epoch = epoch
         if self.position:
-            assert self._state is not None, "a checkpoint within an epoch"
             logger.warning("Skipping %d batches that were already trained on.", self.position)
             # The other callbacks have just begun this epoch for the second time.
-            self.restore()
-            load_metrics(self._state, self.model, data.batch(), self.way_out)
+            self.checkpoints.restore(self.model)
+            self.checkpoints.restore_metrics(self.model, data.batch())
             self._mute()
             self._train_function, self._unread = self.model.train_function, self.position
             self.model.train_function = self._read_without_training
@@ -245,15 +246,6 @@ class Resume(Saver):
         }
         super().save(is_finished, **progress)
         self._saved = self.step
-
-    def end_fit(self) -> None:
-        super().end_fit()
-        self._lock.close()
-        self._unmute()
-        self._restore_train_function()  # if fit failed while skipping batches
-        if self._fit is not None:
-            self._fit.model._initial_epoch = None
-        self._fit = self._data = None
 
 
 def _check_callbacks(callbacks: Sequence[keras.callbacks.Callback]) -> None:

@@ -26,7 +26,7 @@ from albert_tf.checkpoints.weight_files import read_metadata, read_tensors, writ
 from albert_tf.errors import Interrupted, UserError, short_repr
 from albert_tf.files import require_same, written_atomically
 from albert_tf.models.base import PreTrainedModel
-from albert_tf.models.fitting import FitCallback
+from albert_tf.models.fitting import Fit, FitCallback
 from albert_tf.optimizers import inner
 from albert_tf.outputs import STEP, VERSION
 
@@ -98,54 +98,42 @@ class StepCallback(keras.callbacks.Callback):
         """Updates `state` before it is saved."""
 
 
-class Saver(StepCallback, FitCallback):
-    """Saves the checkpoints of a run and restores the newest one; see `callbacks.Resume`.
+class Checkpoints:
+    """The checkpoints in a folder, each with a model and the states of callbacks.
 
     Args:
+        folder: the folder.
+        keep: number of checkpoints to keep.
+        settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
-        host: rank of this process, and the number of processes that train together. Rank 0 saves.
         way_out: what to do if a checkpoint can't be used, for error messages.
+    Attributes:
+        progress: JSON of the newest checkpoint; empty if there is none.
     """
 
     def __init__(
         self,
         folder: Path,
-        save_steps: int | None,
         *,
         keep: int = 1,
         settings: Mapping[str, Any] | None = None,
         others: Sequence[keras.callbacks.Callback] = (),
-        host: tuple[int, int] = (0, 1),
         way_out: str = "Start again with force=True.",
     ):
-        super().__init__()
-        self.folder, self.save_steps, self.keep = folder, save_steps, keep
-        self.settings, self.host, self.way_out = dict(settings or {}), host, way_out
-        self.others = list(others)
-        self.epoch, self.seconds = 0, 0.0
-        self.progress: dict[str, Any]
-        self._state: State | None = None  # a checkpoint that is read but not yet restored
-        self._stop = threading.Event()
-        self._handlers: dict[int, Any] = {}
-        self._started = time.monotonic()
+        self.folder, self.keep, self.way_out = folder, keep, way_out
+        self.settings, self.others = dict(settings or {}), list(others)
+        self.progress: dict[str, Any] = {}
+        self._state: State | None = None  # of a checkpoint that is read but not yet restored
         self.read()
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the newest checkpoint belongs to a finished run."""
-        return bool(self.progress.get("is_finished"))
-
-    def read(self) -> None:
-        """Reads the progress of the newest checkpoint, if there is one."""
-        found = self.found()
-        self.progress = read_progress(found[-1], self.way_out) if found else {}
-        self.step, self.epoch, self.seconds = (
-            self.progress.get(name, 0) for name in ("step", "epoch", "seconds")
-        )
 
     def found(self) -> list[Path]:
         """Returns the checkpoints, oldest first."""
         return steps_in(self.folder)
+
+    def read(self) -> None:
+        """Reads the progress of the newest checkpoint."""
+        found = self.found()
+        self.progress = read_progress(found[-1], self.way_out) if found else {}
 
     def check(self, model: PreTrainedModel) -> None:
         """Reads the newest checkpoint, if there is one, before anything is changed.
@@ -167,14 +155,14 @@ class Saver(StepCallback, FitCallback):
             )
         self._state = read_state(self.found()[-1], model, self.way_out)
 
-    def restore(self) -> None:
+    def restore(self, model: PreTrainedModel) -> None:
         """Restores the model and the other callbacks from the checkpoint that `check` read."""
         for other in self.others:
             if isinstance(other, StepCallback):
-                other.step = self.step
+                other.step = self.progress.get("step", 0)
         if self._state is None:
             return
-        load_state(self._state, self.model)
+        load_state(self._state, model)
         for number, (_, state) in enumerate(copy.deepcopy(self.progress["states"])):
             tensors = self._state.tensors
             if names := sorted(name for name in tensors if name.startswith(f"{number}-")):
@@ -182,27 +170,98 @@ class Saver(StepCallback, FitCallback):
             for name, value in state.items():
                 setattr(self.others[number], name, value)
 
-    def on_train_begin(self, logs: Scores | None = None) -> None:
-        self._started = time.monotonic() - self.seconds
+    def restore_metrics(self, model: PreTrainedModel, batch: Any) -> None:
+        """Restores the metrics of an epoch; see `load_metrics`."""
+        assert self._state is not None, "a checkpoint within an epoch"
+        load_metrics(self._state, model, batch, self.way_out)
+
+    def release(self) -> None:
+        """Frees the memory of a checkpoint that has been restored."""
+        self._state = None
+
+    def save(self, model: PreTrainedModel, progress: dict[str, Any]) -> None:
+        """Writes a checkpoint, then removes all but the newest `keep`.
+
+        Args:
+            progress: JSON: the number of the `step`, its `position` in an epoch, and other values.
+        """
+        states: list[tuple[str, dict[str, Any]]] = []
+        tensors: dict[str, np.ndarray] = {}
+        for number, other in enumerate(self.others):
+            state = {name: getattr(other, name, None) for name in state_names(other)}
+            for index, array in enumerate(state.pop(_ARRAYS, None) or ()):
+                tensors[f"{number}-{index:05d}"] = array
+            states.append((type(other).__name__, state))
+        if progress.get("position"):
+            metrics = map(ops.convert_to_numpy, model.metrics_variables)
+            tensors |= {f"{_METRIC}{number:05d}": array for number, array in enumerate(metrics)}
+        with written_through(self.folder / f"step-{progress['step']:08d}") as folder:
+            model.save_pretrained(folder)
+            save_state(folder, model, self.settings, {**progress, "states": states}, tensors)
+        for old in self.found()[: -self.keep]:
+            remove_folder(old)
+
+
+class Saver(StepCallback, FitCallback):
+    """Saves the checkpoints of a run, and ends it after a signal.
+
+    Args:
+        checkpoints: reads and writes the checkpoints.
+        save_steps: number of steps between checkpoints; None for one at the end.
+        host: rank of this process, and the number of processes that train together. Rank 0 saves.
+    Attributes:
+        epoch, step, seconds: see `callbacks.Resume`.
+    """
+
+    def __init__(
+        self, checkpoints: Checkpoints, save_steps: int | None, host: tuple[int, int] = (0, 1)
+    ):
+        super().__init__()
+        self.checkpoints, self.save_steps, self.host = checkpoints, save_steps, host
+        self.epoch, self.seconds = 0, 0.0
+        self._stop = threading.Event()
+        self._started = time.monotonic()
+        self.count()
+
+    def count(self) -> None:
+        """Continues the numbers of the newest checkpoint."""
+        self.step, self.epoch, self.seconds = (
+            self.checkpoints.progress.get(name, 0) for name in ("step", "epoch", "seconds")
+        )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the newest checkpoint belongs to a finished run."""
+        return bool(self.checkpoints.progress.get("is_finished"))
+
+    @contextmanager
+    def surround(self, fit: Fit) -> Iterator[Any]:
+        """Lets the first SIGINT or SIGTERM end the run after the current step."""
+        handlers: dict[int, Any] = {}
+
+        def restore() -> None:
+            while handlers:
+                signal.signal(*handlers.popitem())
 
         def stop(number: int, frame: Any) -> None:
             self._stop.set()
-            self._restore_handlers()
+            restore()
 
+        self._stop.clear()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._handlers[number] = signal.signal(number, stop)
+                handlers[number] = signal.signal(number, stop)
+        try:
+            yield fit.data
+        finally:
+            restore()
+
+    def on_train_begin(self, logs: Scores | None = None) -> None:
+        self._started = time.monotonic() - self.seconds
 
     def on_epoch_begin(self, epoch: int, logs: Scores | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        self._state = None  # frees the memory of the checkpoint, which is restored by now
-
-    def end_fit(self) -> None:
-        self._restore_handlers()
-
-    def _restore_handlers(self) -> None:
-        while self._handlers:
-            signal.signal(*self._handlers.popitem())
+        self.checkpoints.release()
 
     def is_due(self, before: int) -> bool:
         return self.passed(self.save_steps, before) or self._stop.is_set()
@@ -215,7 +274,7 @@ class Saver(StepCallback, FitCallback):
     def stop_if_interrupted(self) -> None:
         """Raises `Interrupted` if a signal was received."""
         if self._stop.is_set():
-            newest = self.found()[-1:]
+            newest = self.checkpoints.found()[-1:]
             raise Interrupted(
                 f"Interrupted; the newest checkpoint is {newest[0]}."
                 if newest
@@ -227,38 +286,18 @@ class Saver(StepCallback, FitCallback):
             self.save(is_finished=True)
 
     def save(self, is_finished: bool = False, **progress: Any) -> None:
-        """Writes a checkpoint, then removes all but the newest `keep`."""
+        """Writes a checkpoint with the numbers of this run and other `progress`."""
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()
         if not self._stop.is_set() or self.host[1] == 1:  # all hosts must read the metrics together
-            for other in self.others:
+            for other in self.checkpoints.others:
                 if isinstance(other, StepCallback):
                     other.before_save()
         self.seconds = time.monotonic() - self._started
         if self.host[0] > 0:
             return
-        states: list[tuple[str, dict[str, Any]]] = []
-        tensors: dict[str, np.ndarray] = {}
-        for number, other in enumerate(self.others):
-            state = {name: getattr(other, name, None) for name in state_names(other)}
-            for index, array in enumerate(state.pop(_ARRAYS, None) or ()):
-                tensors[f"{number}-{index:05d}"] = array
-            states.append((type(other).__name__, state))
-        if progress.get("position"):
-            metrics = map(ops.convert_to_numpy, self.model.metrics_variables)
-            tensors |= {f"{_METRIC}{number:05d}": array for number, array in enumerate(metrics)}
-        progress |= {
-            "step": self.step,
-            "epoch": self.epoch,
-            "seconds": self.seconds,
-            "states": states,
-            "is_finished": is_finished,
-        }
-        with written_through(self.folder / f"step-{self.step:08d}") as folder:
-            self.model.save_pretrained(folder)
-            save_state(folder, self.model, self.settings, progress, tensors)
-        for old in self.found()[: -self.keep]:
-            remove_folder(old)
+        numbers = {"step": self.step, "epoch": self.epoch, "seconds": self.seconds}
+        self.checkpoints.save(self.model, {**numbers, "is_finished": is_finished, **progress})
 
 
 def state_names(callback: keras.callbacks.Callback) -> Sequence[str]:

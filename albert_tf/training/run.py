@@ -22,7 +22,13 @@ from albert_tf.options import decisive, save_options
 from albert_tf.outputs import BEST, CHECKPOINTS, LOGS
 from albert_tf.training import distribution
 from albert_tf.training.callbacks import KeepBest
-from albert_tf.training.checkpoints import Saver, remove_folder, steps_in, trash_path
+from albert_tf.training.checkpoints import (
+    Checkpoints,
+    Saver,
+    remove_folder,
+    steps_in,
+    trash_path,
+)
 from albert_tf.training.curve import Curve, Diverged, ProgressLine
 from albert_tf.training.options import FinetuningOptions, PretrainingOptions, check_output
 
@@ -85,18 +91,16 @@ class Run:
             UserError: if the run was started with different settings, or its loss is not finite or
                 diverges. The last checkpoint is kept.
         """
-        others = [curve, keep] if keep else [curve]
-        saver = Saver(
-            *(self.checkpoints, self.options.save_steps),
+        saved = Checkpoints(
+            self.checkpoints,
             keep=checkpoints,
             settings=self.settings,
-            others=others,
-            host=self.host,
+            others=[curve, keep] if keep else [curve],
         )
-        saver.set_model(model)
+        saver = Saver(saved, self.options.save_steps, host=self.host)
         with self.scope():
-            saver.check(model)
-            saver.restore()
+            saved.check(model)
+            saved.restore(model)
             distribution.check_same_step(self.strategy, saver.step)
         if self.is_chief:
             self.checkpoints.mkdir(parents=True, exist_ok=True)  # marks a run that can resume
@@ -105,7 +109,7 @@ class Run:
             try:
                 self._fit(model, batches, batch_size, saver, curve)
             except Diverged as error:
-                found = saver.found()
+                found = saved.found()
                 good = f" The last good checkpoint is {found[-1]}." if found else ""
                 way_out = "Choose another output, or add force=True."
                 raise UserError(f"{error}{good} {way_out}") from error
@@ -119,7 +123,7 @@ class Run:
         saver: Saver,
         curve: Curve,
     ) -> None:
-        callbacks: list[keras.callbacks.Callback] = [*saver.others, saver]
+        callbacks: list[keras.callbacks.Callback] = [*saver.checkpoints.others, saver]
         with contextlib.ExitStack() as stack:
             if self.is_chief:
                 line = ProgressLine("training", curve.steps, saver.step, curve.means)

@@ -8,6 +8,7 @@ from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.training.checkpoints import (
     STATE,
+    Checkpoints,
     Saver,
     load_state,
     read_progress,
@@ -99,7 +100,7 @@ def test_a_state_of_another_model(tmp_path, small_config):
 
 
 def test_the_oldest_checkpoints_are_removed(tmp_path):
-    saver = Saver(tmp_path, None, keep=2)
+    saver = Saver(Checkpoints(tmp_path, keep=2), None)
     saver.set_model(compiled(1))
     for saver.step in (1, 2, 3):
         saver.save()
