@@ -25,43 +25,17 @@ CONSTANTS = (bool, int, float, str, tuple, type(None))
 KERAS = {"call", "compile", "evaluate", "export", "fit", "from_config", "get_config", "predict"}
 KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
 # No leading underscore, because other files of ours call them, but not for users.
-INTERNAL = {
-    *(
-        "act",
-        "activation_of",
-        "add_variables",
-        "at_depth",
-        "before_save",
-        "begin_fit",
-        "build_added",
-        "check",
-    ),
-    *("compute_outputs", "data", "encode_examples", "encode_plain", "end_fit", "files", "found"),
-    *("from_checkpoint", "group", "head_outputs", "in_graph", "in_parts", "is_due", "is_late"),
-    *(
-        "kept_lengths",
-        "known_inputs",
-        "label_counts",
-        "load",
-        "load_assets",
-        "loss_of",
-        "loss_terms",
-    ),
-    *("loss_weight", "metrics_of", "model_bytes", "of", "output_shape", "outputs_of"),
-    *("parallel_batches", "passed"),
-    *(
-        "dropouts",
-        "read",
-        "restore",
-        "rows",
-        "save",
-        "save_assets",
-        "saved_class",
-        "settings",
-    ),
-    *("stop_if_interrupted", "stored_groups", "tied_table", "tokens_of", "tokens_of_words"),
-    *("trust_ratio", "untrained_parts", "with_seeds", "write"),
-}
+INTERNAL = set(
+    """
+    act activation_of add_variables at_depth before_save build_added check compute_outputs
+    count dropouts encode_examples encode_plain files found from_checkpoint group
+    head_outputs in_graph in_parts is_due is_late kept_lengths known_inputs label_counts
+    load load_assets loss_of loss_terms loss_weight metrics_of model_bytes of output_shape
+    outputs_of parallel_batches passed read restore rows save save_assets saved_class
+    settings stop_if_interrupted stored_groups surround tied_table tokens_of tokens_of_words
+    trust_ratio untrained_parts with_seeds write
+    """.split()  # noqa: SIM905
+)
 
 
 def public_api() -> str:

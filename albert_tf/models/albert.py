@@ -9,10 +9,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.layers import AlbertEncoder, FactorizedEmbedding, pooler
 from albert_tf.layers.common import Tensor
 from albert_tf.layers.encoder import Unroll
-from albert_tf.models.base import PreTrainedModel
+from albert_tf.models.base import PreTrainedModel, in_predict
 from albert_tf.models.batch import check_shapes, named_inputs
 from albert_tf.models.examples import ENCODER_INPUTS
-from albert_tf.models.keras_hooks import in_predict
 from albert_tf.models.outputs import ModelOutput
 
 

@@ -4,47 +4,44 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import keras
+import numpy as np
+from keras import ops
 
-from albert_tf.checkpoints import (
-    finder,
-    hub,
-    hugging_face,
-    names,
-    sentence_transformers,
-    weight_files,
-    weights,
-)
-from albert_tf.checkpoints.hub import CARD, model_card
+from albert_tf.checkpoints import finder, models, names, sentence_transformers, weight_files
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
+from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
-from albert_tf.files import read_text, user_path
-from albert_tf.huggingface import (
-    IGNORED_BY_MODELS,
-    MODEL_LOADING,
-    MODEL_METHODS,
-    MODEL_SAVING,
-    own_options,
-)
+from albert_tf.files import user_path
+from albert_tf.huggingface import IGNORED_BY_MODELS, MODEL_METHODS, MODEL_SAVING, own_options
 from albert_tf.layers.common import ShapesFromCall
-from albert_tf.layers.embedding import is_trusted, trusted
+from albert_tf.layers.embedding import WordEmbeddings, check_ids, is_trusted, trusted
+from albert_tf.models import surgery
 from albert_tf.models.batch import check_call
-from albert_tf.models.examples import ENCODER_INPUTS, Target
-from albert_tf.models.keras_hooks import KerasHooks
-from albert_tf.models.surgery import Surgery, steps_of
-from albert_tf.options import without_methods
+from albert_tf.models.examples import (
+    ENCODER_INPUTS,
+    Target,
+    check_types,
+    holds_rows,
+    input_arrays,
+    is_empty,
+)
+from albert_tf.options import COUNT, checks_numbers, without_methods
 from albert_tf.tasks import ENCODER, TaskFacts
 
+# Whether a call is part of `predict` and needs no gradients. Each thread has its own value.
+in_predict: Final[ContextVar[bool]] = ContextVar("in predict", default=False)
 Model = TypeVar("Model", bound="PreTrainedModel")
 
 
 @without_methods(MODEL_METHODS)
-class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
+class PreTrainedModel(ShapesFromCall, keras.Model):
     """Base class of all models: a Keras model with an `AlbertConfig`. The constructor builds it.
 
     Attributes:
@@ -166,6 +163,112 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 ) from error
         return [part.name for part in added if getattr(part, "weights", True)]
 
+    def export(
+        self,
+        filepath: str | os.PathLike[str],
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Exports the model for inference, like `keras.Model.export`.
+
+        By default, the exported model takes a dict of `input_ids`, `attention_mask`, and
+        `token_type_ids`, all int32. To export a model that takes strings, call
+        `albert_tf.export_saved_model` or `albert_tf.export_tflite`. They also compare the export
+        with the original.
+
+        Raises:
+            UserError: if the backend is torch.
+        """
+        backend = keras.backend.backend()
+        if backend == "torch":  # Keras can't trace dicts of inputs on torch.
+            raise UserError(
+                "model.export requires the TensorFlow or JAX backend. On torch, call "
+                "save_pretrained, then run albert-tf export on the folder."
+            )
+        if input_signature is None:
+            input_signature = [self._input_specs()]
+            if backend == "jax":  # Otherwise each input would have its own symbolic length.
+                axes = "batch, choices, length" if self.task.has_choices else "batch, length"
+                shapes = dict.fromkeys(input_signature[0], f"({axes})")
+                kwargs.setdefault("jax2tf_kwargs", {"polymorphic_shapes": [shapes]})
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+    @property
+    def _default_save_signature(self) -> Any:
+        """The default signature of `tf.saved_model.save`: int32 inputs and float32 outputs.
+
+        Keras's own default signature takes float32 ids.
+        """
+        if keras.backend.backend() != "tensorflow":
+            return None
+        import tensorflow as tf
+
+        inputs = {
+            name: tf.TensorSpec(spec.shape, spec.dtype, name)
+            for name, spec in self._input_specs().items()
+        }
+
+        @tf.function(input_signature=[inputs], autograph=False)
+        def serving_default(inputs: dict[str, Any]) -> Any:
+            outputs = self(inputs, training=False)
+            return keras.tree.map_structure(
+                lambda value: tf.cast(value, tf.float32) if value.dtype.is_floating else value,
+                dict(outputs) if isinstance(outputs, Mapping) else outputs,
+            )
+
+        return serving_default
+
+    def _input_specs(self) -> dict[str, keras.InputSpec]:
+        """Returns the input specs for `export`."""
+        shape = (None, None, None) if self.task.has_choices else (None, None)
+        return {
+            name: keras.InputSpec(dtype="int32", shape=shape, name=name)
+            for name in ENCODER_INPUTS[:3]
+        }
+
+    def _check_inputs(self, x: Any) -> Any:
+        """Converts lists to arrays, and rejects ids that are out of range."""
+        x = input_arrays(x)
+        if holds_rows(x):
+            inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
+            check_types(inputs)
+            check_ids(self.config, inputs)
+        return x
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        x = self._check_inputs(x)
+        if is_empty(x):  # Keras returns no outputs if there is no batch
+            if not isinstance(x, Mapping):
+                specs = self._input_specs()
+                x = {
+                    name: np.zeros((0, *[1] * len(spec.shape[1:])), "int32")
+                    for name, spec in specs.items()
+                }
+            return keras.tree.map_structure(ops.convert_to_numpy, self(x, training=False))
+        return super().predict(x, *args, **kwargs)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        x = self._check_inputs(x)
+        if self.predict_function is None:
+            self.make_predict_function()
+            if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
+                _trace_for_all_sizes(self.predict_function, x)
+        return super().predict_on_batch(x)
+
+    def predict_step(self, *args: Any) -> Any:
+        """Runs Keras's `predict_step`, in which the layers can run in a graph loop."""
+        x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
+        inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
+        check_types(inputs)
+        token = in_predict.set(True)
+        try:
+            with trusted():
+                return super().predict_step(*args)
+        finally:
+            in_predict.reset(token)
+
     def save_own_variables(self, store: Any) -> None:
         self.build_added()
         super().save_own_variables(store)
@@ -206,8 +309,56 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     def untrained_parts(self) -> list[str]:
         """Returns `newly_initialized`, or an empty list if the optimizer has taken a step."""
         optimizer = getattr(self, "optimizer", None)
-        is_trained = optimizer is not None and steps_of(optimizer) > 0
+        is_trained = optimizer is not None and surgery.steps_of(optimizer) > 0
         return [] if is_trained else list(self.newly_initialized)
+
+    def get_input_embeddings(self) -> WordEmbeddings:
+        """Returns the layer that maps ids to `inputs_embeds`; `weight` is its embedding matrix."""
+        return WordEmbeddings(self._backbone().embedding)
+
+    @checks_numbers(new_num_tokens=COUNT, pad_to_multiple_of=COUNT)
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None
+    ) -> WordEmbeddings:
+        """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
+
+        Existing tokens keep their weights, and new tokens are initialized. The configuration and
+        the head that shares the embedding matrix are updated as well.
+
+        Args:
+            new_num_tokens: the new size V, for example `len(tokenizer)`. Default: the current size.
+            pad_to_multiple_of: if set, V is rounded up to a multiple of this number.
+        Returns:
+            The layer that `get_input_embeddings` returns.
+        Raises:
+            UserError: if the optimizer already has state. Call `compile` again first.
+        """
+        size = self.config.vocab_size if new_num_tokens is None else new_num_tokens
+        if pad_to_multiple_of:
+            size = -(-size // pad_to_multiple_of) * pad_to_multiple_of
+        if size != self.config.vocab_size:
+            surgery.resize_vocabulary(self, size)
+        return self.get_input_embeddings()
+
+    @checks_numbers(num_hidden_layers=COUNT)
+    def with_depth(self: Model, num_hidden_layers: int) -> Model:
+        """Returns a copy with the first `num_hidden_layers` layers and the same head.
+
+        With a single group of shared layers, the copy can also be deeper than the model.
+
+        Args:
+            num_hidden_layers: number of layers in the copy.
+        Raises:
+            UserError: if the model can't have this depth; see `AlbertConfig.at_depth`.
+
+        Example:
+            >>> from albert_tf import AlbertForSequenceClassification
+            >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
+            >>> shallow = model.with_depth(2)
+            >>> shallow.config.num_hidden_layers
+            2
+        """
+        return surgery.with_depth(self, num_hidden_layers)
 
     def num_parameters(self, only_trainable: bool = False, exclude_embeddings: bool = False) -> int:
         """Returns the number of parameters, optionally without the three embedding matrices."""
@@ -330,34 +481,13 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
     @classmethod
     def from_checkpoint(
         cls: type[Model],
-        checkpoint: weights.Checkpoint,
+        checkpoint: Checkpoint,
         dtype: Any = None,
         ignore_mismatched_sizes: bool = False,
         **fields: Any,
     ) -> Model:
         """Creates a model from a checkpoint in memory; see `from_pretrained`."""
-        fields = own_options(fields, MODEL_LOADING, IGNORED_BY_MODELS)
-        form = {name: fields.pop(name) for name in cls.form_options if name in fields}
-        layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
-        if layers != checkpoint.config.num_hidden_layers and checkpoint.config.stored_groups > 1:
-            raise UserError(
-                "Only a model with one group of shared layers can be loaded with a different "
-                f"depth. Received: num_hidden_layers={layers} for "
-                f"{checkpoint.config.stored_groups} groups. Load it without num_hidden_layers, "
-                "then call with_depth."
-            )
-        checkpoint = checkpoint._replace(config=checkpoint.config.replace(**fields))
-        weights.check_backbone(checkpoint)
-        model = cls(checkpoint.config, dtype=dtype, **form)
-        model.newly_initialized = weights.assign(
-            model, checkpoint.tensors, checkpoint.origin, ignore_mismatched_sizes
-        )
-        has_new_head = bool({*model.newly_initialized} - {names.POOLER})
-        if has_new_head and "thresholds" not in fields:  # the stored ones belong to the old head
-            model.config = model.config.replace(thresholds=None)
-        model.newly_initialized += model.build_added()
-        model._folder = model._module_folder = checkpoint.folder
-        return model
+        return models.load(cls, checkpoint, dtype, ignore_mismatched_sizes, **fields)
 
     def save_pretrained(
         self,
@@ -386,20 +516,11 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
                 "save_pretrained takes only push_to_hub options, and only with "
                 f"push_to_hub=True. Received: {', '.join(hub_options)}."
             )
-        tensors, name = weights.extract(self), self.saved_class
         path = user_path(save_directory)
-        tokenizer = self._tokenizer_for(path)
-        hugging_face.write(path, self.config, tensors, name)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(path)
-        embedding = sentence_transformers.read_to_copy(self.sentence_embedding)
-        if embedding is not None:
-            sentence_transformers.write(path, embedding, self.config.hidden_size)
+        models.save(self, path, self._tokenizer_for(path))
         if push_to_hub:
             path = path.resolve()
-            card = path / CARD
-            text = read_text(card) if card.is_file() else None
-            self._upload(repo_id or path.name, text, **hub_options)
+            models.upload(self, repo_id or path.name, path, **hub_options)
 
     def _tokenizer_for(self, folder: Path) -> Any:
         """Returns the tokenizer to save in a folder, or None."""
@@ -426,16 +547,7 @@ class PreTrainedModel(ShapesFromCall, Surgery, KerasHooks):
         Raises:
             UserError: if there is no token, no write permission, or no network.
         """
-        return self._upload(repo_id, None, **options)
-
-    def _upload(self, repo_id: str, card: str | None, **options: Any) -> str:
-        facts = type(self).__name__, self.config, self.num_parameters()
-        return hub.upload(
-            self.save_pretrained,
-            repo_id,
-            card=lambda name: card or model_card(name, *facts),
-            **options,
-        )
+        return models.upload(self, repo_id, **options)
 
 
 # Tokenizers that `from_config` passes on to copies in this process. Files contain their own.
@@ -449,6 +561,20 @@ def _remember(tokenizer: Any) -> str | None:
     name = hashlib.sha256(tokenizer.model_bytes).hexdigest()
     _tokenizers[name] = tokenizer
     return name
+
+
+def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
+    """Traces a TensorFlow `predict_function` once for all batch sizes and lengths.
+
+    Otherwise, TensorFlow would retrace it once the length changes, and again once the batch size
+    changes.
+    """
+    import tensorflow as tf
+
+    specs = tf.nest.map_structure(
+        lambda values: tf.TensorSpec([None] * len(values.shape), values.dtype), inputs
+    )
+    function.get_concrete_function([(specs,)])
 
 
 def require_config(cls: type, config: Any) -> None:

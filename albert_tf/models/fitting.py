@@ -1,4 +1,4 @@
-"""`fit` and `evaluate`, which prepare the data for Keras and pass it to callbacks."""
+"""Prepares the data of `fit` and `evaluate` for Keras and for callbacks."""
 
 import contextlib
 import math
@@ -9,11 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, short_repr
 from albert_tf.models.batch import arrays_of
 from albert_tf.models.examples import (
-    Target,
     as_arrays,
     check_types,
     class_weights,
@@ -22,7 +20,7 @@ from albert_tf.models.examples import (
     reject_empty,
 )
 from albert_tf.optimizers import WarmupPolynomialDecay, inner
-from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, check_number, checks_numbers
+from albert_tf.options import COUNT, check_number
 
 BATCH_SIZE: Final = 32  # Keras's default
 
@@ -57,242 +55,164 @@ class FitCallback(keras.callbacks.Callback):
         yield fit.data
 
 
-class Fitting(keras.Model):
-    """Base of `TaskModel` with the Keras methods that take labeled examples.
+@contextlib.contextmanager
+def fit_arguments(model: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the arguments for Keras's `fit`, which runs within this context.
 
-    The methods check arrays before they call Keras, and convert texts to a dataset.
+    Args:
+        given: the `locals()` of the model's `fit`.
     """
-
-    targets: Mapping[str, Target]
-    config: AlbertConfig
-    tokenizer: Any
-    open_schedule: Any = None  # the optimizer's schedule, if `fit` sets its number of steps
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # keyed by traced function
-
-    @checks_numbers(
-        batch_size=COUNT,
-        epochs=NOT_NEGATIVE,
-        validation_split=RATE,
-        initial_epoch=NOT_NEGATIVE,
-        steps_per_epoch=COUNT,
-        validation_steps=COUNT,
-        validation_batch_size=COUNT,
+    to = {name: value for name, value in given.items() if name not in ("self", "__class__")}
+    if isinstance(to["validation_freq"], str) or not isinstance(to["validation_freq"], Container):
+        check_number("validation_freq", to["validation_freq"], COUNT)
+    callbacks = to["callbacks"]
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks = callbacks.callbacks
+    callbacks = keras.tree.flatten(callbacks or [])
+    informed = [each for each in callbacks if isinstance(each, FitCallback)]
+    if to["class_weight"] is not None:
+        to["class_weight"] = class_weights(model, to["class_weight"])
+        _require_labels(to["x"])
+    to["validation_batch_size"] = to["validation_batch_size"] or to["batch_size"]
+    held_out_form = to["validation_batch_size"], to["validation_steps"]
+    if holds_rows(to["validation_data"]):
+        held_out = keras.utils.unpack_x_y_sample_weight(to["validation_data"])
+        to["validation_data"] = evaluation_data(model, held_out, *held_out_form)
+    rows = training_rows(model, to, are_arrays_rows=bool(informed))
+    if rows is not None:
+        if to["validation_split"] and to["validation_data"] is None:
+            rows, last = rows.split(to["validation_split"])
+            to["validation_data"] = in_order(model, last, *held_out_form)[0]
+        size, steps = to["batch_size"], to["steps_per_epoch"]
+        batches = batches_of_rows(model, rows, size, steps, shuffle=bool(to["shuffle"]))
+        to |= {"x": batches.epochs(), "y": None, "sample_weight": None}
+        to |= {"batch_size": None, "validation_split": 0.0}
+    if not holds_rows(to["x"]):
+        _trace_for(model, "train_function", labels_in(to["x"]))
+        # Keras warns that a dataset can't be shuffled.
+        to["shuffle"] = to["shuffle"] and isinstance(to["x"], keras.utils.PyDataset)
+    if model._open_schedule is not None:
+        # First, because other callbacks may restore the optimizer that it resets.
+        restart = not to["initial_epoch"]
+        callbacks.insert(0, ScheduleSteps(model._open_schedule, restart))
+    fit = Fit(
+        *(model, to["x"], bool(to["shuffle"]), to["epochs"], to["steps_per_epoch"]),
+        *(to["class_weight"], callbacks),
     )
-    def fit(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        epochs: int = 1,
-        verbose: Any = "auto",
-        callbacks: Any = None,
-        validation_split: float = 0.0,
-        validation_data: Any = None,
-        shuffle: Any = True,
-        class_weight: Any = None,
-        sample_weight: Any = None,
-        initial_epoch: int = 0,
-        steps_per_epoch: int | None = None,
-        validation_steps: int | None = None,
-        validation_batch_size: int | None = None,
-        validation_freq: Any = 1,
-    ) -> Any:
-        """Trains the model on arrays, a dataset, or texts for a fixed number of epochs.
+    to["callbacks"] = [*(each for each in callbacks if each not in informed), *informed]
+    with contextlib.ExitStack() as stack:
+        for each in informed:
+            to["x"] = stack.enter_context(each.surround(fit))
+        if to["class_weight"] is not None and hasattr(to["x"], "element_spec"):
+            from albert_tf.data.pipeline import weighted_by_class
 
-        For the other arguments, see `keras.Model.fit`.
+            to |= {"x": weighted_by_class(to["x"], to["class_weight"]), "class_weight": None}
+        yield to
 
-        Args:
-            x: a dict of arrays keyed by name, only the ids, a dataset, or texts (for the format,
-                see the model class). Texts of similar length share a batch.
-            y: labels or label names.
-            class_weight: a dict from class ids or label names to weights.
-        Returns:
-            A `keras.callbacks.History`.
-        """
-        if isinstance(validation_freq, str) or not isinstance(validation_freq, Container):
-            check_number("validation_freq", validation_freq, COUNT)
-        if class_weight is not None:
-            class_weight = class_weights(self, class_weight)
-            _require_labels(x)
-        if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks = callbacks.callbacks
-        callbacks = keras.tree.flatten(callbacks or [])
-        informed = [each for each in callbacks if isinstance(each, FitCallback)]
-        held_out_size = validation_batch_size or batch_size
-        if holds_rows(validation_data):
-            held_out = keras.utils.unpack_x_y_sample_weight(validation_data)
-            validation_data = self._evaluation_data(held_out, held_out_size, validation_steps)
-        rows = self._encode(x, y, sample_weight)
-        if rows is None and holds_rows(x):
-            x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
-            if informed:
-                from albert_tf.data.tasks.rows import ArrayRows
 
-                rows = ArrayRows(x, y, sample_weight)
-        if rows is not None:
-            if validation_split and validation_data is None:
-                rows, last = rows.split(validation_split)
-                validation_data = self._in_order(last, held_out_size, validation_steps)[0]
-            batches = self._batches(rows, batch_size, steps_per_epoch, shuffle=bool(shuffle))
-            x, y, sample_weight = batches.epochs(), None, None
-            batch_size, validation_split = None, 0.0
-        if not holds_rows(x):
-            self._trace_for("train_function", labels_in(x))
-            # Keras warns that a dataset can't be shuffled.
-            shuffle = shuffle and isinstance(x, keras.utils.PyDataset)
-        if self.open_schedule is not None:
-            # First, because other callbacks may restore the optimizer that it resets.
-            callbacks.insert(0, ScheduleSteps(self.open_schedule, restart=not initial_epoch))
-        fit = Fit(self, x, bool(shuffle), epochs, steps_per_epoch, class_weight, callbacks)
-        with contextlib.ExitStack() as stack:
-            for each in informed:
-                x = stack.enter_context(each.surround(fit))
-            if class_weight is not None and hasattr(x, "element_spec"):
-                from albert_tf.data.pipeline import weighted_by_class
+def training_rows(model: Any, to: dict[str, Any], are_arrays_rows: bool) -> Any:
+    """Returns the `Rows` of texts, or None if Keras reads the data; checks arrays.
 
-                x, class_weight = weighted_by_class(x, class_weight), None
-            return super().fit(
-                x,
-                y,
-                batch_size,
-                epochs,
-                verbose,
-                callbacks=[*(each for each in callbacks if each not in informed), *informed],
-                validation_split=validation_split,
-                validation_data=validation_data,
-                shuffle=shuffle,
-                class_weight=class_weight,
-                sample_weight=sample_weight,
-                initial_epoch=initial_epoch,
-                steps_per_epoch=steps_per_epoch,
-                validation_steps=validation_steps,
-                validation_batch_size=held_out_size,
-                validation_freq=validation_freq,
-            )
+    Keras's own adapter reads arrays, because it is faster, unless a callback needs their order.
+    """
+    names = ("x", "y", "sample_weight")
+    data: Sequence[Any] = [to[name] for name in names]
+    rows = encoded(model, *data)
+    if rows is None and holds_rows(to["x"]):
+        data = checked_arrays(model, "train_function", *data)
+        to |= dict(zip(names, data, strict=True))
+        if are_arrays_rows:
+            from albert_tf.data.tasks.rows import ArrayRows
 
-    @checks_numbers(batch_size=COUNT, steps=COUNT)
-    def evaluate(
-        self,
-        x: Any = None,
-        y: Any = None,
-        batch_size: int | None = None,
-        verbose: Any = "auto",
-        sample_weight: Any = None,
-        steps: int | None = None,
-        callbacks: Any = None,
-        return_dict: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        """Returns the loss and metrics, like `keras.Model.evaluate`. For `x` and `y`, see `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # otherwise `fit` has prepared the data
-            x, y, sample_weight = self._evaluation_data((x, y, sample_weight), batch_size, steps)
-        return super().evaluate(
-            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
-        )
+            return ArrayRows(*data)
+    return rows
 
-    def train_on_batch(
-        self,
-        x: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        class_weight: Any = None,
-        return_dict: bool = False,
-    ) -> Any:
-        reject_empty(x)
-        x, y, sample_weight = self._arrays("train_function", x, y, sample_weight)
-        if class_weight is not None:
-            class_weight = class_weights(self, class_weight)
-        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
 
-    def test_on_batch(
-        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
-    ) -> Any:
-        reject_empty(x)
-        x, y, sample_weight = self._arrays("test_function", x, y, sample_weight)
-        return super().test_on_batch(x, y, sample_weight, return_dict)
+def encoded(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Returns the `Rows` of texts, or None if the examples aren't texts."""
+    reject_empty(x)
+    if not holds_strings(x):
+        return None
+    from albert_tf.text.tokenizer import check_fit
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
-        """Encodes texts and (unless `y` is None) labels as `Rows` in the task's format."""
+    tokenizer = model.tokenizer
+    if tokenizer is None:
         raise UserError(
-            f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "
-            "tokenizer(texts, padding=True, return_tensors='np')."
+            "Texts require a tokenizer, but the model was loaded without one. Set "
+            "model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
         )
-
-    def _encode(self, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Returns the `Rows` of texts, or None if the examples aren't texts."""
-        reject_empty(x)
-        if not holds_strings(x):
-            return None
-        from albert_tf.text.tokenizer import check_fit
-
-        tokenizer = self.tokenizer
-        if tokenizer is None:
+    length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    check_fit(tokenizer, model.config, length)
+    rows = model.encode_examples(x, y, tokenizer, length)
+    rows.warn_of_cut()
+    if sample_weight is not None:
+        weights = as_arrays(sample_weight, "sample_weight")
+        if isinstance(weights, Mapping) and len(weights) == 1:
+            (weights,) = weights.values()
+        check_types({"sample_weight": weights})
+        if tuple(np.shape(weights)) not in ((rows.count,), (rows.count, 1)):
             raise UserError(
-                "Texts require a tokenizer, but the model was loaded without one. Set "
-                "model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
+                f"sample_weight must contain one weight for each of the {rows.count} examples. "
+                f"Received: {getattr(weights, 'shape', short_repr(weights))}."
             )
-        length = min(tokenizer.model_max_length, self.config.max_position_embeddings)
-        check_fit(tokenizer, self.config, length)
-        rows = self.encode_examples(x, y, tokenizer, length)
-        rows.warn_of_cut()
-        if sample_weight is not None:
-            weights = as_arrays(sample_weight, "sample_weight")
-            if isinstance(weights, Mapping) and len(weights) == 1:
-                (weights,) = weights.values()
-            check_types({"sample_weight": weights})
-            if tuple(np.shape(weights)) not in ((rows.count,), (rows.count, 1)):
-                raise UserError(
-                    f"sample_weight must contain one weight for each of the {rows.count} examples. "
-                    f"Received: {getattr(weights, 'shape', short_repr(weights))}."
-                )
-            rows.weights = list(np.ravel(np.asarray(weights, "float32"))[rows.examples])
-        return rows
+        rows.weights = list(np.ravel(np.asarray(weights, "float32"))[rows.examples])
+    return rows
 
-    def _batches(self, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool) -> Any:
-        from albert_tf.data.pipeline import Batches
 
-        if batch_size is None:  # as in Keras
-            batch_size = math.ceil(len(rows) / steps) if steps else BATCH_SIZE
-        seed = np.random.randint(2**31)  # follows keras.utils.set_random_seed
-        return Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=self.jit_compile)
+def batches_of_rows(
+    model: Any, rows: Any, batch_size: int | None, steps: int | None, shuffle: bool
+) -> Any:
+    """Returns the `Batches` of rows for `fit` or `evaluate`."""
+    from albert_tf.data.pipeline import Batches
 
-    def _in_order(
-        self, rows: Any, batch_size: int | None, steps: int | None
-    ) -> tuple[Any, np.ndarray]:
-        """Sorts the rows of `steps` batches by length, and returns a dataset and their order."""
-        batches = self._batches(rows, batch_size, steps, shuffle=False)
-        last = len(rows) if steps is None else steps * batches.batch_size
-        order = np.argsort(rows.lengths[:last], kind="stable")
-        batches.rows, batches.seed = rows.select(order), None
-        return batches.epochs(), order
+    if batch_size is None:  # as in Keras
+        batch_size = math.ceil(len(rows) / steps) if steps else BATCH_SIZE
+    seed = np.random.randint(2**31)  # follows keras.utils.set_random_seed
+    return Batches(rows, batch_size, seed, shuffle=shuffle, jit_compile=model.jit_compile)
 
-    def _evaluation_data(
-        self, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
-    ) -> tuple[Any, Any, Any]:
-        """Converts the data for an evaluation to a form that Keras accepts."""
-        if (rows := self._encode(*data)) is not None:
-            return self._in_order(rows, batch_size, steps)[0], None, None
-        if holds_rows(data[0]):
-            return self._arrays("test_function", *data)
-        self._trace_for("test_function", labels_in(data[0]))
-        return data
 
-    def _arrays(self, function: str, x: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Checks arrays, and returns them in a form that Keras accepts."""
-        batch = arrays_of(self, x, y, sample_weight)
-        self._trace_for(function, keras.tree.flatten(batch.labels))
-        return batch.for_keras(self.targets)
+def in_order(
+    model: Any, rows: Any, batch_size: int | None, steps: int | None
+) -> tuple[Any, np.ndarray]:
+    """Sorts the rows of `steps` batches by length, and returns a dataset and their order."""
+    batches = batches_of_rows(model, rows, batch_size, steps, shuffle=False)
+    last = len(rows) if steps is None else steps * batches.batch_size
+    order = np.argsort(rows.lengths[:last], kind="stable")
+    batches.rows, batches.seed = rows.select(order), None
+    return batches.epochs(), order
 
-    def _trace_for(self, function: str, labels: list[Any]) -> None:
-        """Makes Keras retrace a function if the ranks of `labels` (arrays or specs) have changed.
 
-        Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test
-        functions are traced separately, so an evaluation within `fit` doesn't affect training.
-        """
-        ranks = tuple([len(label.shape) for label in labels])
-        if ranks and ranks != self._label_ranks.get(function):
-            self._label_ranks = {**self._label_ranks, function: ranks}
-            setattr(self, function, None)
+def evaluation_data(
+    model: Any, data: tuple[Any, Any, Any], batch_size: int | None, steps: int | None
+) -> tuple[Any, Any, Any]:
+    """Converts the data for an evaluation to a form that Keras accepts."""
+    if (rows := encoded(model, *data)) is not None:
+        return in_order(model, rows, batch_size, steps)[0], None, None
+    if holds_rows(data[0]):
+        return checked_arrays(model, "test_function", *data)
+    _trace_for(model, "test_function", labels_in(data[0]))
+    return data
+
+
+def checked_arrays(
+    model: Any, function: str, x: Any, y: Any, sample_weight: Any
+) -> tuple[Any, Any, Any]:
+    """Checks arrays, and returns them in a form that Keras accepts."""
+    batch = arrays_of(model, x, y, sample_weight)
+    _trace_for(model, function, keras.tree.flatten(batch.labels))
+    return batch.for_keras(model.targets)
+
+
+def _trace_for(model: Any, function: str, labels: list[Any]) -> None:
+    """Makes Keras retrace a function if the ranks of `labels` (arrays or specs) have changed.
+
+    Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test
+    functions are traced separately, so an evaluation within `fit` doesn't affect training.
+    """
+    ranks = tuple([len(label.shape) for label in labels])
+    if ranks and ranks != model._label_ranks.get(function):
+        model._label_ranks = {**model._label_ranks, function: ranks}
+        setattr(model, function, None)
 
 
 def _require_labels(x: Any) -> None:

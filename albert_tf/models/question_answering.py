@@ -19,6 +19,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models import losses
 from albert_tf.models.batch import Batch
 from albert_tf.models.examples import Target, two_columns
+from albert_tf.models.fitting import encoded
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 
@@ -152,7 +153,7 @@ class AlbertForQuestionAnswering(TaskModel):
                 "A threshold requires questions without an answer (None). "
                 f"Received: {len(examples)} questions that all have one."
             )
-        rows = self._encode(x)
+        rows = encoded(self, x)
         answers = decode(examples, rows, model_outputs(rows, self), self.config)
         thresholds = (best_threshold(Predicted(examples, answers, self.config)),)
         self.config = self.config.replace(thresholds=thresholds)

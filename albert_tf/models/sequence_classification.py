@@ -24,6 +24,7 @@ from albert_tf.models.examples import (
     label_arrays,
     text_columns,
 )
+from albert_tf.models.fitting import encoded, in_order
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 from albert_tf.options import COUNT, checks_numbers
@@ -126,7 +127,7 @@ class AlbertForSequenceClassification(TaskModel):
         """Returns the outputs, like `keras.Model.predict`. `x` can also be texts."""
         if not holds_strings(x):
             return super().predict(x, batch_size, verbose, steps, callbacks)
-        dataset, order = self._in_order(self._encode(x), batch_size, steps)
+        dataset, order = in_order(self, encoded(self, x), batch_size, steps)
         outputs = super().predict(dataset, None, verbose, steps, callbacks)
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 

@@ -12,68 +12,8 @@ from albert_tf.checkpoints import weights
 from albert_tf.config import group_schedule
 from albert_tf.errors import UserError
 from albert_tf.layers.common import ConfiguredLayer
-from albert_tf.layers.embedding import WordEmbeddings
-from albert_tf.options import COUNT, checks_numbers
 
 Model = TypeVar("Model", bound=keras.Model)
-
-
-class Surgery:
-    """Mixin of `PreTrainedModel` for changing the vocabulary and the depth."""
-
-    def get_input_embeddings(self: Any) -> WordEmbeddings:
-        """Returns the layer that maps ids to `inputs_embeds`; `weight` is its embedding matrix."""
-        return WordEmbeddings(self._backbone().embedding)
-
-    @checks_numbers(new_num_tokens=COUNT, pad_to_multiple_of=COUNT)
-    def resize_token_embeddings(
-        self: Any, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None
-    ) -> WordEmbeddings:
-        """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
-
-        Existing tokens keep their weights, and new tokens are initialized. The configuration and
-        the head that shares the embedding matrix are updated as well.
-
-        Args:
-            new_num_tokens: the new size V, for example `len(tokenizer)`. Default: the current size.
-            pad_to_multiple_of: if set, V is rounded up to a multiple of this number.
-        Returns:
-            The layer that `get_input_embeddings` returns.
-        Raises:
-            UserError: if the optimizer already has state. Call `compile` again first.
-        """
-        size = self.config.vocab_size if new_num_tokens is None else new_num_tokens
-        if pad_to_multiple_of:
-            size = -(-size // pad_to_multiple_of) * pad_to_multiple_of
-        if size != self.config.vocab_size:
-            _resize_vocabulary(self, size)
-        return self.get_input_embeddings()
-
-    @checks_numbers(num_hidden_layers=COUNT)
-    def with_depth(self: Any, num_hidden_layers: int) -> Any:
-        """Returns a copy with the first `num_hidden_layers` layers and the same head.
-
-        With a single group of shared layers, the copy can also be deeper than the model.
-
-        Args:
-            num_hidden_layers: number of layers in the copy.
-        Raises:
-            UserError: if the model can't have this depth; see `AlbertConfig.at_depth`.
-
-        Example:
-            >>> from albert_tf import AlbertForSequenceClassification
-            >>> model = AlbertForSequenceClassification.from_pretrained("small", num_labels=2)
-            >>> shallow = model.with_depth(2)
-            >>> shallow.config.num_hidden_layers
-            2
-        """
-        config = self.config.at_depth(num_hidden_layers)
-        model = type(self).from_config({**self.get_config(), "config": config.to_dict()})
-        tensors = weights.extract(self)
-        kept = {name: tensors[name] for name in weights.extract(model)}
-        weights.assign(model, kept, "the deeper model")
-        model._inherit(self)
-        return model
 
 
 def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
@@ -81,7 +21,7 @@ def steps_of(optimizer: keras.optimizers.Optimizer) -> int:
     return int(ops.convert_to_numpy(optimizer.iterations))  # int() rejects per-replica variables
 
 
-def _resize_vocabulary(model: Any, size: int) -> None:
+def resize_vocabulary(model: Any, size: int) -> None:
     """Replaces the word embeddings and the bias of the masked-LM head in place."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and optimizer.built:
@@ -116,6 +56,17 @@ def _recreate_variables(layer: Any) -> None:
         rows = min(len(new), len(value))
         new[:rows] = value[:rows]
         variable.assign(new)
+
+
+def with_depth(model: Model, num_hidden_layers: int) -> Model:
+    """Returns a copy with another number of layers; see `PreTrainedModel.with_depth`."""
+    config = model.config.at_depth(num_hidden_layers)
+    copy = type(model).from_config({**model.get_config(), "config": config.to_dict()})
+    tensors = weights.extract(model)
+    kept = {name: tensors[name] for name in weights.extract(copy)}
+    weights.assign(copy, kept, "the deeper model")
+    copy._inherit(model)
+    return copy
 
 
 def unshare(model: Model, share: str = "none") -> Model:

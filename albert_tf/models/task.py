@@ -17,11 +17,16 @@ from albert_tf.models.albert import AlbertModel
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.batch import Batch, batch_of, named_inputs
 from albert_tf.models.compiling import arguments_of, default_optimizer
-from albert_tf.models.examples import ENCODER_INPUTS
-from albert_tf.models.fitting import Fitting, open_schedule
+from albert_tf.models.examples import ENCODER_INPUTS, class_weights, reject_empty
+from albert_tf.models.fitting import (
+    checked_arrays,
+    evaluation_data,
+    fit_arguments,
+    open_schedule,
+)
 from albert_tf.models.outputs import ON_REQUEST, ModelOutput
 from albert_tf.optimizers import inner
-from albert_tf.options import COUNT, checks_numbers
+from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, checks_numbers
 
 _backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
@@ -29,7 +34,7 @@ Inputs = dict[str, Tensor]
 _CALL_OPTIONS: Final = ("output_attentions", "output_hidden_states", "unroll", "training")
 
 
-class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
+class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """Base class of the task models: an `AlbertModel` (`self.albert`) with a head.
 
     A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs`.
@@ -62,6 +67,8 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
     _measured: frozenset[str] = frozenset()  # outputs with their own metrics
     _has_only_lists: bool = False  # whether all metrics were passed as lists
     _counts: Mapping[str, Any] | None = None  # number of labels in the batch, keyed by target
+    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # keyed by traced function
+    _open_schedule: Any = None  # the optimizer's schedule, if `fit` sets its number of steps
     parts: Any = 1  # number of micro-batches; a float32 scalar if it is computed in a graph
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -160,7 +167,7 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
         self.loss = self._compile_loss = self._compile_metrics = None  # Keras keeps the old ones
         optimizer = default_optimizer(self) if optimizer == "auto" else optimizer
         super().compile(optimizer, *given, *args, **options)
-        self.open_schedule = open_schedule(self.optimizer)
+        self._open_schedule = open_schedule(self.optimizer)
 
     def _check_parts(self, optimizer: Any, micro_batches: int) -> None:
         accumulated = getattr(inner(optimizer), "gradient_accumulation_steps", None)
@@ -194,6 +201,97 @@ class TaskModel(_backend.TrainingStep, Fitting, PreTrainedModel):
                 f"{error} Load the file with keras.models.load_model(path, compile=False)."
             ) from error
         self.optimizer.build(self.trainable_variables)
+
+    @checks_numbers(
+        batch_size=COUNT,
+        epochs=NOT_NEGATIVE,
+        validation_split=RATE,
+        initial_epoch=NOT_NEGATIVE,
+        steps_per_epoch=COUNT,
+        validation_steps=COUNT,
+        validation_batch_size=COUNT,
+    )
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> Any:
+        """Trains the model on arrays, a dataset, or texts for a fixed number of epochs.
+
+        For the other arguments, see `keras.Model.fit`.
+
+        Args:
+            x: a dict of arrays keyed by name, only the ids, a dataset, or texts (for the format,
+                see the model class). Texts of similar length share a batch.
+            y: labels or label names.
+            class_weight: a dict from class ids or label names to weights.
+        Returns:
+            A `keras.callbacks.History`.
+        """
+        with fit_arguments(self, locals()) as arguments:
+            return super().fit(**arguments)
+
+    @checks_numbers(batch_size=COUNT, steps=COUNT)
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns the loss and metrics, like `keras.Model.evaluate`. For `x` and `y`, see `fit`."""
+        if not kwargs.get("_use_cached_eval_dataset"):  # otherwise `fit` has prepared the data
+            x, y, sample_weight = evaluation_data(self, (x, y, sample_weight), batch_size, steps)
+        return super().evaluate(
+            x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs
+        )
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        reject_empty(x)
+        x, y, sample_weight = checked_arrays(self, "train_function", x, y, sample_weight)
+        if class_weight is not None:
+            class_weight = class_weights(self, class_weight)
+        return super().train_on_batch(x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        reject_empty(x)
+        x, y, sample_weight = checked_arrays(self, "test_function", x, y, sample_weight)
+        return super().test_on_batch(x, y, sample_weight, return_dict)
+
+    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+        """Encodes texts and (unless `y` is None) labels as `Rows` in the task's format."""
+        raise UserError(
+            f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "
+            "tokenizer(texts, padding=True, return_tensors='np')."
+        )
 
     def activation_of(self, output: str | None) -> str | None:
         """Returns the function that maps logits to probabilities, or None for regression.

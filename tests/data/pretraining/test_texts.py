@@ -6,6 +6,7 @@ import pytest
 from albert_tf import AlbertForMaskedLM
 from albert_tf.data.pipeline import Batches
 from albert_tf.data.pretraining.texts import MaskedTexts
+from albert_tf.models.fitting import evaluation_data
 from albert_tf.tasks import IGNORED
 
 TEXTS = ["a b c d e", "the old hill", "a b " * 40, "e", "a b " * 9]
@@ -48,12 +49,12 @@ def test_every_evaluation_has_the_same_masks(tiny_tokenizer, small_config):
     """Within a run and in separate calls, so that losses can be compared."""
     model = AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
     model.tokenizer = tiny_tokenizer
-    dataset, *_ = model._evaluation_data((TEXTS, None, None), 2, None)
-    again, *_ = model._evaluation_data((TEXTS, None, None), 2, None)
+    dataset, *_ = evaluation_data(model, (TEXTS, None, None), 2, None)
+    again, *_ = evaluation_data(model, (TEXTS, None, None), 2, None)
     first = masks(dataset)
     assert first == masks(dataset) == masks(again)
     # A text has the same masks for every batch size and number of steps.
-    one_by_one, *_ = model._evaluation_data((TEXTS, None, None), 1, 4)
+    one_by_one, *_ = evaluation_data(model, (TEXTS, None, None), 1, 4)
     labels = [row for *_, rows in first for row in rows]
     for *_, (row,) in masks(one_by_one):
         assert any(row == other[: len(row)] for other in labels)
