@@ -19,33 +19,28 @@ _FROM_LOGITS: Final = (
     keras.losses.CategoricalFocalCrossentropy,
     keras.losses.BinaryCrossentropy,
     keras.losses.BinaryFocalCrossentropy,
-    keras.metrics.SparseCategoricalCrossentropy,
-    keras.metrics.CategoricalCrossentropy,
-    keras.metrics.BinaryCrossentropy,
 )
-_BINARY: Final = tuple(kind for kind in _FROM_LOGITS if kind.__name__.startswith("Binary"))
-_MEANING: Final = {
-    "softmax": "one class of several",
-    "sigmoid": "several labels at once",
-    None: "numbers",
-}
 _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.CategoricalGeneralizedCrossEntropy,
     keras.losses.KLDivergence,
     keras.losses.Dice,
     keras.losses.Tversky,
 )
+_BINARY: Final = (*_FROM_LOGITS[3:], keras.metrics.BinaryCrossentropy)
+_OF_CLASSES: Final = (
+    *_FROM_LOGITS[:3],
+    keras.metrics.SparseCategoricalCrossentropy,
+    keras.metrics.CategoricalCrossentropy,
+)
+_MEANING: Final = {
+    "softmax": "one class of several",
+    "sigmoid": "several labels at once",
+    None: "numbers",
+}
 # The class name of each Keras loss function that takes logits or probabilities.
 _CLASSES: Final[Mapping[Any, str]] = {
-    kind().fn: kind.__name__ for kind in (*_FROM_LOGITS[:5], *_LOSSES_OF_PROBABILITIES)
+    kind().fn: kind.__name__ for kind in (*_FROM_LOGITS, *_LOSSES_OF_PROBABILITIES)
 }
-_METRICS_OF_PROBABILITIES: Final = tuple(
-    getattr(keras.metrics, name)
-    for name in """AUC BinaryAccuracy BinaryIoU CategoricalAccuracy F1Score FBetaScore
-    FalseNegatives FalsePositives KLDivergence OneHotIoU OneHotMeanIoU Precision PrecisionAtRecall
-    Recall RecallAtPrecision SensitivityAtSpecificity SpecificityAtSensitivity
-    TopKCategoricalAccuracy TrueNegatives TruePositives""".split()  # noqa: SIM905
-)
 # Functions that expect probabilities or one-hot labels. The class is used instead.
 _FUNCTIONS_OF_PROBABILITIES: Final = (
     keras.metrics.binary_accuracy,
@@ -153,44 +148,60 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
             "multi-label targets."
         )
     found = _object(loss, keras.losses)
-    if type(found) in _LOSSES_OF_PROBABILITIES:
+    kind = type(found)
+    if kind in _LOSSES_OF_PROBABILITIES:
         raise UserError(
-            f"The model's outputs are logits, but {type(found).__name__} expects "
-            "probabilities. Pass a function instead: "
-            "lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
+            f"The model's outputs are logits, but {kind.__name__} expects probabilities. Pass a "
+            "function instead: lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
         )
-    return _from_logits(found, isinstance(loss, keras.losses.Loss), "losses", function)
+    _check_meaning(found, function)
+    if kind not in _FROM_LOGITS or found.get_config()["from_logits"]:
+        return found
+    if isinstance(loss, keras.losses.Loss):
+        raise UserError(
+            f"The model's outputs are logits, but {kind.__name__} has from_logits=False. Pass "
+            f"keras.losses.{kind.__name__}(from_logits=True)."
+        )
+    config = {**found.get_config(), "from_logits": True}
+    if "ignore_class" in config:
+        config["ignore_class"] = IGNORED
+    return kind.from_config(config)
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
     """Converts a metric passed to `compile` to one that takes logits.
+
+    Keras's own metrics get probabilities. Other metrics and functions get logits.
 
     Args:
         metric: a name, a function, or an object.
         function: the function that converts logits to probabilities ("softmax" or "sigmoid");
             None if the output isn't logits.
     """
-    if function is None:
-        return metric
-    if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
+    if isinstance(metric, str) and metric.lower() in ("accuracy", "acc") and function is not None:
         return LogitsAccuracy(function == "sigmoid", name=metric)
     if metric in _FUNCTIONS_OF_PROBABILITIES:
         metric = metric.__name__
     found = _object(metric, keras.metrics)
+    _check_meaning(found, function)
+    if function is None:
+        return metric
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric
-    if type(found) in _METRICS_OF_PROBABILITIES:
-        config = found.get_config()
-        if config.get("from_logits", False):  # AUC has this option
-            return found
-        threshold = config.get("thresholds", config.get("threshold"))
-        if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
-            raise UserError(
-                f"The thresholds of {found.name} must be probabilities between 0 and 1. Received: "
-                f"{threshold}."
-            )
-        return OfProbabilities(found, function)
-    return _from_logits(found, isinstance(metric, keras.metrics.Metric), "metrics", function)
+    if not type(found).__module__.startswith("keras."):
+        return found
+    config = found.get_config()
+    if config.get("from_logits", False):
+        return found
+    if isinstance(found, _BINARY + _OF_CLASSES):  # more exact with logits
+        return type(found).from_config({**config, "from_logits": True})
+    threshold = config.get("thresholds", config.get("threshold"))
+    if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
+        raise UserError(
+            f"The thresholds of {found.name} must be probabilities between 0 and 1. Received: "
+            f"{threshold}."
+        )
+    return OfProbabilities(found, function)
 
 
 def _object(given: Any, module: Any) -> Any:
@@ -202,31 +213,16 @@ def _object(given: Any, module: Any) -> Any:
     return getattr(module, name)() if hasattr(module, name) else found
 
 
-def _from_logits(found: Any, is_object: bool, module: str, function: str | None) -> Any:
-    """Returns a loss or metric with `from_logits=True`, and rejects objects without it."""
-    if not isinstance(found, _FROM_LOGITS):
-        return found
-    needed = "sigmoid" if isinstance(found, _BINARY) else "softmax"
-    if function != needed:
-        raise UserError(
-            f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "
-            f"{_MEANING[needed]}. Choose a different one, or pass problem_type to from_pretrained: "
-            "'single_label_classification', 'multi_label_classification', or 'regression'."
-        )
-    if type(found) not in _FROM_LOGITS:  # a subclass may handle logits itself
-        return found
-    config, kind = found.get_config(), type(found)
-    if config["from_logits"]:
-        return found
-    if is_object:
-        raise UserError(
-            f"The model's outputs are logits, but {kind.__name__} has from_logits=False. Pass "
-            f"keras.{module}.{kind.__name__}(from_logits=True)."
-        )
-    config["from_logits"] = True
-    if "ignore_class" in config:
-        config["ignore_class"] = IGNORED
-    return kind.from_config(config)
+def _check_meaning(found: Any, function: str | None) -> None:
+    """Rejects a loss or metric for a different kind of label."""
+    for kinds, needed in ((_BINARY, "sigmoid"), (_OF_CLASSES, "softmax")):
+        if isinstance(found, kinds) and function != needed:
+            raise UserError(
+                f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "
+                f"{_MEANING[needed]}. Choose a different one, or pass problem_type to "
+                "from_pretrained: 'single_label_classification', 'multi_label_classification', or "
+                "'regression'."
+            )
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -289,7 +285,8 @@ class OfProbabilities(keras.metrics.Metric):
             self._direction = metric._direction
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        if self.function == "softmax" and not agree(y_true.shape, y_pred.shape):
+        takes_ids = type(self.metric).__name__.startswith("Sparse")
+        if self.function == "softmax" and not takes_ids and not agree(y_true.shape, y_pred.shape):
             raise UserError(
                 f"The metric {self.name} requires one-hot labels. Received: labels of shape "
                 f"{tuple(y_true.shape)} for logits of shape {tuple(y_pred.shape)}. Convert them "

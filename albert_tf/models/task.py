@@ -43,7 +43,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
     receive the label and the output to compare, or dicts if there are several labels. Keras losses
-    and metrics passed by name take logits.
+    passed by name take logits, and Keras's metrics receive probabilities.
 
     In `fit`, each replica divides its batch into `micro_batches` parts. The model's own loss is a
     mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
@@ -148,7 +148,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             loss: a loss or its name. A name selects the version for logits. Default: the model's
                 own loss.
             loss_weights: a weight for each output.
-            metrics: metrics or their names. A name selects the version for logits.
+            metrics: metrics or their names. Keras's metrics receive probabilities, others logits.
             weighted_metrics: metrics weighted by `sample_weight`.
             micro_batches: number of parts into which a replica splits its batch, to save memory.
         Raises:

@@ -310,10 +310,6 @@ def test_losses_and_metrics_of_several_labels(
             {"loss": keras.losses.SparseCategoricalCrossentropy()},
             r"from_logits=False.*keras.losses.SparseCategoricalCrossentropy\(from_logits=True\)",
         ),
-        (
-            {"metrics": [keras.metrics.SparseCategoricalCrossentropy()]},
-            r"keras.metrics.SparseCategoricalCrossentropy\(from_logits=True\)",
-        ),
         ({"loss": "crossentropy"}, "loss='crossentropy'"),
         ({"loss": "kl_divergence"}, "KLDivergence .*lambda labels, logits"),
         (
