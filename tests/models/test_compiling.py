@@ -146,8 +146,8 @@ def test_a_rate_of_ones_own(pretrained, features):
     schedule = WarmupPolynomialDecay(0.2, form="usual")
     model.compile(AlbertAdamW(schedule), run_eagerly=EAGERLY)
     restore = keras.callbacks.LambdaCallback(
-        on_train_begin=lambda _: model.optimizer.iterations.assign(2),
-        on_train_batch_begin=lambda *_: rates.append(float(model.optimizer.learning_rate)),
+        on_train_begin=lambda logs: model.optimizer.iterations.assign(2),
+        on_train_batch_begin=lambda batch, logs: rates.append(float(model.optimizer.learning_rate)),
     )
     callbacks = keras.callbacks.CallbackList([restore], True, model=model, steps=2, epochs=2)
     model.fit(features, LABELS, batch_size=6, epochs=2, callbacks=callbacks, verbose=0)
