@@ -126,7 +126,7 @@ def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, tex
 def test_training_leaves_the_pooler(model, features):
     pooler = numpy(model.albert.pooler.kernel)
     model.compile(keras.optimizers.AdamW(1e-3), run_eagerly=True)
-    losses = [model.train_on_batch({**features, "groups": GROUPS}) for _ in range(3)]
+    losses = [model.train_on_batch({**features, "groups": GROUPS}) for _ in range(2)]
     assert losses[-1] < losses[0]
     np.testing.assert_array_equal(numpy(model.albert.pooler.kernel), pooler)
 
