@@ -1,7 +1,5 @@
 """Rules for every task's model."""
 
-import copy
-
 import keras
 import numpy as np
 import pytest
@@ -282,12 +280,3 @@ def test_thresholds_belong_to_a_head(masked_lm, tmp_path):
     again = AlbertForSequenceClassification.from_pretrained(tmp_path / "new")
     assert again.newly_initialized == ["pooler"]
     assert again.config.thresholds == (0.2, 0.3, 0.4)
-
-
-def test_tokenizers_in_keras_files(tiny_tokenizer, masked_lm, tmp_path):
-    tiny_tokenizer.model_max_length = 9
-    masked_lm.tokenizer = tiny_tokenizer
-    masked_lm.save(tmp_path / "model.keras")
-    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(masked_lm)):
-        assert again.tokenizer.model_bytes == tiny_tokenizer.model_bytes
-        assert again.tokenizer.model_max_length == 9

@@ -127,6 +127,7 @@ def test_one_hot_labels_are_refused_unless_they_are_probabilities(model, small_f
         assert model.test_on_batch(small_features, labels) == expected
 
 
+@pytest.mark.tensorflow
 def test_a_quantized_model_is_not_saved_as_one_of_floats(model, tmp_path):
     model.albert.encoder.blocks[0].attention.query.quantize("int8")
     with pytest.raises(UserError, match="quantized: .* is int8"):
@@ -257,18 +258,6 @@ def test_losses_and_metrics_read_logits(model, small_features, tmp_path):
         assert again.test_on_batch(small_features, LABELS) == expected
 
 
-def test_a_loss_by_name_ignores_what_the_models_own_does(shallow_config, small_features, scrambled):
-    model = scrambled(AlbertForTokenClassification(shallow_config))
-    labels = np.where(small_features["attention_mask"], small_features["input_ids"] % 3, -100)
-    labels[:, 0] = -100
-    outputs = model(small_features, labels=labels)
-    best = ops.convert_to_numpy(outputs.logits).argmax(axis=-1)
-    right = (best == labels)[labels != -100].mean()
-    model.compile("sgd", SPARSE, metrics=["accuracy"], run_eagerly=True)
-    found = model.test_on_batch(small_features, labels)
-    assert found == pytest.approx([float(outputs.loss), right], rel=1e-5)
-
-
 def test_losses_and_metrics_of_several_labels(shallow_config, small_features, scrambled, tmp_path):
     model = scrambled(AlbertForSequenceClassification(shallow_config.replace(**SEVERAL)))
     labels = np.array([[1, 0, 1], [0, 0, 1]], "float32")
@@ -335,10 +324,14 @@ def test_losses_and_metrics_that_are_refused(untouched, options, message):
         untouched.compile("sgd", **options)
 
 
-def test_a_loss_of_one_class_for_several_labels(shallow_config):
-    model = AlbertForSequenceClassification(shallow_config.replace(**SEVERAL))
-    with pytest.raises(UserError, match="several labels at once,.* for one class of"):
-        model.compile("sgd", loss=SPARSE)
+def test_losses_of_another_problem_type(shallow_config):
+    for problem_type, loss, message in (
+        ("multi_label_classification", SPARSE, "several labels at once,.* for one class of"),
+        ("regression", "bce", "numbers, .*BinaryCrossentropy .*for several"),
+    ):
+        model = AlbertForSequenceClassification(shallow_config.replace(problem_type=problem_type))
+        with pytest.raises(UserError, match=message):
+            model.compile("sgd", loss=loss)
 
 
 def test_losses_in_the_order_of_outputs(shallow_config, small_features):
