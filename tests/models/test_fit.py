@@ -199,6 +199,7 @@ def test_micro_batches_in_xla(load, features):
     model = load()
     assert_parts_add_up(model, features, LABELS, jit_compile=True)
     uneven = {name: values[:5] for name, values in features.items()}
+    model.compile("sgd", micro_batches=2, jit_compile=True)
     with pytest.raises(UserError, match="a multiple of micro_batches.*Received: 5 examples"):
         model.train_on_batch(uneven, LABELS[:5])
 

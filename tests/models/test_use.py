@@ -141,7 +141,7 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(model, tmp_path):
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
     task_model.quantize(mode)
-    layers = task_model._flatten_layers()
+    layers = task_model.albert._flatten_layers()
     modes = {each.quantization_mode for each in layers if isinstance(each, keras.layers.Dense)}
     assert modes == {mode}
     expected = task_model(task.inputs)
