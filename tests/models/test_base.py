@@ -1,7 +1,5 @@
 """Rules for every task's model."""
 
-import copy
-
 import keras
 import numpy as np
 import pytest
@@ -15,18 +13,26 @@ from albert_tf.models import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
+from albert_tf.models.batch import arrays_of, batch_of
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.models.conftest import TASKS
 
 # TensorFlow and torch save the tracing of a short run; JAX would compile every operation.
 EAGERLY = keras.backend.backend() != "jax"
-# For tests that trace a graph for each task.
-QUICK = ("token classification", "answerability", "multiple choice")
-FEW = pytest.mark.parametrize(
-    "task",
-    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS],
-    indirect=True,
-)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return {}
+
+
+@pytest.fixture
+def task_model(made, task, task_config, scrambled):
+    """Returns a model of the task, of which there is only one; the tests don't train it."""
+    key = id(task)
+    if key not in made:
+        made[key] = scrambled(task.model(task_config))
+    return made[key]
 
 
 def arrays(outputs):
@@ -39,7 +45,11 @@ def assert_equal(ours, theirs, tolerance=0.0):
         np.testing.assert_allclose(ours[name], theirs[name], atol=tolerance, rtol=0, err_msg=name)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
+@pytest.mark.parametrize(
+    ("task", "dtype"),
+    [("pretraining", "float32"), *((name, "mixed_float16") for name in TASKS)],
+    indirect=["task"],
+)
 @pytest.mark.slow
 def test_fit_lowers_the_models_loss(task, task_config, dtype):
     keras.utils.set_random_seed(1)
@@ -66,25 +76,19 @@ def splits(task):
     ]
 
 
-@FEW
-@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
-def test_labels_in_either_place(task, task_model, loss):
-    if loss and task.config.get("answerability"):
-        pytest.skip("one of its outputs is no class")
-    task_model.compile("sgd", loss=loss, run_eagerly=EAGERLY)
-    examples = [*splits(task), ({**task.inputs, **task.labels},)]
-    losses = [task_model.evaluate(*each, batch_size=4, verbose=0) for each in examples]
-    losses += [task_model.test_on_batch(*each) for each in examples]
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        for each in examples:
-            dataset = tf.data.Dataset.from_tensors(each if len(each) > 1 else each[0])
-            losses.append(task_model.evaluate(dataset, verbose=0))
-    terms = 2 if loss and "start_positions" in task.labels else 1  # Keras adds up
-    direct = float(task_model(task.inputs, **task.labels)["loss"])
-    losses = [np.ravel(each)[0] for each in losses]  # Keras also lists each output's
-    assert losses == pytest.approx([terms * direct] * len(losses), rel=1e-5)
+def test_labels_in_either_place(task, task_model):
+    """As arrays, and as the tensors of a dataset."""
+    whole = {**task.inputs, **task.labels}
+    expected = arrays_of(task_model, whole)
+    for each in splits(task):
+        np.testing.assert_equal(arrays_of(task_model, *each), expected)
+        tensors = keras.tree.map_structure(ops.convert_to_tensor, each)
+        batch = batch_of(task_model, *tensors)
+        found = keras.tree.map_structure(ops.convert_to_numpy, tuple(batch))
+        np.testing.assert_equal(found, tuple(expected))
+    direct = float(task_model(whole)["loss"])
+    task_model.compile("sgd", run_eagerly=EAGERLY)
+    assert task_model.test_on_batch(whole) == pytest.approx(direct, rel=1e-5)
 
 
 def test_a_label_in_both_places(task, task_model):
@@ -97,17 +101,16 @@ def test_a_label_in_both_places(task, task_model):
         task_model.evaluate(task.inputs, {**task.labels, "sop": task.labels[names[0]]})
 
 
-@FEW
 def test_sample_weight_scales_each_example(task, task_model):
-    task_model.compile("sgd", run_eagerly=EAGERLY)
-    examples = {**task.inputs, **task.labels}
+    task_model.compile("sgd")
+    features, labels = splits(task)[0]
+    outputs = task_model({**task.inputs, **task.labels})
+    whole = float(outputs.pop("loss"))
 
-    def loss(weights):  # Keras drops weights that come without `y`
-        return task_model.evaluate(
-            *splits(task)[0], sample_weight=np.array(weights, "float32"), batch_size=4, verbose=0
-        )
+    def loss(weights):
+        weights = np.array(weights, "float32")
+        return float(task_model.compute_loss(features, labels, outputs, weights, training=False))
 
-    whole = task_model.evaluate(examples, batch_size=4, verbose=0)
     alone = [loss(row) for row in np.eye(4)]
     assert loss([1, 1, 1, 1]) == pytest.approx(whole, rel=1e-5)
     assert sum(alone) == pytest.approx(whole, rel=1e-5)
@@ -119,9 +122,10 @@ def test_files(task, task_model, tmp_path):
     task_model.save_pretrained(tmp_path)
     loaded = task.model.from_pretrained(tmp_path)
     assert loaded.newly_initialized == []
+    expected = arrays(task_model(task.inputs))
     for again in (loaded, keras.models.load_model(tmp_path / "model.keras")):
         assert again.config == task_model.config
-        assert_equal(arrays(again(task.inputs)), arrays(task_model(task.inputs)))
+        assert_equal(arrays(again(task.inputs)), expected)
 
 
 def test_embeddings_and_positions_instead_of_ids(task, task_model):
@@ -148,19 +152,22 @@ def test_masks_of_queries_and_keys(task, task_model):
     assert_equal(arrays(task_model(inputs)), expected, 1e-5)
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float16"])
-def test_half_precision(task, task_config, scrambled, policy):
-    whole = scrambled(task.model(task_config))
-    half = scrambled(task.model(task_config, dtype=policy))
-    outputs = half(task.inputs, **task.labels)
-    for value in outputs.values():
-        assert keras.backend.standardize_dtype(value.dtype) in ("float32", "int32")
-    expected = whole(task.inputs, **task.labels)
-    assert float(outputs["loss"]) == pytest.approx(float(expected["loss"]), abs=0.15)
+def test_half_precision(task, task_config, task_model):
+    expected = float(task_model(task.inputs, **task.labels)["loss"])
+    for policy in ("mixed_bfloat16", "float16"):
+        half = task.model(task_config, dtype=policy)
+        half.set_weights(task_model.get_weights())
+        outputs = half(task.inputs, **task.labels)
+        for value in outputs.values():
+            assert keras.backend.standardize_dtype(value.dtype) in ("float32", "int32")
+        assert float(outputs["loss"]) == pytest.approx(expected, abs=0.15)
 
 
 def test_weights_and_metrics_by_label(task, task_model):
-    """They are dicts by label or by output, or in the order of the labels."""
+    """They are dicts by label or by output, or in the order of the labels.
+
+    The loss by name is the model's own, but Keras adds those of two positions up.
+    """
     if task.config.get("answerability"):
         pytest.skip("takes its labels among the features")
     names = [target.output for target in task_model.targets.values()]
@@ -168,7 +175,7 @@ def test_weights_and_metrics_by_label(task, task_model):
     generator = np.random.default_rng(4)
     weights = {name: generator.random(4).astype("float32") for name in task.labels}
     task_model.compile("sgd", run_eagerly=EAGERLY)
-    own = task_model.evaluate(task.inputs, task.labels, sample_weight=weights, verbose=0)
+    own = task_model.test_on_batch(task.inputs, task.labels, weights)
     expected = {"loss": own * (2 if "start_positions" in task.labels else 1)}
     outputs = arrays(task_model(task.inputs))
     for (label, values), name in zip(task.labels.items(), names, strict=True):
@@ -188,16 +195,14 @@ def test_weights_and_metrics_by_label(task, task_model):
             weighted_metrics=metrics,
             run_eagerly=EAGERLY,
         )
-        found = task_model.evaluate(
-            task.inputs, labels, sample_weight=weight, verbose=0, return_dict=True
-        )
+        found = task_model.test_on_batch(task.inputs, labels, weight, return_dict=True)
         assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.fixture
-def masked_lm(tiny_tokenizer, small_config):
+def masked_lm(tiny_tokenizer, shallow_config):
     """A model of the vocabulary's size, without its tokenizer."""
-    return AlbertForMaskedLM(small_config.replace(vocab_size=len(tiny_tokenizer)))
+    return AlbertForMaskedLM(shallow_config.replace(vocab_size=len(tiny_tokenizer)))
 
 
 def vocabulary(folder):
@@ -259,30 +264,19 @@ def test_a_tokenizer_that_the_model_has_outgrown(tiny_tokenizer, masked_lm, tmp_
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == before
 
 
-def test_thresholds_of_another_tasks_head_are_dropped(masked_lm, tmp_path):
+def test_thresholds_belong_to_a_head(masked_lm, tmp_path):
+    """Another task's head drops them; a new pooler doesn't."""
     fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
     config = masked_lm.config.replace(**fields, thresholds=(0.2, 0.3, 0.4))
-    AlbertForSequenceClassification(config).save_pretrained(tmp_path)
-    again = AlbertForSequenceClassification.from_pretrained(tmp_path)
+    model = AlbertForSequenceClassification(config)
+    model.save_pretrained(tmp_path / "whole")
+    again = AlbertForSequenceClassification.from_pretrained(tmp_path / "whole")
     assert again.config.thresholds == (0.2, 0.3, 0.4)
-    assert AlbertForQuestionAnswering.from_pretrained(tmp_path).config.thresholds is None
-
-
-def test_thresholds_stay_where_only_the_pooler_is_new(masked_lm, tmp_path):
-    fields = {"num_labels": 3, "problem_type": "multi_label_classification"}
-    config = masked_lm.config.replace(**fields, thresholds=(0.2, 0.3, 0.4))
-    tensors = weights.extract(AlbertForSequenceClassification(config))
+    other = AlbertForQuestionAnswering.from_pretrained(tmp_path / "whole")
+    assert other.config.thresholds is None
+    tensors = weights.extract(model)
     kept = {name: tensor for name, tensor in tensors.items() if "pooler" not in name}
-    hugging_face.write(tmp_path, config, kept, "AlbertForSequenceClassification")
-    again = AlbertForSequenceClassification.from_pretrained(tmp_path)
+    hugging_face.write(tmp_path / "new", config, kept, "AlbertForSequenceClassification")
+    again = AlbertForSequenceClassification.from_pretrained(tmp_path / "new")
     assert again.newly_initialized == ["pooler"]
     assert again.config.thresholds == (0.2, 0.3, 0.4)
-
-
-def test_tokenizers_in_keras_files(tiny_tokenizer, masked_lm, tmp_path):
-    tiny_tokenizer.model_max_length = 9
-    masked_lm.tokenizer = tiny_tokenizer
-    masked_lm.save(tmp_path / "model.keras")
-    for again in (keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(masked_lm)):
-        assert again.tokenizer.model_bytes == tiny_tokenizer.model_bytes
-        assert again.tokenizer.model_max_length == 9

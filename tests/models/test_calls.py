@@ -15,6 +15,17 @@ from albert_tf.models import (
 IDS = np.array([[5, 6, 7]])
 
 
+@pytest.fixture(scope="module")
+def encoder(shallow_config):
+    return AlbertModel(shallow_config)
+
+
+@pytest.fixture(scope="module")
+def model(shallow_config):
+    """A classifier that is never trained."""
+    return AlbertForSequenceClassification(shallow_config)
+
+
 def test_outputs():
     output = ModelOutput(logits=3, attentions=(4, 5))
     assert output["logits"] == output.logits == output[0] == 3
@@ -47,35 +58,35 @@ def test_outputs():
         ({"input_ids": IDS, "position_ids": IDS[:, :1]}, "position_ids must have the shape"),
     ],
 )
-def test_inputs_that_are_refused(shallow_config, inputs, message):
+def test_inputs_that_are_refused(encoder, inputs, message):
     with pytest.raises(ValueError, match=message):
-        AlbertModel(shallow_config)(inputs)
+        encoder(inputs)
 
 
-@pytest.mark.parametrize("position", [3, -1])
-def test_positions_outside_the_sequence(shallow_config, position):
-    with pytest.raises(ValueError, match=r"masked_lm_positions must be in \[0, length\)"):
-        AlbertForMaskedLM(shallow_config)(IDS, masked_lm_positions=np.array([[position]]))
+def test_positions_outside_the_sequence(shallow_config):
+    model = AlbertForMaskedLM(shallow_config)
+    for position in (3, -1):
+        with pytest.raises(ValueError, match=r"masked_lm_positions must be in \[0, length\)"):
+            model(IDS, masked_lm_positions=np.array([[position]]))
 
 
-def test_arguments_that_no_model_has(shallow_config):
+def test_arguments_that_no_model_has(model):
     with pytest.raises(TypeError, match="unexpected keyword argument 'segment_ids'"):
-        AlbertForSequenceClassification(shallow_config)(IDS, segment_ids=IDS)
+        model(IDS, segment_ids=IDS)
 
 
-@pytest.mark.parametrize("name", ["input_ids", "token_type_ids", "position_ids"])
-def test_ids_that_are_no_whole_numbers(shallow_config, small_features, name):
-    model = AlbertForSequenceClassification(shallow_config)
-    model.compile("sgd", run_eagerly=True)
-    features = {**small_features, name: np.zeros((2, 7)) + 0.9}
-    for call in (model, model.predict, lambda x: model.evaluate(x, np.array([0, 2]))):
-        with pytest.raises(ValueError, match=f"{name} must be whole numbers. Received: 0.9"):
-            call(features)
+def test_ids_that_are_no_whole_numbers(model, small_features):
+    model.compile("sgd")
+    for name in ("input_ids", "token_type_ids", "position_ids"):
+        features = {**small_features, name: np.zeros((2, 7)) + 0.9}
+        for call in (model, model.predict, lambda x: model.evaluate(x, np.array([0, 2]))):
+            with pytest.raises(ValueError, match=f"{name} must be whole numbers. Received: 0.9"):
+                call(features)
 
 
-def test_texts_and_names_in_place_of_numbers(shallow_config, small_features):
-    model = AlbertForSequenceClassification(shallow_config)
-    model.compile("sgd", run_eagerly=True)
+def test_texts_and_names_in_place_of_numbers(shallow_config, model, small_features):
+    model.compile("sgd")
+    masked_lm = AlbertForMaskedLM(shallow_config)
     with pytest.raises(UserError, match="must be numbers. Received: 'Dull.', … as input_ids"):
         model("Dull.")
     names, texts = ["no", "yes"], ["A quiet film.", "Dull."]
@@ -86,14 +97,13 @@ def test_texts_and_names_in_place_of_numbers(shallow_config, small_features):
         with pytest.raises(UserError, match="model.tokenizer = "):
             model.fit(form(texts), np.array([0, 2]), verbose=0)
         with pytest.raises(UserError, match="Received: 'A quiet film.', … as input_ids"):
-            AlbertForMaskedLM(shallow_config).predict(form(texts), verbose=0)
+            masked_lm.predict(form(texts), verbose=0)
 
 
 @pytest.mark.tensorflow
-def test_strings_of_a_dataset(shallow_config, small_features):
+def test_strings_of_a_dataset(model, small_features):
     import tensorflow as tf
 
-    model = AlbertForSequenceClassification(shallow_config)
     model.compile("sgd")
     names, labels = np.array(["no", "yes"]), np.array([0, 2])
     for examples, name in (((small_features, names), "labels"), ((names, labels), "input_ids")):

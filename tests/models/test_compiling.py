@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
-from albert_tf.models import CLASSES, AlbertForSequenceClassification, AlbertModel
+from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.models.compiling import metric_of_logits
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
@@ -43,7 +44,7 @@ def fitted(model, x, y=None, **options):
     return rates
 
 
-def expected(steps, begin=0):
+def rates_of(steps, begin=0):
     schedule = WarmupPolynomialDecay(1e-4, int(0.1 * steps), steps, form="usual")
     return pytest.approx([float(schedule(step)) for step in range(begin, steps)], rel=1e-5)
 
@@ -56,15 +57,9 @@ def test_the_optimizer(pretrained):
     assert (config["weight_decay"], config["global_clipnorm"]) == (0.01, 1.0)
     model.compile("sgd")
     assert isinstance(model.optimizer, keras.optimizers.SGD)
-
-
-@pytest.mark.parametrize("model_class", [*CLASSES.values()])
-def test_every_task_has_the_default(model_class, shallow_config):
-    """An encoder alone has no loss of its own, and is compiled as in Keras."""
-    model = model_class(shallow_config)
-    model.compile()
-    expected = keras.optimizers.RMSprop if model_class is AlbertModel else AlbertAdamW
-    assert isinstance(model.optimizer, expected)
+    encoder = model.albert  # has no loss of its own, and is compiled as in Keras
+    encoder.compile()
+    assert isinstance(encoder.optimizer, keras.optimizers.RMSprop)
 
 
 @pytest.mark.parametrize(("width", "peak"), [(766, 1e-4), (768, 2e-5)])
@@ -93,35 +88,32 @@ def test_the_rate_rises_and_falls_over_the_steps_of_fit(pretrained, features):
     model.compile()
     assert model.fit(features, LABELS, epochs=0, verbose=0).history == {}
     rates = fitted(model, features, LABELS, batch_size=3, epochs=5)
-    assert rates == expected(20)
+    assert rates == rates_of(20)
     assert rates[0] == pytest.approx(5e-5) and max(rates) == pytest.approx(1e-4)
     # A second fit is a new schedule, whatever its length.
-    assert fitted(model, features, LABELS, batch_size=5, epochs=1) == expected(3)
+    assert fitted(model, features, LABELS, batch_size=5, epochs=1) == rates_of(3)
 
 
 def test_a_second_fit_is_as_after_compile(pretrained, features):
-    models = [pretrained(), pretrained()]
-    for model in models:
-        model.compile(run_eagerly=EAGERLY)
-        model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
-    models[0].compile(run_eagerly=EAGERLY)
-    for model in models:
-        model.fit(features, LABELS, batch_size=4, shuffle=False, verbose=0)
-    for one, other in zip(*(model.get_weights() for model in models), strict=True):
+    model, weights = pretrained(), []
+
+    def fit():
+        model.fit(features, LABELS, batch_size=6, shuffle=False, verbose=0)
+        weights.append(model.get_weights())
+
+    model.compile(run_eagerly=EAGERLY)
+    fit()
+    fit()
+    model.set_weights(weights[0])
+    model.compile(run_eagerly=EAGERLY)
+    fit()
+    for one, other in zip(*weights[1:], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "steps"),
-    [({"validation_split": 0.25}, 1), ({"batch_size": 4, "steps_per_epoch": 2}, 2)],
-)
-def test_steps_of_arrays(pretrained, features, options, steps):
-    model = pretrained()
-    model.compile(run_eagerly=EAGERLY)
-    assert fitted(model, features, LABELS, **options) == expected(steps)
+def test_numbers_of_steps(pretrained, features):
+    """Of arrays, datasets, and data of unknown length."""
 
-
-def test_data_of_unknown_length(pretrained, features):
     def batches():
         while True:
             yield {"input_ids": features["input_ids"][:4]}, LABELS[:4]
@@ -130,43 +122,48 @@ def test_data_of_unknown_length(pretrained, features):
     model.compile(run_eagerly=EAGERLY)
     with pytest.raises(UserError, match="number of steps.*steps_per_ep"):
         model.fit(batches(), shuffle=False, verbose=0)
-    options = {"steps_per_epoch": 3, "epochs": 2, "shuffle": False}
-    assert fitted(model, batches(), **options) == expected(6)
+    options = {"steps_per_epoch": 1, "epochs": 2, "shuffle": False}
+    assert fitted(model, batches(), **options) == rates_of(2)
+    assert fitted(model, features, LABELS, validation_split=0.25) == rates_of(1)
+    assert fitted(model, features, LABELS, batch_size=4, steps_per_epoch=2) == rates_of(2)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
 
-
-@pytest.mark.tensorflow
-def test_steps_of_a_dataset(pretrained, features):
-    import tensorflow as tf
-
-    model = pretrained()
-    model.compile(run_eagerly=EAGERLY)
-    dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(5)
-    assert fitted(model, dataset, epochs=2) == expected(6)
-    assert fitted(model, dataset.repeat(), steps_per_epoch=2) == expected(2)
+        dataset = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(7)
+        assert fitted(model, dataset) == rates_of(2)
+        assert fitted(model, dataset.repeat(), steps_per_epoch=1) == rates_of(1)
 
 
 def test_a_rate_of_ones_own(pretrained, features):
-    model = pretrained()
-    model.compile(AlbertAdamW(WarmupPolynomialDecay(0.2, form="usual")), run_eagerly=EAGERLY)
-    callbacks = keras.callbacks.CallbackList(None, True, model=model, steps=3, epochs=5)
-    model.fit(features, LABELS, batch_size=4, epochs=5, callbacks=callbacks, verbose=0)
-    assert model.optimizer._learning_rate.steps == 15
+    """A callback may restore the optimizer: the schedule begins where the callback puts it."""
+    model, rates = pretrained(), []
+    schedule = WarmupPolynomialDecay(0.2, form="usual")
+    model.compile(AlbertAdamW(schedule), run_eagerly=EAGERLY)
+    restore = keras.callbacks.LambdaCallback(
+        on_train_begin=lambda logs: model.optimizer.iterations.assign(2),
+        on_train_batch_begin=lambda batch, logs: rates.append(float(model.optimizer.learning_rate)),
+    )
+    callbacks = keras.callbacks.CallbackList([restore], True, model=model, steps=2, epochs=2)
+    model.fit(features, LABELS, batch_size=6, epochs=2, callbacks=callbacks, verbose=0)
+    assert model.optimizer._learning_rate.steps == 4
     assert model.optimizer._learning_rate.peak == 0.2
+    schedule = WarmupPolynomialDecay(0.2, 0, 4, form="usual")
+    assert rates == pytest.approx([float(schedule(step)) for step in range(2, 6)])
 
 
 def test_a_file_continues(pretrained, features, tmp_path):
     """A loaded model starts a new schedule, or resumes the old one at `initial_epoch`."""
     model = pretrained()
     model.compile(metrics=["accuracy"], run_eagerly=EAGERLY)
-    options = {"batch_size": 4, "shuffle": False}
-    model.fit(features, LABELS, epochs=2, verbose=0, **options)
+    options = {"batch_size": 6, "shuffle": False}
+    model.fit(features, LABELS, verbose=0, **options)
     model.save(tmp_path / "model.keras")
-    for epoch, step in ((0, 0), (2, 6)):
+    for epoch, step in ((0, 0), (1, 2)):
         again = keras.models.load_model(tmp_path / "model.keras")
-        assert int(again.optimizer.iterations) == 6
-        rates = fitted(again, features, LABELS, epochs=4, initial_epoch=epoch, **options)
-        assert rates == expected(12, step)
-        assert int(again.optimizer.iterations) == 12
+        assert int(again.optimizer.iterations) == 2
+        rates = fitted(again, features, LABELS, epochs=2, initial_epoch=epoch, **options)
+        assert rates == rates_of(4, step)
+        assert int(again.optimizer.iterations) == 4
 
 
 def test_half_precision(pretrained, features):
@@ -177,8 +174,8 @@ def test_half_precision(pretrained, features):
     finally:
         keras.config.set_dtype_policy("float32")
     model.compile(run_eagerly=EAGERLY)
-    model.fit(features, LABELS, batch_size=6, epochs=2, verbose=0)
-    assert model.optimizer.inner_optimizer._learning_rate.steps == 4
+    model.fit(features, LABELS, batch_size=6, verbose=0)
+    assert model.optimizer.inner_optimizer._learning_rate.steps == 2
 
 
 def test_kerass_way_to_exclude_weights_from_its_decay():
@@ -189,18 +186,19 @@ def test_kerass_way_to_exclude_weights_from_its_decay():
 @pytest.mark.parametrize(
     "metric",
     [
-        *("categorical_accuracy", "auc", "f1_score"),
+        *("categorical_accuracy", "auc", "f1_score", "precision", "binary_accuracy"),
         keras.metrics.categorical_accuracy,
         keras.metrics.CategoricalAccuracy,
         keras.metrics.TopKCategoricalAccuracy(1),  # on torch, k can't exceed the number of classes
         keras.metrics.OneHotMeanIoU(2),
+        keras.metrics.F1Score(),
     ],
 )
-def test_metrics_of_one_hot_labels_reject_class_ids(pretrained, features, metric):
+def test_metrics_of_one_hot_labels_reject_class_ids(metric):
     """With class ids, Keras would compare the index of the largest id with each prediction."""
-    model = pretrained()
-    model.compile("sgd", metrics=[metric], run_eagerly=EAGERLY)
-    with pytest.raises(UserError, match="requires one-hot labels"):
-        model.evaluate(features, LABELS, verbose=0)
-    one_hot = np.eye(2, dtype="float32")[LABELS]
-    assert np.isfinite(model.evaluate(features, one_hot, verbose=0)[0])
+    measure, logits = metric_of_logits(metric, "softmax"), np.eye(2, dtype="float32")[LABELS]
+    for ids in (LABELS, LABELS[:, None]):
+        with pytest.raises(UserError, match=r"one-hot .*of shape \(12.*shape \(12, 2\)"):
+            measure.update_state(ids, logits)
+    measure.update_state(np.eye(2, dtype="float32")[LABELS], logits)
+    assert np.isfinite(measure.result()).all()

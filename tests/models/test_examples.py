@@ -1,13 +1,15 @@
 """The forms of examples, and checks of their values. The contract test passes them to fit."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import UserError
-from albert_tf.models import AlbertForSequenceClassification
-from albert_tf.models.batch import batch_of
+from albert_tf.models import AlbertForSequenceClassification, AlbertForTokenClassification
+from albert_tf.models.batch import arrays_of, batch_of
 from albert_tf.models.examples import (
     as_arrays,
     check_classes,
@@ -82,10 +84,12 @@ def test_numbers_beyond_int32(shallow_config, small_features):
     assert found.dtype == "float32" and found.tolist() == [3e9, -100]
 
 
-def test_class_ids_of_weights_that_are_floats(shallow_config):
+def test_keys_of_class_weights(shallow_config):
+    """Floats, and names of labels."""
     model = AlbertForSequenceClassification(shallow_config)
-    found = class_weights(model, {np.float64(2): 5.0, 0.0: 3.0})
-    assert found == {0: 3.0, 1: 1.0, 2: 5.0} and {*map(type, found)} == {int}
+    for given in ({np.float64(2): 5.0, 0.0: 3.0}, {"LABEL_2": 5.0, 0: 3.0}):
+        found = class_weights(model, given)
+        assert found == {0: 3.0, 1: 1.0, 2: 5.0} and {*map(type, found)} == {int}
     with pytest.raises(UserError, match="Received: 0.5"):
         class_weights(model, {0.5: 3.0})
 
@@ -155,3 +159,66 @@ def test_forms_that_are_no_columns(examples):
         text_columns(examples)
     with pytest.raises(UserError, match=r"a list of \(a, b\) tuples"):
         two_columns(examples, "(a, b)")
+
+
+class Column(Sequence):
+    """A column of a Hugging Face dataset, which is neither a list nor an array."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        return self.values[index]
+
+
+CLASSES, NAMES = np.array([2, 1, 2, 0]), ["a", "c", "a", "b"]
+ONE_HOT, FRAME = np.eye(3)[CLASSES], pd.get_dummies(pd.Series(NAMES))  # a column for each label
+LABELS = {
+    None: [
+        *(form(CLASSES) for form in (list, tuple, np.ndarray.tolist, Column)),
+        CLASSES[:, None],
+        *(form(NAMES) for form in (list, np.array, Column)),
+        *(pd.Series(values, dtype="category") for values in (CLASSES, NAMES)),
+        *([CLASSES], {"labels": NAMES}, {"logits": NAMES}),
+        *({"labels": ONE_HOT}, FRAME.astype(float)),
+    ],
+    "multi_label_classification": [
+        *(FRAME, FRAME.astype("Int64"), FRAME.astype(float)),
+        *({"labels": ONE_HOT}, Column(ONE_HOT)),
+        *([{name} for name in NAMES], Column([[name] for name in NAMES])),
+    ],
+}
+
+
+@pytest.mark.parametrize("problem_type", LABELS)
+def test_forms_of_labels(shallow_config, tiny_tokenizer, problem_type):
+    """They are the same labels for arrays and for texts."""
+    model = AlbertForSequenceClassification(
+        shallow_config.replace(
+            vocab_size=len(tiny_tokenizer),
+            id2label={0: "b", 1: "c", 2: "a"},
+            problem_type=problem_type,
+        )
+    )
+    model.compile()
+    texts = ["a film", "she came", "a quiet delight", "no"]
+    features = dict(tiny_tokenizer(texts, padding=True, return_tensors="np"))
+    for form in LABELS[problem_type]:
+        found = [arrays_of(model, features, form).labels["labels"]]
+        for each in (texts, Column(texts)):
+            found.append(model.encode_examples(each, form, tiny_tokenizer, 11).labels["labels"])
+        for labels in map(np.asarray, found):
+            expected = ONE_HOT if labels.shape == (4, 3) else CLASSES.reshape(labels.shape)
+            np.testing.assert_array_equal(labels, expected)
+    if problem_type is None:
+        found = arrays_of(model, {**features, "labels": NAMES}).labels["labels"]
+        np.testing.assert_array_equal(found, CLASSES)
+
+
+def test_labels_of_pieces_as_a_list_of_rows(shallow_config, small_features):
+    model, rows = AlbertForTokenClassification(shallow_config), small_features["input_ids"] % 3
+    for form in (list, np.ndarray.tolist):
+        np.testing.assert_array_equal(label_arrays(model, form(rows), small_features), rows)

@@ -17,8 +17,10 @@ from albert_tf.models import (
     AlbertForTokenClassification,
     AlbertModel,
 )
+from albert_tf.models.batch import batch_of
 
 LABELS = np.array([0, 1, 2, 1, 0, 2, 1, 1, 0, 2, 0, 1])
+SEVERAL = {"problem_type": "multi_label_classification"}
 
 
 @pytest.fixture(scope="module")
@@ -55,32 +57,23 @@ def load(folder):
     return load
 
 
-@pytest.mark.tensorflow
-@pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("parts", [1, 2])
-def test_positions_for_all_examples(load, features, parts):
+def test_positions_for_all_examples(load, features):
     """A step divides the batch, and needs a row of positions for each example."""
-    positions = {"position_ids": np.arange(7)[None, ::-1]}
-    each = {"position_ids": np.repeat(positions["position_ids"], 12, axis=0)}
-    losses = []
-    for more in (positions, each):
-        model = load()
-        model.compile(keras.optimizers.SGD(0.1), micro_batches=parts)
-        data = tf.data.Dataset.from_tensors(({**features, **more}, LABELS))
-        losses.append([model.fit(data, verbose=0).history["loss"], model.evaluate(data, verbose=0)])
-    assert losses[0][0] == pytest.approx(losses[1][0])
-    assert losses[0][1] == pytest.approx(losses[1][1])
+    positions, model = np.arange(7, dtype="int32")[None, ::-1], load()
+    for given in (positions, ops.convert_to_tensor(positions)):
+        found = batch_of(model, {**features, "position_ids": given}).features["position_ids"]
+        np.testing.assert_array_equal(found, np.repeat(positions, 12, axis=0))
 
 
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
-def test_ragged_tensors_are_rejected(load, method):
+def test_ragged_tensors_are_rejected(load):
     model, ids = load(), tf.ragged.constant([[5, 6, 7], [5, 6]])
     model.compile()
     data = tf.data.Dataset.from_tensor_slices(({"input_ids": ids}, LABELS[:2])).batch(2)
-    with pytest.raises(UserError, match="dense tensors. Received: a ragged tensor as input_ids"):
-        getattr(model, method)(data, verbose=0)
+    for method in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(UserError, match="a ragged tensor as input_ids"):
+            method(data, verbose=0)
 
 
 def logits(model, features):
@@ -104,32 +97,6 @@ def test_arrays_alone_are_shuffled(load, features, monkeypatch):
     assert given == [True, False, False]
 
 
-class Stop(keras.callbacks.Callback):
-    """Ends a fit as a crash does."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 2:
-            raise ConnectionError
-
-
-@pytest.mark.tensorflow
-def test_backup_and_restore(load, features, tmp_path):
-    """Resumes with a new model exactly as without the interruption."""
-
-    def fit(*callbacks):
-        model = load()
-        model.compile(run_eagerly=True)
-        options = {"epochs": 4, "batch_size": 6, "shuffle": False, "verbose": 0}
-        return model.fit(features, LABELS, callbacks=callbacks, **options).history["loss"]
-
-    backup = functools.partial(keras.callbacks.BackupAndRestore, tmp_path / "backup")
-    with pytest.raises(ConnectionError):
-        fit(backup(), Stop())
-    resumed = fit(backup())
-    assert len(resumed) == 2
-    assert resumed == pytest.approx(fit()[2:], rel=1e-5)
-
-
 @keras.saving.register_keras_serializable("tests")
 class Confident(AlbertForSequenceClassification):
     """Adds the logits' squares to the loss, and counts its steps."""
@@ -145,111 +112,74 @@ class Confident(AlbertForSequenceClassification):
         return loss + 10.0 * ops.mean(ops.square(y_pred["logits"]))
 
 
-def test_a_step_and_a_loss_of_a_subclass(load, features):
-    model, plain = load(Confident), load()
-    for each in (model, plain):
-        each.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    found = model.fit(features, LABELS, batch_size=6, verbose=0).history["loss"]
-    assert model.steps == 2
-    own = plain.evaluate(features, LABELS, verbose=0)
-    expected = own + 10 * np.square(logits(model, features)).mean()
-    assert found == [pytest.approx(expected, rel=1e-5)]
-
-
-@pytest.mark.parametrize("cls", [AlbertForTokenClassification, AlbertForQuestionAnswering])
-def test_weights_of_classes_need_a_class_for_each_example(load, features, cls):
-    model = load(cls)
-    model.compile("sgd")
-    with pytest.raises(UserError, match=f"class_weight .* {cls.__name__}"):
-        model.fit(features, class_weight={0: 2.0}, verbose=0)
-
-
-def test_weights_of_classes_are_not_for_several_labels(folder, features):
-    several = {"num_labels": 3, "problem_type": "multi_label_classification"}
-    model = AlbertForSequenceClassification.from_pretrained(folder, **several)
-    model.compile("sgd")
-    labels = np.eye(3, dtype="float32")[LABELS]
-    with pytest.raises(UserError, match="class_weight"):
-        model.fit(features, labels, class_weight={0: 2.0}, verbose=0)
-
-
-def test_an_evaluation_within_fit_may_have_other_labels(load, features):
-    """Probabilities to learn from, numbers of classes to compare with."""
-    model = load()
-    model.compile("sgd")
-    soft, held_out = np.eye(3, dtype="float32")[LABELS], (features, LABELS)
-    scores = []
-    evaluate = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda *_: scores.append(model.evaluate(*held_out, verbose=0))
-    )
-    model.fit(features, soft, callbacks=[evaluate], epochs=2, verbose=0)
-    assert len(scores) == 2
-    options = {"epochs": 2, "validation_data": held_out, "verbose": 0}
-    found = model.fit(features, soft, callbacks=[evaluate], **options).history["val_loss"]
-    assert scores[2:] == pytest.approx(found) and len(found) == 2
-    whole = {**features, "labels": soft}
-    history = model.fit(whole, validation_data=(whole,), verbose=0).history
-    assert {"loss", "val_loss"} <= history.keys()
-
-
-def test_weights_of_losses_need_losses(load):
-    with pytest.raises(UserError, match="loss_weights .* each of logits"):
-        load().compile(loss_weights=[2.0])
-
-
-def test_several_labels_outside_0_and_1(folder, features):
-    several = {"num_labels": 3, "problem_type": "multi_label_classification"}
-    model = AlbertForSequenceClassification.from_pretrained(folder, **several)
-    model.compile("sgd")
-    for label in (-100, 7):
-        with pytest.raises(ValueError, match=f"between 0 and 1. Received: {label}"):
-            model.evaluate(features, np.array([[1, 0, label]] * 12), verbose=0)
-
-
 class WithoutLabels(AlbertForSequenceClassification):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return ops.mean(ops.square(y_pred["logits"]))
 
 
-def test_a_loss_of_a_subclass_without_labels(load, features):
-    model = load(WithoutLabels)
-    model.compile("sgd", run_eagerly=True)
-    expected = np.square(logits(model, features)).mean()
-    found = model.fit(features, batch_size=12, verbose=0).history["loss"]
-    assert found == [pytest.approx(expected, rel=1e-4)]
+def test_a_step_and_a_loss_of_a_subclass(load, features):
+    model, plain, without = load(Confident), load(), load(WithoutLabels)
+    for each in (model, plain, without):
+        each.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
+    squares = np.square(logits(model, features)).mean()
+    expected = plain.test_on_batch(features, LABELS) + 10 * squares
+    assert model.train_on_batch(features, LABELS) == pytest.approx(expected, rel=1e-5)
+    assert model.steps == 1
+    assert without.train_on_batch(features) == pytest.approx(squares, rel=1e-4)
 
 
 @pytest.mark.parametrize(
-    "form",
+    ("cls", "fields"),
     [
-        "probabilities",
-        *(pytest.param(form, marks=pytest.mark.slow) for form in ("int32", "float32")),
+        (AlbertForTokenClassification, {}),
+        (AlbertForQuestionAnswering, {}),
+        (AlbertForSequenceClassification, SEVERAL),
     ],
 )
-def test_micro_batches_count_the_tags_that_are_not_ignored(load, features, form):
-    tags = np.where(np.random.default_rng(5).random((12, 7)) < 0.6, -100, LABELS[:, None])
-    if form == "probabilities":
-        given = np.eye(3, dtype="float32")[np.maximum(tags, 0)]
-        given[tags == -100] = -100
-    else:
-        given = tags.astype(form)
-    assert_parts_add_up(load(AlbertForTokenClassification), features, given)
+def test_weights_of_classes_need_a_class_for_each_example(load, features, cls, fields):
+    model = load(cls, **fields)
+    model.compile("sgd")
+    with pytest.raises(UserError, match=f"class_weight .* {cls.__name__}"):
+        model.fit(features, class_weight={0: 2.0}, verbose=0)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float32"])
-@pytest.mark.parametrize("problem_type", [None, "multi_label_classification", "regression"])
-def test_micro_batches_of_integer_and_float_labels(load, features, problem_type, dtype):
-    labels = np.where(LABELS < 2, LABELS, -100) if problem_type is None else np.eye(3)[LABELS]
-    model = load(problem_type=problem_type)
-    assert_parts_add_up(model, features, labels.astype(dtype), run_eagerly=True)
-    uneven = model.evaluate(features, labels.astype(dtype), batch_size=5, verbose=0)
-    assert uneven == pytest.approx(model.evaluate(features, labels, batch_size=12, verbose=0))
+def test_an_evaluation_within_fit_may_have_other_labels(load, features):
+    """Probabilities to learn from, numbers of classes to compare with, in rows or a column."""
+    model = load()
+    model.compile("sgd", run_eagerly=True)
+    soft, scores = np.eye(3, dtype="float32")[LABELS], []
+    evaluate = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda *_: scores.append(model.evaluate(features, LABELS[:, None], verbose=0))
+    )
+    held_out = ({**features, "labels": LABELS},)
+    options = {"epochs": 2, "validation_data": held_out, "verbose": 0}
+    found = model.fit(features, soft, callbacks=[evaluate], **options).history["val_loss"]
+    assert scores == pytest.approx(found) and len(found) == 2
 
 
-def test_micro_batches_count_the_positions_inside(load, features):
-    positions = np.array([1, 2, -1, 7, 3, 7, 7, 7, 0, 6, 7, 7])
-    given = {"start_positions": positions, "end_positions": positions[::-1].copy()}
-    assert_parts_add_up(load(AlbertForQuestionAnswering), features, given)
+TAGS = np.where(np.random.default_rng(5).random((12, 7)) < 0.6, -100, LABELS[:, None])
+SOFT_TAGS = np.eye(3, dtype="float32")[np.maximum(TAGS, 0)]
+SOFT_TAGS[TAGS == -100] = -100
+PLACES = np.array([1, 2, -1, 7, 3, 7, 7, 7, 0, 6, 7, 7])  # some are outside
+SPANS = {"start_positions": PLACES, "end_positions": PLACES[::-1].copy()}
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields", "labels"),
+    [
+        pytest.param(AlbertForTokenClassification, {}, TAGS.astype("float32"), id="tags"),
+        pytest.param(AlbertForTokenClassification, {}, SOFT_TAGS, id="probabilities of tags"),
+        pytest.param(AlbertForQuestionAnswering, {}, SPANS, id="positions"),
+        pytest.param(
+            AlbertForSequenceClassification, {}, np.where(LABELS < 2, LABELS, -100), id="classes"
+        ),
+        pytest.param(
+            AlbertForSequenceClassification, SEVERAL, np.eye(3, dtype=int)[LABELS], id="several"
+        ),
+    ],
+)
+def test_micro_batches_count_the_labels_that_are_not_ignored(load, features, cls, fields, labels):
+    assert_parts_add_up(load(cls, **fields), features, labels, run_eagerly=True)
 
 
 def assert_parts_add_up(model, features, labels, **options):
@@ -258,8 +188,7 @@ def assert_parts_add_up(model, features, labels, **options):
     for parts in (1, 2):
         model.set_weights(start)
         model.compile(keras.optimizers.SGD(0.5), micro_batches=parts, **options)
-        fitted = model.fit(features, labels, batch_size=12, shuffle=False, verbose=0)
-        found.append([fitted.history["loss"], *model.get_weights()])
+        found.append([model.train_on_batch(features, labels), *model.get_weights()])
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
@@ -270,20 +199,9 @@ def test_micro_batches_in_xla(load, features):
     model = load()
     assert_parts_add_up(model, features, LABELS, jit_compile=True)
     uneven = {name: values[:5] for name, values in features.items()}
+    model.compile("sgd", micro_batches=2, jit_compile=True)
     with pytest.raises(UserError, match="a multiple of micro_batches.*Received: 5 examples"):
         model.train_on_batch(uneven, LABELS[:5])
-
-
-def test_a_part_that_trains_within_a_frozen_one(load, tmp_path):
-    model = load()
-    model.albert.trainable = False
-    model.albert.encoder.blocks[0].attention.query.trainable = True
-    model.save(tmp_path / "model.keras")
-    copies = [keras.models.load_model(tmp_path / "model.keras"), keras.models.clone_model(model)]
-    for again in copies:
-        paths = [variable.path for variable in again.trainable_variables]
-        assert paths == [variable.path for variable in model.trainable_variables]
-        assert len(paths) == 4  # the query's and the classifier's
 
 
 def test_low_rank_adapters(load, features, tmp_path):
@@ -295,7 +213,7 @@ def test_low_rank_adapters(load, features, tmp_path):
     query.trainable = True
     query.enable_lora(rank=2)
     model.compile(keras.optimizers.Adam(3e-2), run_eagerly=True)
-    model.fit(features, LABELS, epochs=4, verbose=0)
+    model.train_on_batch(features, LABELS)
     model.save_pretrained(tmp_path / "merged")
     model.save(tmp_path / "model.keras")
     merged = AlbertForSequenceClassification.from_pretrained(tmp_path / "merged")

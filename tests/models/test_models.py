@@ -23,9 +23,12 @@ def saved(shallow_config, tmp_path):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_class_that_was_saved_by_its_name_or_its_heads(task, saved):
-    for changes in ({}, {"architectures": None}):
-        model = load_pretrained(saved(task, **changes))
-        assert type(model) is CLASSES[task] and model.newly_initialized == []
+    folder = saved(task)
+    assert type(load_pretrained(folder)) is CLASSES[task]
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "architectures": None}))
+    model = load_pretrained(folder)
+    assert type(model) is CLASSES[task] and model.newly_initialized == []
 
 
 @pytest.mark.parametrize("prefix", ["TF", "Flax"])

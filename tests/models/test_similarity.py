@@ -126,8 +126,8 @@ def test_examples_that_fill_up_a_batch_are_nobodys_partners(model, features, tex
 def test_training_leaves_the_pooler(model, features):
     pooler = numpy(model.albert.pooler.kernel)
     model.compile(keras.optimizers.AdamW(1e-3), run_eagerly=True)
-    history = model.fit({**features, "groups": GROUPS}, epochs=8, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
+    losses = [model.train_on_batch({**features, "groups": GROUPS}) for _ in range(2)]
+    assert losses[-1] < losses[0]
     np.testing.assert_array_equal(numpy(model.albert.pooler.kernel), pooler)
 
 

@@ -1,7 +1,5 @@
 """Models with layers of one's own: no way back loses their weights."""
 
-import copy
-
 import keras
 import numpy as np
 import pytest
@@ -54,35 +52,28 @@ def logits(model, features):
     return ops.convert_to_numpy(model(features)["logits"])
 
 
-@pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
-@pytest.mark.parametrize("trained", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("cls", "trained"), [(Shifted, True), (Replaced, False), (Rater, False)])
 def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, trained):
-    """Also those of a model that has not been called."""
+    """Also those of a model that has not been called.
+
+    On TensorFlow, a layer has no weights before the first step is traced.
+    """
     model = cls(shallow_config)
     if trained:
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile("adam", loss=loss, run_eagerly=True)
-        model.fit(small_features, np.array([0, 2]), verbose=0)
+        model.compile("sgd")
+        model.train_on_batch(small_features, np.array([0, 2]))
+        assert len(model.optimizer._trainable_variables) == len(model.trainable_variables)
     model.save(tmp_path / "model.keras")
     model.save_weights(tmp_path / "model.weights.h5")
-    again = cls(model.config)
+    again, fresh = cls(model.config), cls(model.config)
     again.load_weights(tmp_path / "model.weights.h5")
     expected = logits(model, small_features)
-    for each in (again, keras.models.load_model(tmp_path / "model.keras"), copy.deepcopy(model)):
+    for each in (again, keras.models.load_model(tmp_path / "model.keras")):
         np.testing.assert_array_equal(logits(each, small_features), expected)
-    fresh = logits(keras.models.clone_model(model), small_features)
-    assert np.abs(fresh - expected).max() > 1e-4
+    assert np.abs(logits(fresh, small_features) - expected).max() > 1e-4
 
 
-def test_training_before_a_call(shallow_config, small_features):
-    """On TensorFlow a layer has no weights before the first step is traced."""
-    model = Shifted(shallow_config)
-    model.compile("sgd")
-    model.fit(small_features, np.array([0, 2]), verbose=0)
-    assert len(model.optimizer._trainable_variables) == len(model.trainable_variables)
-
-
-@pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
+@pytest.mark.parametrize("cls", [Shifted, Replaced])
 def test_checkpoints_refuse_what_they_can_not_describe(shallow_config, tmp_path, cls):
     AlbertModel(shallow_config).save_pretrained(tmp_path)
     model = cls.from_pretrained(tmp_path, num_labels=3)
