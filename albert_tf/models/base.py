@@ -95,7 +95,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         # If the first step created the optimizer's slots, TensorFlow would trace the step twice.
-        if not self.optimizer.built and all(layer.built for layer in names.added(self)):
+        are_built = all(getattr(part, "built", True) for part in names.added(self))
+        if are_built and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         return super().make_train_function(force)
 

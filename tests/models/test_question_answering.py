@@ -5,6 +5,7 @@ import pytest
 from albert_tf.errors import UserError
 from albert_tf.evaluation.keras_metrics import ExactMatch
 from albert_tf.models import AlbertForQuestionAnswering
+from albert_tf.models.fitting import encoded
 
 T = 7
 FEATURES = {
@@ -79,6 +80,6 @@ def test_weights_of_questions_follow_them_if_others_are_dropped(shallow_config, 
     model.tokenizer = tiny_tokenizer
     questions = [("who came", "a film"), ("who came", "she came"), ("who came", "he came")]
     answers, weights = [("nobody", 0), ("she", 0), ("he", 0)], np.array([5.0, 0.0, 2.0])
-    rows = model._encode(questions, answers, weights)
+    rows = encoded(model, questions, answers, weights)
     assert rows.examples.tolist() == [1, 2, 2]  # two windows
     assert rows.weights == [0.0, 2.0, 2.0]

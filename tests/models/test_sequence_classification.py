@@ -9,6 +9,7 @@ from keras import ops
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.batch import arrays_of
+from albert_tf.models.fitting import encoded
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 N = 24
@@ -202,15 +203,15 @@ def test_weights_in_other_forms(reader, encode):
     weights = np.linspace(0, 2, len(TEXTS)).astype("float32")
     for given in ({"labels": weights[:, None]}, pd.Series(weights, dtype="Float64")):
         (of_arrays,) = arrays_of(reader, encode(TEXTS), CLASSES, given).weights.values()
-        for found in (reader._encode(TEXTS, CLASSES, given).weights, np.ravel(of_arrays)):
+        for found in (encoded(reader, TEXTS, CLASSES, given).weights, np.ravel(of_arrays)):
             np.testing.assert_array_equal(found, weights)
 
 
 def test_the_order_of_texts_follows_the_seed(reader, monkeypatch):
     orders = []
 
-    def note(model, dataset, *_, **__):
-        batches = dataset.batches
+    def note(model, x, **_):
+        batches = x.batches
         orders.append([batches[index][1].tolist() for index in range(len(batches))])
 
     monkeypatch.setattr(keras.Model, "fit", note)

@@ -71,6 +71,9 @@ def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, tr
     for each in (again, keras.models.load_model(tmp_path / "model.keras")):
         np.testing.assert_array_equal(logits(each, small_features), expected)
     assert np.abs(logits(fresh, small_features) - expected).max() > 1e-4
+    if trained:  # also once it has been called
+        again.compile("sgd", run_eagerly=True)
+        assert np.isfinite(again.train_on_batch(small_features, np.array([0, 2])))
 
 
 @pytest.mark.parametrize("cls", [Shifted, Replaced])

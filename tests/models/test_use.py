@@ -19,6 +19,7 @@ from albert_tf.models import (
     unshare,
 )
 from albert_tf.models.batch import arrays_of
+from albert_tf.models.fitting import encoded
 from albert_tf.text.encoding import BatchEncoding
 
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
@@ -376,7 +377,7 @@ def test_words_with_weights_and_with_tags_outside_the_classes(shallow_config, ti
     model.tokenizer = tiny_tokenizer
     model.compile("sgd")
     words = [["a", "film"], ["she", "came", "a"]]
-    assert model._encode(words, [[0, 2], [1, 1, 0]], [3.0, 0.5]).weights == [3.0, 0.5]
+    assert encoded(model, words, [[0, 2], [1, 1, 0]], [3.0, 0.5]).weights == [3.0, 0.5]
     for call in (model.fit, model.evaluate):
         with pytest.raises(ValueError, match="from 0 to 2,.*Received: 3"):
             call(words, [[0, 3], [1, 1, 0]], verbose=0)
