@@ -25,8 +25,6 @@ TASKS = (
 
 FORMS = (
     ("encoder", {"layers": "unrolled", "quantize": "float16"}, "ids"),
-    ("pretraining", {"quantize": "float16"}, "ids"),
-    ("token-classification", {"quantize": "dynamic"}, "ids"),
     ("answerability", {"quantize": "float16"}, "ids"),
     ("multiple-choice", {"quantize": "dynamic"}, "ids"),
     ("masked-lm", {"quantize": "dynamic", "predictions": 3}, "masked"),
@@ -100,22 +98,19 @@ def test_forms_of_tflite(task, options, signature, checked):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("export", "options", "fields"),
+    ("layers", "fields"),
     [
-        (export_saved_model, {}, {"num_hidden_groups": 2, "inner_group_num": 2}),
-        (export_tflite, {}, {"num_hidden_groups": 2, "inner_group_num": 2}),
-        (export_tflite, {}, {"share": "attention", "inner_group_num": 2}),
-        (export_tflite, {"layers": "unrolled"}, {"share": "ffn", "num_hidden_groups": 2}),
-        (export_tflite, {}, {"share": "none"}),
+        ("loop", {"num_hidden_groups": 2, "inner_group_num": 2}),
+        ("loop", {"share": "attention", "inner_group_num": 2}),
+        ("unrolled", {"share": "ffn", "num_hidden_groups": 2}),
+        ("loop", {"share": "none"}),
     ],
 )
-def test_other_sharing(export, options, fields, make_model, checked):
+def test_other_sharing(layers, fields, make_model, checked):
+    """Shared weights are stored once. Other lengths would need more operators."""
     model = make_model("token-classification", num_hidden_layers=4, **fields)
-    if export is export_tflite:  # Other lengths need more operators.
-        options = {**options, "lengths": (24,)}
-    report = checked(export, model, ids_only=True, **options)
+    report = checked(export_tflite, model, ids_only=True, layers=layers, lengths=(24,))
     (difference,) = report.differences.values()
     assert difference.value < 1e-5
     weights = 4 * model.count_params()
-    if export is export_tflite:  # Shared weights are stored once.
-        assert weights < archive_start(report.path) < weights + 150_000
+    assert weights < archive_start(report.path) < weights + 150_000

@@ -61,7 +61,6 @@ def logits_of(answers):
     [
         ({}, 2e-6, "FLOAT32"),
         ({"quantize": "dynamic", "ids_only": True}, 0.2, "INT8"),
-        pytest.param({"quantize": "dynamic"}, 0.2, "INT8", marks=pytest.mark.slow),
         pytest.param({"quantize": "float16"}, 5e-3, "FLOAT16", marks=pytest.mark.slow),
     ],
 )
@@ -153,7 +152,7 @@ def test_pairs_of_one_length_in_batches(checked, features, make_classifier):
     buffers = [buffer.data for buffer in unpacked(report.path).buffers]
     sizes = [len(data) for data in buffers if data is not None and len(data) < 100_000]
     weights = 4 * classifier.count_params()
-    assert weights <= sum(sizes) < 1.5 * weights  # once for both signatures
+    assert 0.9 * weights < sum(sizes) < 1.5 * weights  # once for both signatures
     costs = json.loads(companion(report.path, REPORT).read_text())
     assert (costs["size"], costs["sha256"]) == (report.size, report.sha256)
     assert costs["signatures"].keys() == {"ids_16", "text"}
