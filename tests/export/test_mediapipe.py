@@ -77,12 +77,6 @@ def answers(task, path):
     return [json.loads(line[7:]) for line in lines if line.startswith("ANSWER ")]
 
 
-@pytest.fixture(scope="module")
-def classifier(make_classifier):
-    """Returns a classifier of two layers, which would be a loop in other files."""
-    return make_classifier()
-
-
 @pytest.fixture
 def exported(checked, classifier):
     """Returns a function from options to a report, compared with Keras by LiteRT's interpreter."""
