@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.probabilities import softmax
+from albert_tf.runtimes import run as runtimes
 from tests.export import c_program
 
 TEXTS = [
@@ -32,6 +33,20 @@ def tokenizer(tiny_vocabulary):
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     return AlbertTokenizer(tiny_vocabulary, model_max_length=24)
+
+
+@pytest.fixture(scope="session")
+def word_pieces():
+    """Returns a WordPiece tokenizer, such as those of the Chinese models.
+
+    Its special tokens have other ids than SentencePiece's.
+    """
+    from albert_tf.text.wordpiece import WordPieceTokenizer
+
+    special = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789,.!?:;[]今天气很好东京旅"
+    pieces = [*special, *letters, *(f"##{each}" for each in letters), "the", "quiet", "##light"]
+    return WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=24)
 
 
 @pytest.fixture(scope="session")
@@ -88,30 +103,33 @@ def written(tmp_path_factory, classifier, tokenizer):
     @functools.cache
     def path(exporter, **options):
         file = tmp_path_factory.mktemp("export") / "model"
-        return exporter(classifier, tokenizer, file, check=False, **options).path
+        names = {"model": classifier, "tokenizer": tokenizer, "path": file}
+        return exporter(**names, check=False, **options).path
 
     return path
+
+
+class ThisProcess(contextlib.nullcontext):
+    """Runs the check in this process instead of a fresh one."""
+
+    def __init__(self, *packages):
+        super().__init__(self)
+
+    def run(self, *arguments):
+        runtimes.main(*map(str, arguments[:-1]), arguments[-1])
+
+    def wait(self):
+        pass
 
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory, make_model, tokenizer):
     """Returns a function from an exporter, a task or model, and options to a cached report.
 
-    The check runs in this process instead of a fresh one, and on only two texts.
+    The check runs in this process, and on four texts: one is empty, one has every kind of token
+    that fits, and one is too long.
     """
     from albert_tf_export import check, samples, saved_model, tflite
-
-    from albert_tf.runtimes import run as runtimes
-
-    class ThisProcess(contextlib.nullcontext):
-        def __init__(self, *packages):
-            super().__init__(self)
-
-        def run(self, *arguments):
-            runtimes.main(*map(str, arguments[:-1]), arguments[-1])
-
-        def wait(self):
-            pass
 
     @functools.cache
     def export(exporter, task, tokenizer=tokenizer, **options):
@@ -121,6 +139,7 @@ def checked(tmp_path_factory, make_model, tokenizer):
             for module in (check, saved_model, tflite):
                 patch.setattr(module, "FreshProcess", ThisProcess)
             patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
+            patch.setattr(samples, "MOST_ROWS", 1)
             return exporter(model, tokenizer, path, **options)
 
     return export
@@ -182,16 +201,15 @@ class RandomWindow(NamedTuple):
     possible: np.ndarray
 
 
-@pytest.fixture(params=range(10))
-def random_window(request):
-    """Returns a function from the kind of head to a `RandomWindow`.
+@pytest.fixture
+def random_windows():
+    """Returns a function from the kind of head to ten windows, a list of `RandomWindow`.
 
     The seeds cover equally likely starts (every third), windows whose best span is too long, "no
     answer" as the most likely answer, and a window without a context (seed 9).
     """
-    seed = request.param
 
-    def draw(answerability):
+    def draw(seed, answerability):
         generator = np.random.default_rng(seed)
         before, count = 3 + seed, 0 if seed == 9 else 2 + 5 * seed
         length = before + count + 4
@@ -225,4 +243,4 @@ def random_window(request):
         }
         return RandomWindow(arrays, before, count, possible)
 
-    return draw
+    return lambda answerability: [draw(seed, answerability) for seed in range(10)]

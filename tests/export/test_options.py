@@ -82,26 +82,26 @@ def test_options_of_tflite(task, options, message, make_model, tokenizer, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pooling": "median"}, "pooling must be mean, cls or max. Received: 'median'"),
-        ({"pooling": "mean"}, "apply only to encoders. Received: pooling='mean', normalize=None"),
-        ({"normalize": True}, "apply only to encoders. Received: pooling=None, normalize=True"),
-        ({"ids_only": True, "max_length": 24}, "^--max-length can't be used with --ids-only.$"),
-        ({"ids_only": True, "pairs": False}, "^--pairs can't be used with --ids-only.$"),
-        ({"ids_only": True, "max_bytes": 2048}, "^--max-bytes can't be used with --ids-only.$"),
-        ({"ids_only": True, "warmup": "a"}, "^--warmup can't be used with --ids-only.$"),
-        ({"ids_only": True, "pooling": "cls"}, "^--pooling can't be used with --ids-only.$"),
-        ({"ids_only": True, "normalize": False}, "^--normalize can't be used with --ids-only.$"),
-        ({"max_bytes": 1023}, "max_bytes must be 1024 or more. Received: 1023"),
-        ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
-    ],
-)
-def test_options_of_saved_models(options, message, make_classifier, tokenizer, tmp_path):
+SAVED_MODEL_OPTIONS = [
+    ({"pooling": "median"}, "pooling must be mean, cls or max. Received: 'median'"),
+    ({"pooling": "mean"}, "apply only to encoders. Received: pooling='mean', normalize=None"),
+    ({"normalize": True}, "apply only to encoders. Received: pooling=None, normalize=True"),
+    ({"ids_only": True, "max_length": 24}, "^--max-length can't be used with --ids-only.$"),
+    ({"ids_only": True, "pairs": False}, "^--pairs can't be used with --ids-only.$"),
+    ({"ids_only": True, "max_bytes": 2048}, "^--max-bytes can't be used with --ids-only.$"),
+    ({"ids_only": True, "warmup": "a"}, "^--warmup can't be used with --ids-only.$"),
+    ({"ids_only": True, "pooling": "cls"}, "^--pooling can't be used with --ids-only.$"),
+    ({"ids_only": True, "normalize": False}, "^--normalize can't be used with --ids-only.$"),
+    ({"max_bytes": 1023}, "max_bytes must be 1024 or more. Received: 1023"),
+    ({"max_bytes": 2**10, "max_length": 65}, "at least 1040 for max_length=65. Received: 1024"),
+]
+
+
+def test_options_of_saved_models(make_classifier, tokenizer, tmp_path):
     model = make_classifier(max_position_embeddings=128)
-    with pytest.raises(UserError, match=message):
-        export_saved_model(model, tokenizer, tmp_path / "a", **options)
+    for options, message in SAVED_MODEL_OPTIONS:
+        with pytest.raises(UserError, match=message):
+            export_saved_model(model, tokenizer, tmp_path / "a", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -120,8 +120,7 @@ def test_weights_that_a_file_cannot_have(make_model, tokenizer, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_arguments_by_name(classifier, tokenizer, written, tmp_path):
-    names = {"model": classifier, "tokenizer": tokenizer, "path": tmp_path / "a"}
-    path = export_tflite(**names, ids_only=True, check=False).path
-    assert path.read_bytes() == written(export_tflite, ids_only=True).read_bytes()
-    assert list(inspect.signature(export_tflite).parameters)[:3] == list(names)
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+def test_names_of_arguments(export):
+    """The fixture `written` passes arguments by name, and `checked` by position."""
+    assert list(inspect.signature(export).parameters)[:3] == ["model", "tokenizer", "path"]

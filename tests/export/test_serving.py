@@ -136,9 +136,10 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(classifier, tokenizer, tmp_path_factory):
+def served(make_classifier, tokenizer, tmp_path_factory):
     path = tmp_path_factory.mktemp("served") / "model.tflite"
-    export_tflite(classifier, tokenizer, path, ids_only=True, check=False)
+    model = make_classifier(num_hidden_layers=1)
+    export_tflite(model, tokenizer, path, ids_only=True, check=False)
     server = Served(path)
     yield server
     server.server.should_exit = True

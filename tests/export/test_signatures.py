@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from albert_tf_export import export_saved_model
-from albert_tf_export.signatures import task_outputs
+from albert_tf_export.signatures import task_outputs, text_signature
 
 from albert_tf.models import AlbertModel
+from albert_tf.text.preprocessing import AlbertPreprocessor
 
 B, T, H, V, C = 5, 24, 32, 124, 3
 SHAPES = {
@@ -39,21 +39,10 @@ SHAPES = {
 STRINGS = ("label", "labels", "classes")
 
 
-def test_a_limit_on_bytes(classifier, tokenizer, tmp_path):
-    """White space takes bytes and no tokens."""
-    export_saved_model(classifier, tokenizer, tmp_path / "1", max_bytes=1024, check=False)
-    served = tf.saved_model.load(tmp_path / "1")
-    texts = [" " * 1022 + "a boat", "a ", " " * 1018 + "a boat", "a boat"]
-    cut, short, whole, same = served.signatures["text"](text=tf.constant(texts))["logits"]
-    np.testing.assert_allclose(cut, short, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(whole, same, rtol=0, atol=1e-6)
-    assert np.abs(cut - whole).max() > 0.01
-
-
 @pytest.mark.parametrize("task", SHAPES)
 def test_outputs(task, make_model, features, tokenizer):
     assert tokenizer.vocab_size == V
-    model = make_model(task)
+    model = make_model(task, num_hidden_layers=1)
     found = task_outputs(model, features, unroll=True)
     assert {name: tuple(value.shape) for name, value in found.items()} == SHAPES[task]
     for name, value in found.items():
@@ -61,6 +50,41 @@ def test_outputs(task, make_model, features, tokenizer):
         assert value.dtype.name == expected
     for name, value in model(features).items():
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+
+
+def test_texts_in_word_pieces(make_model, word_pieces):
+    fields = {"vocab_size": word_pieces.vocab_size, "num_hidden_layers": 1}
+    model = make_model("token-classification", **fields)
+    preprocessor = AlbertPreprocessor(word_pieces, 24, padding="longest")
+    texts = ["The quiet, quietlight 今天", "", "[SEP] é" * 9]
+    found = text_signature(model, preprocessor, unroll=True).function(tf.constant(texts))
+    options = {"padding": True, "truncation": True, "split_special_tokens": True}
+    features = dict(word_pieces(texts, return_tensors="np", **options))
+    for name, value in features.items():
+        np.testing.assert_array_equal(found[name], value)
+    np.testing.assert_allclose(found["logits"], model(features)["logits"], rtol=0, atol=2e-6)
+
+
+def test_texts_of_choices(make_model, tokenizer):
+    model = make_model("multiple-choice", num_hidden_layers=1)
+    preprocessor = AlbertPreprocessor(tokenizer, 24, padding="longest")
+    first = [["A quiet delight.", "slow", ""], ["a boat"] * 3]
+    second = [["fair prices", "", "kind people"], ["noisy " * 40, "mess", "a boat"]]
+    call = text_signature(model, preprocessor, unroll=True, pairs=True).function
+    found = call(tf.constant(first), tf.constant(second))
+    rows = [text for row in first for text in row], [text for row in second for text in row]
+    encoded = tokenizer(*rows, padding=True, truncation=True, return_tensors="np")
+    features = {name: value.reshape(2, 3, -1) for name, value in dict(encoded).items()}
+    np.testing.assert_allclose(found["logits"], model(features)["logits"], rtol=0, atol=2e-6)
+
+
+def test_two_empty_texts_give_a_beam(make_model):
+    """A beam has five positions, and the row has three."""
+    row = {"input_ids": [[2, 3, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]]}
+    tensors = {name: tf.constant(each) for name, each in row.items()}
+    answer = task_outputs(make_model("answerability"), tensors, unroll=True)
+    assert answer["start_top_index"].shape == (1, 5)
+    assert answer["start_top_index"].numpy()[0, 0] == 0
 
 
 def test_outputs_by_the_configuration(make_classifier, features):

@@ -169,17 +169,14 @@ def test_special_tokens_in_a_text_are_plain_text(tmp_path):
     assert run_script(tmp_path, "tokenizer", code) == ["[2,1]"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "lengths"), [(8, [8]), (16, [16]), (128, [16, 64, 128]), (512, [16, 64, 128, 384])]
-)
-def test_lengths_and_masks(
-    exported, make_model, tiny_vocabulary, node_modules, tmp_path, limit, lengths
-):
+def test_lengths_and_masks(exported, make_model, tiny_vocabulary, node_modules, tmp_path):
     model = make_model("masked-lm", max_position_embeddings=512)
-    tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=limit)
-    web.export_web(model, tokenizer, tmp_path / "site", node_modules=node_modules)
-    assert exported["lengths"] == lengths
-    assert exported["predictions"] == web.PREDICTIONS
+    expected = {8: [8], 16: [16], 128: [16, 64, 128], 512: [16, 64, 128, 384]}
+    for limit, lengths in expected.items():
+        tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=limit)
+        web.export_web(model, tokenizer, tmp_path / str(limit), node_modules=node_modules)
+        assert exported["lengths"] == lengths
+        assert exported["predictions"] == web.PREDICTIONS
 
 
 def test_half_a_page_is_never_seen(monkeypatch, classifier, tokenizer, node_modules, tmp_path):
@@ -346,22 +343,27 @@ def test_marks_are_the_characters_of_the_text(tmp_path):
 
 
 @pytest.mark.parametrize("answerability", [False, True])
-def test_spans_of_random_logits(random_window, answerability, tmp_path):
+def test_spans_of_random_logits(random_windows, answerability, tmp_path):
     """The page finds the spans that `albert_tf.text.answers.best_spans` finds."""
-    outputs, before, count, possible = random_window(answerability)
-    expected = best_spans(outputs, possible, count=20, longest=15)
-    values = {name: {"values": np.atleast_1d(value).tolist()} for name, value in outputs.items()}
-    code = f"""
-      const outputs = {json.dumps(values)};
-      for (const {{ values }} of Object.values(outputs)) values.subarray = values.slice;
-      console.log(JSON.stringify(page.spans(outputs, {before}, {count})));
-    """
-    found = json.loads(run_script(tmp_path, "tasks", code)[0])
-    assert [(before + first, before + last) for first, last, _ in found["spans"]] == [
-        span[:2] for span in expected.spans
+    windows = random_windows(answerability)
+    given = [
+        [{name: {"values": np.atleast_1d(value).tolist()} for name, value in outputs.items()}, *at]
+        for outputs, *at, _ in windows
     ]
-    scores = [score for *_, score in found["spans"]]
-    assert scores == pytest.approx([span.score for span in expected.spans], rel=1e-5)
-    assert found["none"] == pytest.approx(expected.null_logit, rel=1e-5)
-    best = expected.spans[0].logit if expected.spans and not answerability else 0.0
-    assert found["top"] == pytest.approx(best, rel=1e-5)
+    code = f"""
+      for (const [outputs, before, count] of {json.dumps(given)}) {{
+        for (const {{ values }} of Object.values(outputs)) values.subarray = values.slice;
+        console.log(JSON.stringify(page.spans(outputs, before, count)));
+      }}
+    """
+    lines = run_script(tmp_path, "tasks", code)
+    for line, (outputs, before, _, possible) in zip(lines, windows, strict=True):
+        found, expected = json.loads(line), best_spans(outputs, possible, count=20, longest=15)
+        assert [(before + first, before + last) for first, last, _ in found["spans"]] == [
+            span[:2] for span in expected.spans
+        ]
+        scores = [score for *_, score in found["spans"]]
+        assert scores == pytest.approx([span.score for span in expected.spans], rel=1e-5)
+        assert found["none"] == pytest.approx(expected.null_logit, rel=1e-5)
+        best = expected.spans[0].logit if expected.spans and not answerability else 0.0
+        assert found["top"] == pytest.approx(best, rel=1e-5)

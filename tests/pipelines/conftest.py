@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import pytest
 
 from albert_tf import models
@@ -37,6 +38,13 @@ def assert_same(found, expected):
         assert found == pytest.approx(float(expected), abs=1e-4)
 
 
+@pytest.fixture
+def eagerly(monkeypatch):
+    """Runs models of TensorFlow without a graph, which is quicker for a few calls."""
+    if keras.backend.backend() == "tensorflow":
+        monkeypatch.setattr(keras.Model, "run_eagerly", True)
+
+
 @pytest.fixture(scope="session")
 def tokenizer(words_vocabulary):
     return AlbertTokenizer(words_vocabulary, model_max_length=LONGEST)
@@ -45,7 +53,7 @@ def tokenizer(words_vocabulary):
 @pytest.fixture(scope="session")
 def config(small_config, tokenizer):
     """Returns a configuration with more positions than the tokenizer's maximum length."""
-    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 2}
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
     return small_config.replace(**sizes, max_position_embeddings=43)
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from albert_tf_export.metadata import with_files
+from albert_tf_export.metadata import model_files, with_files
 
 from albert_tf.checkpoints import sentence_transformers
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
@@ -63,13 +63,9 @@ def run_alone(task, path, inputs):
     return json.loads(done.stdout)
 
 
-QUICK = ("text-classification", "fill-mask")
-
-
-@pytest.mark.parametrize("ending", ["tflite", pytest.param("onnx", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in INPUTS]
-)
+@pytest.mark.parametrize("ending", ["tflite", "onnx"])
+@pytest.mark.parametrize("kind", INPUTS)
+@pytest.mark.slow
 def test_answers_of_a_file_are_those_of_keras(ending, kind, model, tokenizer, tmp_path):
     for package in ("onnxruntime", "tf2onnx") if ending == "onnx" else ():
         pytest.importorskip(package, reason="needs pip install albert_tf[onnx]")
@@ -91,8 +87,10 @@ def test_a_folder_of_sentence_transformers(saved, tmp_path):
     assert_same(pipeline("feature-extraction", path)(TEXTS), expected)
     prompts = tmp_path / "folder" / sentence_transformers.PROMPTS
     prompts.write_text('{"prompts": {"query": "query: "}}')
+    graph = path.read_bytes()[: archive_start(path)]
     with pytest.warns(UserWarning, match="aren't saved: .*no prompts"):
-        path = export(model, model.tokenizer, tmp_path / "prompts.tflite")
+        files = model_files(model, model.tokenizer)
+    path.write_bytes(with_files(graph, with_checksum(graph, files)))
     assert exported.ExportedModel(path).sentence_embedding() is None
 
 
@@ -109,6 +107,7 @@ def test_a_file_of_fixed_lengths(classifier_file, model, tokenizer):
     classify = pipeline("text-classification", classifier_file)
     texts = ["ada", "the cat sat", "her old dog"]
     assert classify.max_length == 8
+    assert_same(run_alone("text-classification", classifier_file, texts), expected(texts))
     assert_same(classify(texts), expected(texts))
     with pytest.warns(UserWarning, match="more than 8 tokens are truncated"):
         assert_same(classify(TEXTS[2]), expected(TEXTS[2], max_length=8, truncation=True))
@@ -184,7 +183,6 @@ def test_the_archive_of_another_model(classifier_file, tmp_path, changes, messag
         pipeline(model.task.pipeline_tag, model, model.tokenizer)("the cat")
 
 
-@pytest.mark.slow
 def test_a_file_for_some_masks(model, tokenizer, tmp_path):
     path = export(model("fill-mask"), tokenizer, tmp_path / "model.tflite", predictions=2)
     fill = pipeline("fill-mask", path)

@@ -6,6 +6,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import pipeline
 
+pytestmark = pytest.mark.usefixtures("eagerly")
 NLI = {0: "ENTAILMENT", 1: "neutral", 2: "Contradiction"}
 LABELS = ["dog", "paris", "moon"]
 
@@ -13,9 +14,14 @@ LABELS = ["dog", "paris", "moon"]
 @pytest.fixture(scope="module")
 def nli(config, scrambled):
     """Returns a function from names of labels to a model with random weights."""
+    models = {}
 
     def made(names):
-        return scrambled(AlbertForSequenceClassification(config.replace(id2label=names)))
+        key = tuple(names.values())
+        if key not in models:
+            model = AlbertForSequenceClassification(config.replace(id2label=names))
+            models[key] = scrambled(model)
+        return models[key]
 
     return made
 
