@@ -41,6 +41,7 @@ ODD_BYTES = [
     "a\ufffdb \U0010ffff".encode(),
 ]
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
+pytestmark = pytest.mark.usefixtures("few_characters")
 
 
 @pytest.fixture(scope="module")

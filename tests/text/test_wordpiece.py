@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import UserError
+from albert_tf.text import wordpiece
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokens import SpecialTokens
 from albert_tf.text.wordpiece import (
+    ASSIGNED,
     BYTES,
     UNKNOWN,
     Rules,
@@ -17,6 +19,7 @@ from albert_tf.text.wordpiece import (
     compile_tables,
 )
 
+pytestmark = pytest.mark.usefixtures("few_characters")
 # Pieces by transformers 5.23's BertTokenizer, with the vocabulary of conftest.py.
 TABLE = [
     ("北京大学，天气很好！", "北 京 大 学 ， 天 气 很 好 ！"),
@@ -160,7 +163,8 @@ CHARACTERS = {
 }
 
 
-def test_characters():
+def test_characters(monkeypatch):
+    monkeypatch.setattr(wordpiece, "ASSIGNED", ASSIGNED)
     table = dict(Rules().table())
     assert {character: table[character] for character in CHARACTERS} == CHARACTERS
     assert len(table) > 300_000
