@@ -33,7 +33,9 @@ PIECES = [
 
 # The characters of the tests of WordPiece: Latin to Hebrew, jamo, signs, kana, and single ones.
 FEW = [range(1, 0x600), range(0x1100, 0x1200), range(0x2000, 0x3100), range(0xFE00, 0x10000)]
-FEW.append([*map(ord, "龍年日本가각😀"), *(ord(each) for each in "".join(PIECES) if each > "\u3100")])
+FEW.append(
+    [*map(ord, "龍年日本가각😀"), *(ord(each) for each in "".join(PIECES) if each > "\u3100")]
+)
 HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]")
 
 

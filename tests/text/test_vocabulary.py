@@ -39,7 +39,9 @@ def test_describes_what_was_baked(unbaked):
     digest = hashlib.sha256(unbaked).hexdigest()
     assert describe(model) == Baked(digest, digit_comma="plain", **options)
     assert describe(unbaked) is None
-    before, *after = (ModelProto.FromString(each).pieces for each in (unbaked, model, bake(unbaked)))
+    before, *after = (
+        ModelProto.FromString(each).pieces for each in (unbaked, model, bake(unbaked))
+    )
     for pieces in after:
         assert [each.piece for each in pieces] == [each.piece for each in before]
 
