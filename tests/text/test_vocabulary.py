@@ -88,25 +88,18 @@ def test_something_else_than_a_whole_model(unbaked, tmp_path):
             bake(tmp_path / "spiece.model")
 
 
-def not_utf_8(trie, pool):
-    return trie, pool[:-3] + b"\xff" + pool[-2:]
-
-
-def a_byte_later(trie, pool):
-    """Makes one replacement begin within another text, as a flipped bit does."""
-    at = next(at for at, cell in enumerate(trie.tolist()) if cell & LEAF and pool[cell ^ LEAF])
-    trie[at] += 1
-    return trie, pool
-
-
-@pytest.mark.parametrize("damage", [not_utf_8, a_byte_later])
-def test_damaged_rules(unbaked, damage):
-    proto = ModelProto.FromString(unbaked)
-    trie, pool = damage(*split_rules(proto.normalizer_spec.precompiled_charsmap))
-    rules = struct.pack("<I", trie.nbytes) + trie.tobytes() + pool
-    proto.normalizer_spec.precompiled_charsmap = rules
-    with pytest.raises(UserError, match="isn't a SentencePiece model.* damaged .+"):
-        bake(proto.SerializeToString())
+def test_damaged_rules(unbaked):
+    """Rules that aren't UTF-8, and one that begins within another text, as with a flipped bit."""
+    trie, pool = split_rules(ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap)
+    later = trie.copy()
+    cells = enumerate(trie.tolist())
+    later[next(at for at, cell in cells if cell & LEAF and pool[cell ^ LEAF])] += 1
+    for cells, texts in ((trie, pool[:-3] + b"\xff" + pool[-2:]), (later, pool)):
+        proto = ModelProto.FromString(unbaked)
+        rules = struct.pack("<I", cells.nbytes) + cells.tobytes() + texts
+        proto.normalizer_spec.precompiled_charsmap = rules
+        with pytest.raises(UserError, match="isn't a SentencePiece model.* damaged .+"):
+            bake(proto.SerializeToString())
 
 
 def test_a_model_with_bytes_for_unknown_characters(train_sentencepiece):
@@ -154,18 +147,18 @@ def test_a_damaged_record(unbaked):
         describe(proto.SerializeToString())
 
 
-@pytest.mark.parametrize("index", [0, 2, 4])
-def test_a_special_piece_is_missing(unbaked, index):
-    proto = ModelProto.FromString(unbaked)
-    proto.pieces[index].piece = "other"
-    with pytest.raises(UserError, match="must start with <pad>, <unk>, .*starts with .*other"):
-        bake(proto.SerializeToString())
+def test_a_special_piece_is_missing(unbaked):
+    for index in (0, 2, 4):
+        proto = ModelProto.FromString(unbaked)
+        proto.pieces[index].piece = "other"
+        with pytest.raises(UserError, match="start with <pad>, <unk>, .*starts with .*other"):
+            bake(proto.SerializeToString())
 
 
-@pytest.mark.parametrize(("name", "value"), [("digit_comma", "exact"), ("quotes", "curly")])
-def test_wrong_options(unbaked, name, value):
-    with pytest.raises(UserError, match=f"{name} must be .* Received: '{value}'"):
-        bake(unbaked, **{name: value})
+def test_wrong_options(unbaked):
+    for name, value in (("digit_comma", "exact"), ("quotes", "curly")):
+        with pytest.raises(UserError, match=f"{name} must be .* Received: '{value}'"):
+            bake(unbaked, **{name: value})
 
 
 def test_ensure_baked(unbaked):
@@ -207,10 +200,10 @@ def test_training_drops_stray_bytes_and_rejects_a_single_text():
         train_vocabulary("corpus.txt", vocab_size=100)
 
 
-@pytest.mark.parametrize(("texts", "size"), [([], 100), (TEXTS, 10)])
-def test_training_without_text_or_room(texts, size):
-    with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):
-        train_vocabulary(texts, vocab_size=size)
+def test_training_without_text_or_room():
+    for texts, size in (([], 100), (TEXTS, 10)):
+        with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):
+            train_vocabulary(texts, vocab_size=size)
 
 
 EXAMPLES = {
