@@ -14,6 +14,7 @@ from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForTokenClassification, AlbertModel
 from albert_tf.tasks import BY_MODEL, SIMILARITY
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.checkpoints.tensors import assert_equal, draw
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -30,6 +31,11 @@ def error(name):
 @pytest.fixture(scope="module")
 def small_config(small_config):
     return small_config.replace(num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AlbertTokenizer.from_pretrained("small")
 
 
 @pytest.fixture
@@ -265,12 +271,12 @@ def test_uploads_a_model_with_its_card(api, small_config, tmp_path):
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("name", [name for name in BY_MODEL if name != SIMILARITY.model])
-def test_the_code_of_a_card_runs(name, small_config, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_card_runs(name, small_config, tokenizer, tmp_path, monkeypatch, capsys):
     """Predicts from the folder that contains the model; multiple choice only loads."""
-    config = small_config.replace(vocab_size=len(tiny_tokenizer), max_position_embeddings=64)
+    config = small_config.replace(vocab_size=len(tokenizer), max_position_embeddings=64)
     model = getattr(models, name)(config)
     model.save_pretrained(tmp_path / "my-model")
-    tiny_tokenizer.save_pretrained(tmp_path / "my-model")
+    tokenizer.save_pretrained(tmp_path / "my-model")
     text = hub.model_card("my-model", name, config, model.count_params())
     [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -278,7 +284,7 @@ def test_the_code_of_a_card_runs(name, small_config, tiny_tokenizer, tmp_path, m
     assert bool(capsys.readouterr().out) == ("print" in code) == bool(BY_MODEL[name].pipelines)
 
 
-def test_uploads_without_touching_a_card(api, small_config, tiny_tokenizer, tmp_path):
+def test_uploads_without_touching_a_card(api, small_config, tokenizer, tmp_path):
     model = AlbertModel(small_config)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "README.md").write_text("Mine.")
@@ -288,11 +294,11 @@ def test_uploads_without_touching_a_card(api, small_config, tiny_tokenizer, tmp_
     api.file_exists.return_value = True
     model.push_to_hub("a/b")
     assert api.files.keys() == {"config.json", "model.safetensors"}
-    tiny_tokenizer.push_to_hub("a/b")
+    tokenizer.push_to_hub("a/b")
     assert {"spiece.model", "tokenizer_config.json"} <= api.files.keys()
     assert "README.md" not in api.files
     with pytest.raises(TypeError, match="Received: private"):
         model.save_pretrained(tmp_path, private=True)
     api.create_repo.side_effect = OSError("no network\nand a long story")
     with pytest.raises(UserError, match="OSError: no network. Log in with `hf auth login`"):
-        tiny_tokenizer.push_to_hub("a/b")
+        tokenizer.push_to_hub("a/b")

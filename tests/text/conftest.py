@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import re
 import unicodedata
 from collections.abc import Callable
@@ -66,14 +67,24 @@ def with_few_rules(model: bytes) -> bytes:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def ideographs_have_no_rules():
-    """Finds the assigned characters once, without the 100,000 that no normalization changes."""
+def rules_are_compiled_once():
+    """Keeps all compiled rules, and leaves out the 100,000 ideographs that no rule changes."""
     ranges = (0x3400, 0xA000), (0x20000, 0x2F800), (0x30000, 0x40000)
     unchanged = {chr(point) for start, end in ranges for point in range(start, end)}
     found = vocabulary._assigned_characters() - unchanged
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocabulary, "_assigned_characters", lambda: found)
+        compile_rules = functools.cache(vocabulary.compile_rules.__wrapped__)
+        patch.setattr(vocabulary, "compile_rules", compile_rules)
         yield
+
+
+@pytest.fixture(scope="session")
+def xlm_roberta(tiny_vocabulary, unigram_json, tmp_path_factory) -> AlbertTokenizer:
+    path = tmp_path_factory.mktemp("xlm-roberta") / "tokenizer.json"
+    content = unigram_json(with_few_rules(tiny_vocabulary), is_xlm_roberta=True)
+    path.write_text(json.dumps(content))
+    return AlbertTokenizer(path)
 
 
 @pytest.fixture(scope="session")

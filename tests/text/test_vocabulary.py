@@ -17,7 +17,6 @@ from albert_tf.text.vocabulary import (
     Normalization,
     bake,
     bake_file,
-    compile_rules,
     ensure_baked,
     train_vocabulary,
 )
@@ -49,7 +48,7 @@ def test_describes_what_was_baked(unbaked):
 def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(with_hangul):
     """SentencePiece's rules of today know more characters, and make a joiner a space."""
     own = ModelProto.FromString(with_hangul).normalizer_spec.precompiled_charsmap
-    shipped, remade = rules_of(RULES), rules_of(compile_rules(own, Normalization()))
+    shipped, remade = rules_of(RULES), rules_of(vocabulary.compile_rules(own, Normalization()))
     different = {key for key, _ in shipped.items() ^ remade.items()}
     old = unicodedata.ucd_3_2_0
     known = {key for key in different if all(old.category(each) != "Cn" for each in key)}
