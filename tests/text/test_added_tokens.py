@@ -95,7 +95,7 @@ def test_wordpiece(chinese):
     larger = WordPieceTokenizer(chinese.model_bytes)
     assert larger.add_tokens("covid") == 1
     assert larger.tokenize("Covid the") == ["covid", "the"]
-    for token in ("国家大", "##covid", "a\nb"):
+    for token in ("a b", "国家大", "##covid", "a\nb"):
         with pytest.raises(UserError, match="can't be added, .* encodes it as"):
             larger.add_tokens(["good", token])
     assert len(larger) == len(chinese) + 1
