@@ -14,6 +14,7 @@ from albert_tf.cli import main
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForTokenClassification, AlbertModel
 from albert_tf.tasks import BY_MODEL, SIMILARITY
+from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.checkpoints.tensors import assert_equal, draw
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
@@ -25,6 +26,16 @@ def error(name):
     """Returns an error of the hub's client without the server response its constructor requires."""
     cls = getattr(huggingface_hub.errors, name)
     return cls.__new__(cls)
+
+
+@pytest.fixture(scope="module")
+def small_config(small_config):
+    return small_config.replace(num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AlbertTokenizer.from_pretrained("small")
 
 
 @pytest.fixture
@@ -72,23 +83,15 @@ def remote(monkeypatch, tmp_path):
     return serve
 
 
-@pytest.mark.parametrize(
-    ("name", "repository"),
-    [
-        ("albert/albert-base-v2", "albert/albert-base-v2"),
-        ("albert-xxlarge-v1", "albert/albert-xxlarge-v1"),
-        ("someone/bert", "someone/bert"),
-        ("albert-base-v3", None),
-        ("bert-base-uncased", None),
-        ("./a/b", None),
-        ("../b", None),
-        ("~/b", None),
-        ("/a", None),
-        ("a/b/c", None),
-    ],
-)
-def test_names(name, repository):
-    assert hub.repository(name) == repository
+def test_names():
+    for name, repository in {
+        "albert/albert-base-v2": "albert/albert-base-v2",
+        "albert-xxlarge-v1": "albert/albert-xxlarge-v1",
+        "someone/bert": "someone/bert",
+        **dict.fromkeys(("albert-base-v3", "bert-base-uncased", "./a/b", "../b", "~/b", "/a")),
+        "a/b/c": None,
+    }.items():
+        assert hub.repository(name) == repository
 
 
 def test_from_the_cache_alone(snapshot, files, small_config):
@@ -192,36 +195,27 @@ def test_a_subfolder(remote, files, tmp_path):
     assert find(tmp_path, subfolder="model").folder == tmp_path / "model"
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["config.json"], r"its weights couldn't .* \(not found there\)"),
-        ([], "config.json couldn't be downloaded"),
-    ],
-)
-def test_nothing_to_read_there(remote, files, names, message):
-    remote({"README.md": b"", **{name: files[name] for name in names}})
-    with pytest.raises(UserError, match=message):
+def test_nothing_to_read_there(remote, files):
+    remote({"README.md": b"", "config.json": files["config.json"]})
+    with pytest.raises(UserError, match=r"its weights couldn't .* \(not found there\)"):
+        find("albert-base-v2")
+    remote({"README.md": b""})
+    with pytest.raises(UserError, match="config.json couldn't be downloaded"):
         find("albert-base-v2")
 
 
-@pytest.mark.parametrize(
-    ("name", "way_out"),
-    [
-        ("RepositoryNotFoundError", "token= if it is private or gated"),
-        ("GatedRepoError", "token= if it is private or gated"),
-        ("RevisionNotFoundError", "Check revision="),
-        ("HfHubHTTPError", "or pass a directory"),
-        ("RuntimeError", "or pass a directory"),  # of the HTTP client, such as a proxy's error
-    ],
-)
-def test_errors_of_the_hub(monkeypatch, name, way_out):
-    def refuse(*arguments, **options):
-        raise RuntimeError("407 Proxy") if name == "RuntimeError" else error(name)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
-    with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
-        find("someone/model")
+def test_errors_of_the_hub(monkeypatch):
+    for name, way_out in {
+        "RepositoryNotFoundError": "token= if it is private or gated",
+        "GatedRepoError": "token= if it is private or gated",
+        "RevisionNotFoundError": "Check revision=",
+        "HfHubHTTPError": "or pass a directory",
+        "RuntimeError": "or pass a directory",  # of the HTTP client, such as a proxy's error
+    }.items():
+        raised = RuntimeError("407 Proxy") if name == "RuntimeError" else error(name)
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", mock.Mock(side_effect=raised))
+        with pytest.raises(UserError, match=rf"\({name}\).*{way_out}"):
+            find("someone/model")
 
 
 def test_without_a_network_the_cache_is_asked_once(monkeypatch, snapshot, files):
@@ -277,12 +271,12 @@ def test_uploads_a_model_with_its_card(api, small_config, tmp_path):
 @pytest.mark.tensorflow
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("name", [name for name in BY_MODEL if name != SIMILARITY.model])
-def test_the_code_of_a_card_runs(name, small_config, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_card_runs(name, small_config, tokenizer, tmp_path, monkeypatch, capsys):
     """Predicts from the folder that contains the model; multiple choice only loads."""
-    config = small_config.replace(vocab_size=len(tiny_tokenizer), max_position_embeddings=64)
+    config = small_config.replace(vocab_size=len(tokenizer), max_position_embeddings=64)
     model = getattr(models, name)(config)
     model.save_pretrained(tmp_path / "my-model")
-    tiny_tokenizer.save_pretrained(tmp_path / "my-model")
+    tokenizer.save_pretrained(tmp_path / "my-model")
     text = hub.model_card("my-model", name, config, model.count_params())
     [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -290,29 +284,21 @@ def test_the_code_of_a_card_runs(name, small_config, tiny_tokenizer, tmp_path, m
     assert bool(capsys.readouterr().out) == ("print" in code) == bool(BY_MODEL[name].pipelines)
 
 
-def test_uploads_the_card_beside_a_model(api, small_config, tmp_path):
+def test_uploads_without_touching_a_card(api, small_config, tokenizer, tmp_path):
+    model = AlbertModel(small_config)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "README.md").write_text("Mine.")
-    AlbertModel(small_config).save_pretrained(tmp_path / "mine", push_to_hub=True)
+    model.save_pretrained(tmp_path / "mine", push_to_hub=True)
     assert api.files["README.md"] == b"Mine."
     assert api.upload_folder.call_args.kwargs["repo_id"] == "someone/mine"
-
-
-def test_uploads_without_touching_a_card(api, small_config, tiny_tokenizer):
     api.file_exists.return_value = True
-    AlbertModel(small_config).push_to_hub("a/b")
+    model.push_to_hub("a/b")
     assert api.files.keys() == {"config.json", "model.safetensors"}
-    tiny_tokenizer.push_to_hub("a/b")
+    tokenizer.push_to_hub("a/b")
     assert {"spiece.model", "tokenizer_config.json"} <= api.files.keys()
     assert "README.md" not in api.files
-
-
-def test_an_upload_that_is_refused(api, tiny_tokenizer):
+    with pytest.raises(TypeError, match="Received: private"):
+        model.save_pretrained(tmp_path, private=True)
     api.create_repo.side_effect = OSError("no network\nand a long story")
     with pytest.raises(UserError, match="OSError: no network. Log in with `hf auth login`"):
-        tiny_tokenizer.push_to_hub("a/b")
-
-
-def test_options_of_an_upload_need_one(small_config, tmp_path):
-    with pytest.raises(TypeError, match="Received: private"):
-        AlbertModel(small_config).save_pretrained(tmp_path, private=True)
+        tokenizer.push_to_hub("a/b")

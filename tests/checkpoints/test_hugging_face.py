@@ -252,22 +252,19 @@ def test_an_index_must_be_true(folder, tensors):
         find(folder).read()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[]", "a JSON object: a list"),
-        ("{}", 'has no "weight_map"'),
-        ('{"weight_map": 3}', 'has no "weight_map"'),
-        ('{"weight_map": {"a": "../x.safetensors"}}', "files in its folder.* Received: '../x"),
-        ('{"weight_map": {"a": "model.safetensors.index.json"}}', "files in its folder.*'model"),
+def test_a_damaged_index(folder):
+    for content, message in {
+        "[]": "a JSON object: a list",
+        "{}": 'has no "weight_map"',
+        '{"weight_map": 3}': 'has no "weight_map"',
+        '{"weight_map": {"a": "../x.safetensors"}}': "Received: '../x",
+        '{"weight_map": {"a": "model.safetensors.index.json"}}': "files in its folder.*'model",
         # 135 characters, 258 bytes
-        (f'{{"weight_map": {{"a": "{"ä" * 123}.safetensors"}}}}', "255 bytes. Received: 'ää"),
-    ],
-)
-def test_a_damaged_index(folder, content, message):
-    (folder / INDEX).write_text(content, "utf-8")
-    with pytest.raises(UserError, match=message):
-        find(folder).read()
+        f'{{"weight_map": {{"a": "{"ä" * 123}.safetensors"}}}}': "255 bytes. Received: 'ää",
+    }.items():
+        (folder / INDEX).write_text(content, "utf-8")
+        with pytest.raises(UserError, match=message):
+            find(folder).read()
 
 
 @EVERY_FILE
@@ -309,30 +306,21 @@ def test_a_file_that_cannot_be_opened(folder, tensors, file):
 KERNEL = np.arange(10, dtype="float32").reshape(2, 5)
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("module.albert.pooler.weight", "pooler.weight"),  # torch.nn.DataParallel
-        ("module.classifier.weight", "classifier.weight"),
-        ("albert.embeddings.LayerNorm.gamma", "embeddings.LayerNorm.weight"),  # transformers 1, 2
-        ("predictions.LayerNorm.beta", "predictions.LayerNorm.bias"),
-        ("lm_head.extra", "lm_head.extra"),
-    ],
-)
-def test_names_of_pytorch(source, name):
-    assert_equal(dict(from_pytorch({source: KERNEL})), {name: KERNEL})
-
-
-@pytest.mark.parametrize(
-    ("source", "name", "expected"),
-    [
+def test_names_of_pytorch_and_keras():
+    for source, name in {
+        "module.albert.pooler.weight": "pooler.weight",  # torch.nn.DataParallel
+        "module.classifier.weight": "classifier.weight",
+        "albert.embeddings.LayerNorm.gamma": "embeddings.LayerNorm.weight",  # transformers 1, 2
+        "predictions.LayerNorm.beta": "predictions.LayerNorm.bias",
+        "lm_head.extra": "lm_head.extra",
+    }.items():
+        assert_equal(dict(from_pytorch({source: KERNEL})), {name: KERNEL})
+    for source, name, expected in (
         ("classifier/tf_albert_for_x_3/classifier/kernel:0", "classifier.weight", KERNEL.T),
         ("albert/albert/albert/pooler/kernel:0", "pooler.weight", KERNEL.T),  # a scope named so
         ("other/kernel:0", "other/kernel:0", KERNEL),
-    ],
-)
-def test_names_of_keras(source, name, expected):
-    assert_equal(dict(from_keras({source: KERNEL}, groups=True)), {name: expected})
+    ):
+        assert_equal(dict(from_keras({source: KERNEL}, groups=True)), {name: expected})
 
 
 def test_one_weight_under_two_names():

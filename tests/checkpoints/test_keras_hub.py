@@ -96,9 +96,7 @@ def test_a_variable_that_is_unknown_keeps_its_name(preset, tensors):
 
 def test_weights_of_another_shape_are_listed_when_loaded(preset):
     change(preset / "config.json", hidden_dim=40)
-    with pytest.raises(
-        UserError, match="pooler.weight is .20, 20. in the checkpoint, but .40, 40."
-    ):
+    with pytest.raises(UserError, match="pooler.weight is .20, 20. in .*, but .40, 40."):
         AlbertModel.from_pretrained(preset)
 
 
@@ -123,20 +121,17 @@ def test_a_missing_file(preset, file):
         find(preset).read()
 
 
-@pytest.mark.parametrize(
-    ("activation", "problem_type"),
-    [
-        ("linear", None),
-        (None, None),
-        ("softmax", "single_label_classification"),
-        ("sigmoid", "multi_label_classification"),
-    ],
-)
-def test_a_classifiers_settings(preset, activation, problem_type):
-    change(preset / "task.json", activation=activation, dropout=0.2, num_classes=4)
-    config = find(preset).read().config
-    assert (config.problem_type, config.classifier_dropout_prob) == (problem_type, 0.2)
-    assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+def test_a_classifiers_settings(preset):
+    for activation, problem_type in {
+        "linear": None,
+        None: None,
+        "softmax": "single_label_classification",
+        "sigmoid": "multi_label_classification",
+    }.items():
+        change(preset / "task.json", activation=activation, dropout=0.2, num_classes=4)
+        config = find(preset).read().config
+        assert (config.problem_type, config.classifier_dropout_prob) == (problem_type, 0.2)
+        assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
 
 
 @pytest.mark.parametrize(
@@ -156,23 +151,16 @@ def test_settings_that_are_refused(preset, file, settings, message):
         find(preset).read()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_configurations_of_other_models(preset):
+    text = (preset / "config.json").read_text()
+    for old, new, message in (
         ("AlbertBackbone", "BertBackbone", "an AlbertBackbone. Received: BertBackbone"),
         ('"num_heads"', '"name"', "Unknown: none. Missing: num_heads"),
-        (
-            '"config": ',
-            '"config": 3, "of another format": ',
-            "read as a checkpoint.*'int'.*Copy it",
-        ),
-    ],
-)
-def test_configurations_of_other_models(preset, old, new, message):
-    text = (preset / "config.json").read_text()
-    (preset / "config.json").write_text(text.replace(old, new))
-    with pytest.raises(UserError, match=message):
-        find(preset).read()
+        ('"config": ', '"config": 3, "of another format": ', "read as a checkpoint.*'int'.*Copy"),
+    ):
+        (preset / "config.json").write_text(text.replace(old, new))
+        with pytest.raises(UserError, match=message):
+            find(preset).read()
 
 
 @pytest.mark.peers

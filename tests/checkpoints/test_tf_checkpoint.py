@@ -148,39 +148,26 @@ def test_entries_that_cannot_be(prefix, monkeypatch, key, changes, reason):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Returns two checkpoints, keyed by name."""
+    """Returns a folder with two checkpoints."""
     for name in ("model.ckpt-3", "model.ckpt-best"):
         for ending in ("index", "meta", "data-00000-of-00001"):
             (tmp_path / f"{name}.{ending}").touch()
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("model.ckpt-best", "model.ckpt-best"),
-        ("model.ckpt-best.index", "model.ckpt-best"),
-        ("model.ckpt-best.meta", "model.ckpt-best"),
-        ("model.ckpt-best.data-00000-of-00001", "model.ckpt-best"),
-        ("model.ckpt", None),
-        ("model.ckpt-best.txt", None),
-        ("missing/model.ckpt-3", None),
-        ("missing", None),
-    ],
-)
-def test_a_prefix_and_its_files(folder, name, found):
-    assert find_prefix(folder / name) == (found and folder / found)
-
-
-@pytest.mark.parametrize(
-    "latest", ["model.ckpt-3", "/gone/since/model.ckpt-3", r"C:\\gone\\model.ckpt-3"]
-)
-def test_a_directory_whose_latest_is_named(folder, latest):
-    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{latest}"\nall_model_checkpoint')
-    assert find_prefix(folder) == folder / "model.ckpt-3"
+def test_a_prefix_and_its_files(folder):
+    best = "model.ckpt-best"
+    for ending in ("", ".index", ".meta", ".data-00000-of-00001"):
+        assert find_prefix(folder / f"{best}{ending}") == folder / best
+    for name in ("model.ckpt", f"{best}.txt", "missing/model.ckpt-3", "missing"):
+        assert find_prefix(folder / name) is None
 
 
 def test_a_directory_of_several_of_one_and_of_none(folder):
+    for latest in ("model.ckpt-3", "/gone/since/model.ckpt-3", r"C:\\gone\\model.ckpt-3"):
+        content = f'model_checkpoint_path: "{latest}"\nall_model_checkpoint'
+        (folder / "checkpoint").write_text(content)
+        assert find_prefix(folder) == folder / "model.ckpt-3"
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"')
     several = r"several checkpoints \(model.ckpt-3, model.ckpt-best\), and no file 'checkpoint'"
     with pytest.raises(UserError, match=several):

@@ -39,8 +39,7 @@ def test_a_saved_model_of_model_garden(config, tmp_path, monkeypatch, heads, hid
     ("changes", "scope"),
     [
         ({}, ""),
-        ({}, "module/"),
-        ({"hidden_act": "relu", "num_hidden_groups": 3, "inner_group_num": 2}, ""),
+        ({"hidden_act": "relu", "num_hidden_groups": 3, "inner_group_num": 2}, "module/"),
         ({"hidden_act": "tanh", "embedding_size": 20}, ""),
     ],
 )

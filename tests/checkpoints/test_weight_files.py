@@ -17,18 +17,15 @@ msgpack = pytest.importorskip("msgpack", reason="needs msgpack")
 VALUES = np.arange(6, dtype="float32").reshape(2, 3)
 
 
-@pytest.mark.parametrize(
-    ("package", "read", "way_out"),
-    [
+def test_without_its_package(monkeypatch, tmp_path):
+    for package, read, way_out in (
         ("torch", weight_files.read_pytorch, r"albert_tf\[torch\]"),
         ("h5py", weight_files.read_hdf5, "h5py"),
         ("msgpack", weight_files.read_flax, "msgpack"),
-    ],
-)
-def test_without_its_package(monkeypatch, tmp_path, package, read, way_out):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=f"requires {package}, .*pip install {way_out}"):
-        read(tmp_path / "weights")
+    ):
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(UserError, match=f"requires {package}, .*pip install {way_out}"):
+            read(tmp_path / "weights")
 
 
 def packed(tree):
@@ -67,23 +64,18 @@ def test_a_flax_array_in_pieces(flax):
     np.testing.assert_array_equal(flax(packed({"x": tree}))["x"], VALUES)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_a_damaged_flax_file(flax):
+    short = msgpack.packb(((9, 9), "float32", b""))
+    for content, message in (
         (packed({"a": 3}), "a is int, not an array"),
         (packed([VALUES]), "the file is list, not an array"),
         (msgpack.packb({"a": msgpack.ExtType(7, b"x")}), "extension 7, but arrays use 1"),
         (packed({"a": np.array(["text"])}), "an array of str"),
         (packed({"a": VALUES}) + b"\x00", "extra data"),
-        (
-            msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb(((9, 9), "float32", b"")))}),
-            "reshape",
-        ),
-    ],
-)
-def test_a_damaged_flax_file(flax, content, message):
-    with pytest.raises(ValueError, match=message):
-        flax(content)
+        (msgpack.packb({"a": msgpack.ExtType(1, short)}), "reshape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            flax(content)
 
 
 @pytest.fixture

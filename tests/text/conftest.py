@@ -2,6 +2,8 @@
 
 import functools
 import io
+import json
+import re
 import unicodedata
 from collections.abc import Callable
 
@@ -9,9 +11,11 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from albert_tf.text import vocabulary, wordpiece
+from albert_tf.text.model_file import ModelProto, compile_charsmap, rule_normalizer
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
-from albert_tf.text.wordpiece import Rules, WordPieceTokenizer
+from albert_tf.text.wordpiece import WordPieceTokenizer
 from tests.conftest import SENTENCES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -28,17 +32,66 @@ PIECES = [
     *("##中", "##国", "Cased", "##Ed", "C", "É", "##É"),
 ]
 
+# The characters of the tests of WordPiece: Latin to Hebrew, jamo, signs, kana, and single ones.
+FEW = [range(1, 0x600), range(0x1100, 0x1200), range(0x2000, 0x3100), range(0xFE00, 0x10000)]
+FEW.append(
+    [*map(ord, "龍年日本가각😀"), *(ord(each) for each in "".join(PIECES) if each > "\u3100")]
+)
+HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7a3]")
+
 
 WORDS = (
     "the old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4) - nearly free."
 )
 
 
+def rules_of(charsmap: bytes) -> dict[str, str]:
+    """Returns the rules of a `precompiled_charsmap`."""
+    proto = ModelProto()
+    proto.normalizer_spec.precompiled_charsmap = charsmap
+    return dict(rule_normalizer(model_proto=proto.SerializeToString()).Decompile())
+
+
+@functools.cache
+def without_hangul(charsmap: bytes) -> bytes:
+    """Drops the rules about Hangul: nine tenths of SentencePiece's own, and of a bake's time."""
+    rules = rules_of(charsmap).items()
+    return compile_charsmap(rule for rule in rules if not HANGUL.search("".join(rule)))
+
+
+def with_few_rules(model: bytes) -> bytes:
+    proto = ModelProto.FromString(model)
+    if charsmap := proto.normalizer_spec.precompiled_charsmap:
+        proto.normalizer_spec.precompiled_charsmap = without_hangul(charsmap)
+    return proto.SerializeToString()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rules_are_compiled_once():
+    """Keeps all compiled rules, and leaves out the 100,000 ideographs that no rule changes."""
+    ranges = (0x3400, 0xA000), (0x20000, 0x2F800), (0x30000, 0x40000)
+    unchanged = {chr(point) for start, end in ranges for point in range(start, end)}
+    found = vocabulary._assigned_characters() - unchanged
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vocabulary, "_assigned_characters", lambda: found)
+        compile_rules = functools.cache(vocabulary.compile_rules.__wrapped__)
+        patch.setattr(vocabulary, "compile_rules", compile_rules)
+        yield
+
+
+@pytest.fixture(scope="session")
+def xlm_roberta(tiny_vocabulary, unigram_json, tmp_path_factory) -> AlbertTokenizer:
+    path = tmp_path_factory.mktemp("xlm-roberta") / "tokenizer.json"
+    content = unigram_json(with_few_rules(tiny_vocabulary), is_xlm_roberta=True)
+    path.write_text(json.dumps(content))
+    return AlbertTokenizer(path)
+
+
 @pytest.fixture(scope="session")
 def train_sentencepiece():
     """Returns a function that trains a SentencePiece model with the given trainer options."""
 
-    def train(sentences=None, **options):
+    def train(sentences=None, hangul=False, **options):
         sentences = sentences or [*SENTENCES * 3, *map(str.lower, SENTENCES * 9)]
         model = io.BytesIO()
         settings = {
@@ -50,7 +103,7 @@ def train_sentencepiece():
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences), model_writer=model, **settings
         )
-        return model.getvalue()
+        return model.getvalue() if hangul else with_few_rules(model.getvalue())
 
     return train
 
@@ -213,13 +266,14 @@ def lines(order="google", pieces=PIECES):
     return list(dict.fromkeys([*SPECIAL, *pieces]))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def rules_are_applied_once():
-    """Caches the replacements of 340,000 characters, which take half the time of a vocabulary."""
-    make = Rules.table
+@pytest.fixture(scope="module")
+def few_characters():
+    """Limits WordPiece's rules to a tenth of the characters, because tables take two seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rules, "table", functools.lru_cache(lambda rules: list(make(rules))))
+        patch.setattr(wordpiece, "ASSIGNED", FEW)
+        wordpiece.compile_tables.cache_clear()
         yield
+    wordpiece.compile_tables.cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -228,6 +282,6 @@ def vocab_text():
     return lambda order="google": "".join(f"{line}\n" for line in lines(order))
 
 
-@pytest.fixture(scope="session")
-def chinese(vocab_text) -> WordPieceTokenizer:
+@pytest.fixture(scope="module")
+def chinese(few_characters, vocab_text) -> WordPieceTokenizer:
     return WordPieceTokenizer(vocab_text().encode())

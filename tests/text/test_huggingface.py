@@ -79,10 +79,8 @@ def test_features_on_request(tokenizer, words):
     assert left["special_tokens_mask"][1] == [*[1] * (width - 2), 0, 1]
     assert left["input_ids"][1] == [0] * (width - 3) + tokenizer(words[0]).input_ids
     assert left.char_to_token(1, 0) == width - 2
-    assert tokenizer("x [MASK]", return_special_tokens_mask=True)["special_tokens_mask"][-2:] == [
-        0,
-        1,
-    ]
+    masked = tokenizer("x [MASK]", return_special_tokens_mask=True)["special_tokens_mask"]
+    assert masked[-2:] == [0, 1]
     names = [*tokenizer("x", return_token_type_ids=None, return_attention_mask=False)]
     assert names == ["input_ids", "token_type_ids"]
 
@@ -100,9 +98,8 @@ def test_pairs_as_lists(tokenizer, words):
 
 def test_tokens_with_special_ones(tokenizer, words):
     one, two = (tokenizer.tokenize(word) for word in words[:2])
-    assert tokenizer.tokenize(*words[:2], add_special_tokens=True) == [
-        *["[CLS]", *one, "[SEP]", *two, "[SEP]"]
-    ]
+    both = tokenizer.tokenize(*words[:2], add_special_tokens=True)
+    assert both == ["[CLS]", *one, "[SEP]", *two, "[SEP]"]
     ids = [tokenizer.encode(word) for word in words[:2]]
     assert tokenizer.decode(ids, skip_special_tokens=True) == words[:2]
     assert tokenizer.decode(np.array(ids), True) == words[:2]
@@ -127,16 +124,11 @@ def test_features_by_number(tokenizer):
         tokenizer("x")[0]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"do_basic_tokenize": False}, UserError, "do_basic_tokenize must be True or left out"),
-        ({"do_basic_tokenise": True}, TypeError, "option do_basic_tokenise. The options are"),
-    ],
-)
-def test_arguments_of_wordpiece(vocab_text, options, error, message):
+def test_arguments_of_wordpiece(vocab_text):
     given = {"do_basic_tokenize": True, "never_split": None, "cls_token": "[CLS]"}
     own = WordPieceTokenizer._own_arguments(given, WORDPIECE)
     assert own == {"cls_token": "[CLS]"}
-    with pytest.raises(error, match=message):
-        WordPieceTokenizer(vocab_text().encode(), **options)
+    with pytest.raises(UserError, match="do_basic_tokenize must be True or left out"):
+        WordPieceTokenizer(vocab_text().encode(), do_basic_tokenize=False)
+    with pytest.raises(TypeError, match="option do_basic_tokenise. The options are"):
+        WordPieceTokenizer(vocab_text().encode(), do_basic_tokenise=True)

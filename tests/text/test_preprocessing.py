@@ -21,16 +21,8 @@ TEXTS = [
     "中" * 40,
     "の" * 101,
 ]
-PAIRS = [
-    "free",
-    "on a hill",
-    "the old library on a hill sold books",
-    "中国",
-    "",
-    "hello",
-    "我爱",
-    "x",
-]
+PAIRS = ["free", "on a hill", "the old library on a hill sold books", "中国"]
+PAIRS += ["", "hello", "我爱", "x"]
 ODD_BYTES = [
     b"\xff",
     b"a\xff\xfec\xc3 d \xed\xa0\x80 the\xf4\x90\x80\x80y",
@@ -41,6 +33,7 @@ ODD_BYTES = [
     "a\ufffdb \U0010ffff".encode(),
 ]
 NAMES = ("input_ids", "attention_mask", "token_type_ids")
+pytestmark = pytest.mark.usefixtures("few_characters")
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +56,25 @@ def lists(features):
 
 
 @pytest.mark.parametrize("padding", ["max_length", "longest"])
-@pytest.mark.parametrize("max_length", [3, 4, 7, 12, 61])
-def test_agrees_with_the_tokenizer(encoder, max_length, padding):
-    max_length = max(max_length, encoder.num_special_tokens_to_add(pair=True))
-    layer = AlbertPreprocessor(encoder, max_length, padding)
-    options = {"max_length": max_length, "truncation": True, "padding": padding}
-    assert lists(layer(TEXTS)) == lists(encoder(TEXTS, **options))
-    assert lists(layer((TEXTS, PAIRS))) == lists(encoder(TEXTS, PAIRS, **options))
+def test_agrees_with_the_tokenizer(encoder, padding):
+    for max_length in (encoder.num_special_tokens_to_add(pair=True), 4, 7, 12, 61):
+        layer = AlbertPreprocessor(encoder, max_length, padding)
+        options = {"max_length": max_length, "truncation": True, "padding": padding}
+        assert lists(layer(TEXTS)) == lists(encoder(TEXTS, **options))
+        assert lists(layer((TEXTS, PAIRS))) == lists(encoder(TEXTS, PAIRS, **options))
 
 
-def test_truncation_on_the_left(encoder, tmp_path):
+def test_truncation_on_the_left_and_the_config(encoder):
     left = copy.copy(encoder)
     left.truncation_side = "left"
-    layer, again = saved_and_loaded(left, tmp_path, max_length=9)
-    options = {"max_length": 9, "truncation": True, "padding": "max_length"}
+    layer = AlbertPreprocessor(left, 9, "longest", name="words")
+    again = AlbertPreprocessor.from_config(layer.get_config())
+    assert (again.name, again.max_length, again.padding) == ("words", 9, "longest")
+    assert again.vocabulary == encoder.model_bytes
+    options = {"max_length": 9, "truncation": True, "padding": "longest"}
     rows = left(TEXTS, PAIRS, **options)
     assert lists(layer((TEXTS, PAIRS))) == lists(rows)
-    assert lists(again((tf.constant(TEXTS), tf.constant(PAIRS)))) == lists(rows)
+    assert lists(again((TEXTS, PAIRS))) == lists(rows)
     assert lists(layer(TEXTS)) == lists(left(TEXTS, **options))
     assert lists(layer(TEXTS)) != lists(encoder(TEXTS, **options))
 
@@ -119,8 +114,8 @@ def test_other_orders_of_special_tokens(vocab_text):
     assert lists(AlbertPreprocessor(tokenizer, 5)(["中"]))["input_ids"] == [row]
 
 
-def test_dataset(encoder):
-    layer = AlbertPreprocessor(encoder, 16)
+def test_dataset(plain):
+    layer = AlbertPreprocessor(plain, 16)
     labels = np.arange(len(TEXTS))
     dataset = tf.data.Dataset.from_tensor_slices(((TEXTS, PAIRS), labels)).batch(len(TEXTS))
     dataset = dataset.map(lambda texts, label: (layer(texts), label), num_parallel_calls=2)
@@ -129,30 +124,19 @@ def test_dataset(encoder):
     assert lists(features) == lists(layer((TEXTS, PAIRS)))
 
 
-def test_config_restores_the_layer(encoder):
-    layer = AlbertPreprocessor(encoder, 11, "longest", name="words")
-    again = AlbertPreprocessor.from_config(layer.get_config())
-    assert (again.name, again.max_length, again.padding) == ("words", 11, "longest")
-    assert again.vocabulary == encoder.model_bytes
-    assert lists(again(TEXTS)) == lists(layer(TEXTS))
-
-
-def saved_and_loaded(tokenizer, folder, max_length=11):
-    """Returns a layer, and a model of it for pairs that Keras saved and loaded."""
-    inputs = tuple(keras.Input((), dtype="string") for _ in range(2))
-    layer = AlbertPreprocessor(tokenizer, max_length)
-    keras.Model(inputs, layer(inputs)).save(folder / "preprocessor.keras")
-    return layer, keras.saving.load_model(folder / "preprocessor.keras")
-
-
 def test_keras_file_keeps_the_options(vocab_text, tmp_path):
-    cased = WordPieceTokenizer(vocab_text().encode(), do_lower_case=False)
-    _, again = saved_and_loaded(cased, tmp_path)
-    texts, pairs = ["Cased the"], ["cased"]
-    rows = cased(texts, pairs, padding="max_length", max_length=11)
+    options = {"do_lower_case": False, "truncation_side": "left"}
+    tokenizer = WordPieceTokenizer(vocab_text().encode(), **options)
+    inputs = tuple(keras.Input((), dtype="string") for _ in range(2))
+    layer = AlbertPreprocessor(tokenizer, 11)
+    keras.Model(inputs, layer(inputs)).save(tmp_path / "preprocessor.keras")
+    again = keras.saving.load_model(tmp_path / "preprocessor.keras")
+    texts, pairs = ["Cased the", "the " * 9], ["cased", "hello"]
+    rows = tokenizer(texts, pairs, padding="max_length", truncation=True, max_length=11)
     assert lists(again((tf.constant(texts), tf.constant(pairs)))) == lists(rows)
 
 
+@pytest.mark.parametrize("encoder", ["xlm-roberta", "wordpiece"], indirect=True)
 def test_tflite_pairs(encoder, tflite_runner):
     layer = AlbertPreprocessor(encoder, 11)
     runner = tflite_runner(layer, pairs=True)
@@ -161,19 +145,11 @@ def test_tflite_pairs(encoder, tflite_runner):
         assert lists(runner(first, second)) == lists(layer(([first], [second])))
 
 
-BIG = {
-    "words": b"the old library, on a hill " * 74_000,
-    "one word": b"x" * 2_000_000,
-    "invalid": b"\xff" * 2_000_000,
-}
-
-
-@pytest.mark.parametrize("content", BIG)
-def test_two_megabytes(encoder, content):
-    text = BIG[content] + b" end"
-    layer = AlbertPreprocessor(encoder, 4096)
-    expected = encoder(text, max_length=4096, truncation=True, padding="max_length")
-    assert lists(layer([text])) == lists({name: [expected[name]] for name in NAMES})
+def test_long_texts(encoder):
+    beginnings = (b"the old library, on a hill " * 20_000, b"x" * 500_000, b"\xff" * 500_000)
+    texts = [beginning + b" end" for beginning in beginnings]
+    options = {"max_length": 4096, "truncation": True, "padding": "max_length"}
+    assert lists(AlbertPreprocessor(encoder, 4096)(texts)) == lists(encoder(texts, **options))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -224,35 +200,24 @@ class Scorer(keras.Model):
         self.read, self.score = read, keras.layers.Dense(3)
 
     def call(self, texts):
-        ids = self.read(texts)
-        ids = ids["input_ids"] if isinstance(ids, dict) else ids
-        return self.score(keras.ops.cast(ids, "float32"))
-
-
-def vectorization():
-    layer = keras.layers.TextVectorization(output_sequence_length=9)
-    layer.adapt(TEXTS)
-    return layer
+        return self.score(keras.ops.cast(self.read(texts)["input_ids"], "float32"))
 
 
 STRINGS = keras.InputSpec(shape=(None,), dtype="string")
 
 
-@pytest.mark.parametrize("kind", ["TextVectorization", "AlbertPreprocessor", "pairs"])
-def test_keras_exports_a_model_of_strings(kind, plain, tmp_path):
+@pytest.mark.parametrize("is_pair", [False, True])
+def test_keras_exports_a_model_of_strings(is_pair, plain, tmp_path):
     """Keras also traces the model with float32, which it assumes for inputs."""
-    is_pair = kind == "pairs"
-    read = vectorization() if kind == "TextVectorization" else AlbertPreprocessor(plain, 9)
-    model = Scorer(read)
-    inputs = [tf.constant(TEXTS), tf.constant(PAIRS)] if is_pair else tf.constant(TEXTS)
-    expected = model(inputs)
+    model = Scorer(AlbertPreprocessor(plain, 9))
+    texts, pairs = tf.constant(TEXTS), tf.constant(PAIRS)
+    inputs = [texts, pairs] if is_pair else texts
+    model(inputs)
     signature = [[STRINGS, STRINGS]] if is_pair else [STRINGS]
     model.export(tmp_path, input_signature=signature, verbose=False)
     served = tf.saved_model.load(tmp_path)
-    np.testing.assert_array_equal(served.serve(inputs), expected)
-    if not is_pair:
-        other = tf.constant(TEXTS[:2])
-        np.testing.assert_array_equal(served.serve(other), model(other))
+    for each in (inputs, [texts[:2], pairs[:2]] if is_pair else texts[:2]):
+        np.testing.assert_array_equal(served.serve(each), model(each))
 
 
 def test_a_graph_of_numbers_is_an_error_when_it_runs(plain):

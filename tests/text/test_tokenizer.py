@@ -123,30 +123,25 @@ def spans(tokenizer, text, **options):
     return [text[start:end] for start, end in encoding.offset_mapping]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("  The  OLD\u00a0library ", ["The", "OLD", "library"]),
-        ("n\u00e4\u00efve cafe\u0301 on", ["näïve", "cafe\u0301", "on"]),
-        ("\tthe\n\u3000hill\n", ["the", "hill"]),
-        ("old 😀😀 hill", ["old", "😀😀", "hill"]),
-    ],
-)
-def test_offsets_find_the_raw_words(tokenizer, text, words):
-    found: list[str] = []
-    for token, span in zip(tokenizer.tokenize(text), spans(tokenizer, text), strict=True):
-        if token.startswith("▁"):
-            found.append("")
-        found[-1] += span.strip()
-    assert found == words
+WORDS = {
+    "  The  OLD\u00a0library ": ["The", "OLD", "library"],
+    "n\u00e4\u00efve cafe\u0301 on": ["näïve", "cafe\u0301", "on"],
+    "\tthe\n\u3000hill\n": ["the", "hill"],
+    "old 😀😀 hill": ["old", "😀😀", "hill"],
+}
 
 
-@pytest.mark.parametrize("text", ["½", "ﬁ"])
-def test_offsets_of_characters_that_become_several(tokenizer, text):
-    """Every piece that holds a part of the ligature or fraction has all of it."""
-    pieces = zip(tokenizer.tokenize(text), spans(tokenizer, text), strict=True)
-    found = [span for piece, span in pieces if piece != "▁"]
-    assert set(found) == {text}
+def test_offsets_find_the_raw_words(tokenizer):
+    for text, words in WORDS.items():
+        found: list[str] = []
+        for token, span in zip(tokenizer.tokenize(text), spans(tokenizer, text), strict=True):
+            if token.startswith("▁"):
+                found.append("")
+            found[-1] += span.strip()
+        assert found == words
+    for text in ("½", "ﬁ"):  # Every piece that holds a part of it has all of it.
+        pieces = zip(tokenizer.tokenize(text), spans(tokenizer, text), strict=True)
+        assert {span for piece, span in pieces if piece != "▁"} == {text}
 
 
 def test_offsets_cover_the_text(tokenizer):
@@ -159,13 +154,8 @@ def test_offsets_cover_the_text(tokenizer):
 
 def test_offsets_of_long_texts(tokenizer, monkeypatch):
     """A long text is normalized in parts, which changes nothing."""
-    texts = [
-        "the  old library,\u200b on\ta ﬁ hill. " * 9,
-        "a" * 99,
-        " x" * 30 + "  ",
-        "",
-        "é " * 40,
-    ]
+    texts = ["the  old library,\u200b on\ta ﬁ hill. " * 9, "a" * 99, " x" * 30 + "  ", ""]
+    texts += ["é " * 40]
     whole = tokenizer(texts, return_offsets_mapping=True)
     monkeypatch.setattr("albert_tf.text.tokenizer._PART", 5)
     parts = tokenizer(texts, return_offsets_mapping=True)

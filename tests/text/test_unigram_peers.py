@@ -52,7 +52,7 @@ def test_albert(published_vocabulary, tmp_path):
 
 
 @pytest.fixture
-def xlm_roberta_folder(unbaked, tmp_path):
+def xlm_roberta_folder(train_sentencepiece, tmp_path):
     """Returns transformers' tokenizer with a vocabulary of the `tokenizers` package, as saved."""
     trainer = tokenizers.trainers.UnigramTrainer(
         vocab_size=150,
@@ -64,10 +64,10 @@ def xlm_roberta_folder(unbaked, tmp_path):
     trained.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     trained.train_from_iterator(SENTENCES * 5, trainer)
     vocab = [*map(tuple, json.loads(trained.to_str())["model"]["vocab"])]
-    rules = ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap
+    proto = ModelProto.FromString(train_sentencepiece(hangul=True))
     theirs = transformers.XLMRobertaTokenizer(
         vocab=[*vocab, ("<mask>", 0.0)],
-        _spm_precompiled_charsmap=rules,
+        _spm_precompiled_charsmap=proto.normalizer_spec.precompiled_charsmap,
     )
     theirs.save_pretrained(tmp_path)
     return theirs, tmp_path

@@ -10,19 +10,26 @@ import sentencepiece
 
 from albert_tf import assets
 from albert_tf.errors import UserError
+from albert_tf.text import vocabulary
 from albert_tf.text.model_file import LEAF, Baked, ModelProto, describe, split_rules
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
     Normalization,
     bake,
     bake_file,
-    compile_rules,
     ensure_baked,
     train_vocabulary,
 )
+from tests.text.conftest import rules_of, without_hangul
 
 RULES = assets.published_rules().read_bytes()
 TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
+
+
+@pytest.fixture(scope="module")
+def with_hangul(train_sentencepiece, normalization):
+    """Returns a model with all rules of SentencePiece."""
+    return train_sentencepiece(map(normalization, TEXTS), hangul=True)
 
 
 def test_describes_what_was_baked(unbaked):
@@ -31,39 +38,24 @@ def test_describes_what_was_baked(unbaked):
     digest = hashlib.sha256(unbaked).hexdigest()
     assert describe(model) == Baked(digest, digit_comma="plain", **options)
     assert describe(unbaked) is None
+    before, *after = (
+        ModelProto.FromString(each).pieces for each in (unbaked, model, bake(unbaked))
+    )
+    for pieces in after:
+        assert [each.piece for each in pieces] == [each.piece for each in before]
 
 
-def test_baking_keeps_the_pieces(unbaked):
-    before, after = (ModelProto.FromString(model).pieces for model in (unbaked, bake(unbaked)))
-    assert [each.piece for each in after] == [each.piece for each in before]
-
-
-def decompiled(charsmap):
-    """Returns the rules of a `precompiled_charsmap`, as a dict of strings."""
-    proto = ModelProto()
-    proto.normalizer_spec.precompiled_charsmap = charsmap
-    normalizer = sentencepiece.SentencePieceNormalizer(model_proto=proto.SerializeToString())
-    return dict(normalizer.Decompile())
-
-
-def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(unbaked):
+def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(with_hangul):
     """SentencePiece's rules of today know more characters, and make a joiner a space."""
-    own = ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap
-    shipped, remade = decompiled(RULES), decompiled(compile_rules(own, Normalization()))
+    own = ModelProto.FromString(with_hangul).normalizer_spec.precompiled_charsmap
+    shipped, remade = rules_of(RULES), rules_of(vocabulary.compile_rules(own, Normalization()))
     different = {key for key, _ in shipped.items() ^ remade.items()}
     old = unicodedata.ucd_3_2_0
     known = {key for key in different if all(old.category(each) != "Cn" for each in key)}
     assert known == {"\u200d"}
 
 
-def test_refuses_to_bake_twice(unbaked, tmp_path):
-    bake_file(unbaked, tmp_path / "spiece.model")
-    digest = hashlib.sha256(unbaked).hexdigest()
-    with pytest.raises(UserError, match=f"spiece.model is already baked .*model .sha256 {digest}"):
-        bake(tmp_path / "spiece.model")
-
-
-def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
+def test_bake_file_and_what_is_there(unbaked, tmp_path):
     target = tmp_path / "spiece.model"
     target.write_bytes(b"precious")
     with pytest.raises(UserError, match="already exists"):
@@ -71,6 +63,9 @@ def test_bake_file_leaves_an_existing_file(unbaked, tmp_path):
     assert target.read_bytes() == b"precious"
     bake_file(unbaked, target, force=True, digit_comma="plain")
     assert describe(target).digit_comma == "plain"
+    digest = hashlib.sha256(unbaked).hexdigest()
+    with pytest.raises(UserError, match=f"spiece.model is already baked .*model .sha256 {digest}"):
+        bake(target)
 
 
 def test_missing_file_and_folder(tmp_path):
@@ -92,29 +87,22 @@ def test_something_else_than_a_whole_model(unbaked, tmp_path):
             bake(tmp_path / "spiece.model")
 
 
-def not_utf_8(trie, pool):
-    return trie, pool[:-3] + b"\xff" + pool[-2:]
-
-
-def a_byte_later(trie, pool):
-    """Makes one replacement begin within another text, as a flipped bit does."""
-    at = next(at for at, cell in enumerate(trie.tolist()) if cell & LEAF and pool[cell ^ LEAF])
-    trie[at] += 1
-    return trie, pool
-
-
-@pytest.mark.parametrize("damage", [not_utf_8, a_byte_later])
-def test_damaged_rules(unbaked, damage):
-    proto = ModelProto.FromString(unbaked)
-    trie, pool = damage(*split_rules(proto.normalizer_spec.precompiled_charsmap))
-    rules = struct.pack("<I", trie.nbytes) + trie.tobytes() + pool
-    proto.normalizer_spec.precompiled_charsmap = rules
-    with pytest.raises(UserError, match="isn't a SentencePiece model.* damaged .+"):
-        bake(proto.SerializeToString())
+def test_damaged_rules(unbaked):
+    """Rules that aren't UTF-8, and one that begins within another text, as with a flipped bit."""
+    trie, pool = split_rules(ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap)
+    later = trie.copy()
+    cells = enumerate(trie.tolist())
+    later[next(at for at, cell in cells if cell & LEAF and pool[cell ^ LEAF])] += 1
+    for cells, texts in ((trie, pool[:-3] + b"\xff" + pool[-2:]), (later, pool)):
+        proto = ModelProto.FromString(unbaked)
+        rules = struct.pack("<I", cells.nbytes) + cells.tobytes() + texts
+        proto.normalizer_spec.precompiled_charsmap = rules
+        with pytest.raises(UserError, match="isn't a SentencePiece model.* damaged .+"):
+            bake(proto.SerializeToString())
 
 
 def test_a_model_with_bytes_for_unknown_characters(train_sentencepiece):
-    model = train_sentencepiece(byte_fallback=True, vocab_size=400)
+    model = train_sentencepiece(byte_fallback=True, vocab_size=400, hangul=True)
     with pytest.raises(UserError, match="Received: .*, trained with byte_fallback. Train"):
         AlbertTokenizer(model)
 
@@ -158,18 +146,18 @@ def test_a_damaged_record(unbaked):
         describe(proto.SerializeToString())
 
 
-@pytest.mark.parametrize("index", [0, 2, 4])
-def test_a_special_piece_is_missing(unbaked, index):
-    proto = ModelProto.FromString(unbaked)
-    proto.pieces[index].piece = "other"
-    with pytest.raises(UserError, match="must start with <pad>, <unk>, .*starts with .*other"):
-        bake(proto.SerializeToString())
+def test_a_special_piece_is_missing(unbaked):
+    for index in (0, 2, 4):
+        proto = ModelProto.FromString(unbaked)
+        proto.pieces[index].piece = "other"
+        with pytest.raises(UserError, match="start with <pad>, <unk>, .*starts with .*other"):
+            bake(proto.SerializeToString())
 
 
-@pytest.mark.parametrize(("name", "value"), [("digit_comma", "exact"), ("quotes", "curly")])
-def test_wrong_options(unbaked, name, value):
-    with pytest.raises(UserError, match=f"{name} must be .* Received: '{value}'"):
-        bake(unbaked, **{name: value})
+def test_wrong_options(unbaked):
+    for name, value in (("digit_comma", "exact"), ("quotes", "curly")):
+        with pytest.raises(UserError, match=f"{name} must be .* Received: '{value}'"):
+            bake(unbaked, **{name: value})
 
 
 def test_ensure_baked(unbaked):
@@ -180,7 +168,10 @@ def test_ensure_baked(unbaked):
         ensure_baked(model, lower_case=True)
 
 
-def test_trained_vocabulary():
+def test_trained_vocabulary(monkeypatch):
+    compiled = vocabulary.compile_rules
+    few = lambda rules, steps: compiled(without_hangul(rules), steps)  # noqa: E731
+    monkeypatch.setattr(vocabulary, "compile_rules", few)
     model = train_vocabulary(TEXTS, vocab_size=5_000)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "("]
@@ -208,36 +199,32 @@ def test_training_drops_stray_bytes_and_rejects_a_single_text():
         train_vocabulary("corpus.txt", vocab_size=100)
 
 
-@pytest.mark.parametrize(("texts", "size"), [([], 100), (TEXTS, 10)])
-def test_training_without_text_or_room(texts, size):
-    with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):
-        train_vocabulary(texts, vocab_size=size)
+def test_training_without_text_or_room():
+    for texts, size in (([], 100), (TEXTS, 10)):
+        with pytest.raises(UserError, match=f"can't train.*vocab_size={size} "):
+            train_vocabulary(texts, vocab_size=size)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("  A\t\tb\u00a0\u3000C\u2028\x1fd\u0085 ", "a b c d"),
-        ("CAFÉ cafe\u0301", "cafe cafe"),
-        ("ﬁne ½ №", "fine 1⁄2 no"),
-        ("İstanbul STRASSE ẞ ß", "istanbul strasse ß ß"),
-        ("가각 ㄱㅏ ｶﾞ", "가각 가 カ"),
-        ("``it''", "``it''"),
-        ("\u200bzero\ufeffwidth", "zero width"),
-        # Python's lower() gives a sigma at the end of a word another form; a table can't.
-        ("ΟΔΟΣ οδος", "οδοσ οδος"),
-        # Python drops an accent between Hangul letters before they join; the table does not.
-        ("\u1110\u0301\u1169", "\u1110\u1169"),
-    ],
-)
-def test_examples(unbaked, text, expected):
-    processor = sentencepiece.SentencePieceProcessor(model_proto=bake(unbaked))
-    assert processor.normalize(text).replace("▁", " ").removeprefix(" ") == expected
+EXAMPLES = {
+    "  A\t\tb\u00a0\u3000C\u2028\x1fd\u0085 ": "a b c d",
+    "CAFÉ cafe\u0301": "cafe cafe",
+    "ﬁne ½ №": "fine 1⁄2 no",
+    "İstanbul STRASSE ẞ ß": "istanbul strasse ß ß",
+    "가각 ㄱㅏ ｶﾞ": "가각 가 カ",
+    "``it''": "``it''",
+    "\u200bzero\ufeffwidth": "zero width",
+    # Python's lower() gives a sigma at the end of a word another form; a table can't.
+    "ΟΔΟΣ οδος": "οδοσ οδος",
+    # Python drops an accent between Hangul letters before they join; the table does not.
+    "\u1110\u0301\u1169": "\u1110\u1169",
+}
 
 
-def test_hangul_finals_join_in_every_form(unbaked, normalization):
-    own = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
-    baked = sentencepiece.SentencePieceProcessor(model_proto=bake(unbaked))
+def test_examples_and_hangul_finals_in_every_form(with_hangul, normalization):
+    own = sentencepiece.SentencePieceProcessor(model_proto=with_hangul)
+    baked = sentencepiece.SentencePieceProcessor(model_proto=bake(with_hangul))
+    for text, expected in EXAMPLES.items():
+        assert baked.normalize(text).replace("▁", " ").removeprefix(" ") == expected
     draw = random.Random(5)
     finals = [chr(point) for point in (*range(0x11A8, 0x11C3), 0x313B, 0x313C, 0xFFAB, 0xFFAC)]
     texts = [chr(draw.randrange(0xAC00, 0xD7A4)) + draw.choice(finals) for _ in range(2_000)]

@@ -111,15 +111,9 @@ def test_an_answer_is_found_in_the_windows_of_a_long_context(tokenizer):
     filler = "the old library on a hill sold books " * 200
     answer = "Cafe\u0301 ﬁne ÜBER"
     context = f"{filler}{answer} {filler}"
-    encoding = tokenizer(
-        "a hill",
-        context,
-        truncation="only_second",
-        max_length=64,
-        stride=20,
-        return_overflowing_tokens=True,
-        return_offsets_mapping=True,
-    )
+    options = {"truncation": "only_second", "max_length": 64, "stride": 20}
+    options |= {"return_overflowing_tokens": True, "return_offsets_mapping": True}
+    encoding = tokenizer("a hill", context, **options)
     ends = len(filler), len(filler) + len(answer) - 1
     found = []
     for row, offsets in enumerate(encoding.offset_mapping):

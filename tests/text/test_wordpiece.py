@@ -1,6 +1,8 @@
 """WordPiece vocabularies: the tokenizer's methods, BERT's rules, reading files, the tables."""
 
 import json
+import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from albert_tf.errors import UserError
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.tokens import SpecialTokens
 from albert_tf.text.wordpiece import (
+    ASSIGNED,
     BYTES,
     UNKNOWN,
     Rules,
@@ -16,7 +19,9 @@ from albert_tf.text.wordpiece import (
     WordPieceTokenizer,
     compile_tables,
 )
+from tests.text.conftest import SPECIAL
 
+pytestmark = pytest.mark.usefixtures("few_characters")
 # Pieces by transformers 5.23's BertTokenizer, with the vocabulary of conftest.py.
 TABLE = [
     ("北京大学，天气很好！", "北 京 大 学 ， 天 气 很 好 ！"),
@@ -35,11 +40,11 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("text", "pieces"), TABLE)
-def test_pieces(chinese, text, pieces):
-    assert chinese.tokenize(text) == pieces.split()
-    ids = chinese.convert_tokens_to_ids(pieces.split())
-    assert chinese(text).input_ids == [101, *ids, 102]
+def test_pieces(chinese):
+    for text, pieces in TABLE:
+        assert chinese.tokenize(text) == pieces.split()
+        ids = chinese.convert_tokens_to_ids(pieces.split())
+        assert chinese(text).input_ids == [101, *ids, 102]
 
 
 @pytest.mark.parametrize(
@@ -88,20 +93,20 @@ def test_decode(chinese):
     assert chinese.decode(np.array(ids), skip_special_tokens=True) == "the film, worlding 中 国 ！"
 
 
-@pytest.mark.parametrize(
-    ("text", "spans"),
-    [
-        ("北京，the 😀x\u3000中", ["北", "京", "，", "the", "😀x", "中"]),
-        ("cafe\u0301s É 😀", ["c", "a", "f", "e\u0301", "s", "É", "😀"]),
-        ("a\x00b [MASK] c", ["a\x00", "b", "[MASK]", "c"]),
-        ("é가 the", ["é가", "the"]),
-        (" \x00 ", []),
-    ],
-)
-def test_offsets(chinese, text, spans):
-    encoding = chinese(text, return_offsets_mapping=True, add_special_tokens=False)
-    assert [text[start:end] for start, end in encoding.offset_mapping] == spans
-    assert encoding.input_ids == chinese(text, add_special_tokens=False).input_ids
+SPANS = {
+    "北京，the 😀x\u3000中": ["北", "京", "，", "the", "😀x", "中"],
+    "cafe\u0301s É 😀": ["c", "a", "f", "e\u0301", "s", "É", "😀"],
+    "a\x00b [MASK] c": ["a\x00", "b", "[MASK]", "c"],
+    "é가 the": ["é가", "the"],
+    " \x00 ": [],
+}
+
+
+def test_offsets(chinese):
+    for text, spans in SPANS.items():
+        encoding = chinese(text, return_offsets_mapping=True, add_special_tokens=False)
+        assert [text[start:end] for start, end in encoding.offset_mapping] == spans
+        assert encoding.input_ids == chinese(text, add_special_tokens=False).input_ids
 
 
 def test_save_and_load(chinese, tmp_path):
@@ -129,24 +134,18 @@ def test_config_of_transformers(chinese, tmp_path):
     assert tokenizer("😀").input_ids == [101, 100, 102]
 
 
-def test_other_kinds_of_words_are_refused(chinese, tmp_path):
-    (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes)
-    (tmp_path / "tokenizer_config.json").write_text('{"word_tokenizer_type": "mecab"}')
-    with pytest.raises(UserError, match="word_tokenizer_type .* must be basic.*Received: 'mecab'"):
-        AlbertTokenizer.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["pad_token", "eos_token", "do_lower_case"])
-def test_what_a_vocabulary_decides_is_not_assigned(chinese, name):
-    with pytest.raises(UserError, match=f"{name} .*can't change"):
-        setattr(chinese, name, "[SEP]")
-
-
 def test_wrong_options(chinese, tmp_path):
-    with pytest.raises(TypeError, match="option digit_comma. The options are do_lower_case, "):
+    for name in ("pad_token", "eos_token", "do_lower_case"):
+        with pytest.raises(UserError, match=f"{name} .*can't change"):
+            setattr(chinese, name, "[SEP]")
+    with pytest.raises(TypeError, match="digit_comma.* do_lower_case, "):
         WordPieceTokenizer(chinese.model_bytes, digit_comma="plain")
     with pytest.raises(UserError, match="which doesn't exist. Pass the path of a vocab.txt"):
         WordPieceTokenizer(tmp_path / "vocab.txt")
+    (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes)
+    (tmp_path / "tokenizer_config.json").write_text('{"word_tokenizer_type": "mecab"}')
+    with pytest.raises(UserError, match="word_tokenizer_type .* must be basic.*'mecab'"):
+        AlbertTokenizer.from_pretrained(tmp_path)
 
 
 CHARACTERS = {
@@ -161,9 +160,12 @@ CHARACTERS = {
 
 
 def test_characters():
-    table = dict(Rules().table())
-    assert {character: table[character] for character in CHARACTERS} == CHARACTERS
-    assert len(table) > 300_000
+    rules = Rules()
+    assert {character: rules(character) for character in CHARACTERS} == CHARACTERS
+    assert dict(rules.table())["É"] == "e"
+    covered = set().union(*ASSIGNED)
+    left_out = {*range(sys.maxunicode + 1)} - covered
+    assert {unicodedata.category(chr(point)) for point in left_out - {0}} <= {"Cn", "Cs"}
 
 
 def test_reads_lines_and_tokenizer_json(vocab_text, tmp_path):
@@ -201,9 +203,6 @@ def test_invalid_vocabularies(vocab_text, added, special, message):
     content = vocab_text().encode() + (added if isinstance(added, bytes) else added.encode())
     with pytest.raises(UserError, match=message):
         Vocabulary.read(content, special)
-
-
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def test_every_character_is_a_code_of_four_bytes():

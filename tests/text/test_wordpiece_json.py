@@ -58,66 +58,58 @@ def written(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
+def test_forms_of_one_tokenizer(written):
+    for changes in (
         {},
         {"normalizer": {"type": "Sequence", "normalizers": [NORMALIZER]}},
         {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLITTER]}},
         {"post_processor": None},
         {"post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}},
         {"model": {name: value for name, value in MODEL.items() if name != "type"}},
-    ],
-)
-def test_forms_of_one_tokenizer(written, changes):
-    path = written(**changes)
-    assert is_wordpiece(json.loads(path.read_text()))
-    assert read_tokens(path) == TOKENS
-    assert read_normalizer(path, "[CLS]", "[SEP]", "[UNK]") == Normalizer(False, None, False)
+    ):
+        path = written(**changes)
+        assert is_wordpiece(json.loads(path.read_text()))
+        assert read_tokens(path) == TOKENS
+        assert read_normalizer(path, "[CLS]", "[SEP]", "[UNK]") == Normalizer(False, None, False)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"normalizer": None}, "normalizer .* must be a BertNormalizer .* Received: None"),
-        ({"normalizer": {"type": "NFKC"}}, "normalizer .* must be a BertNormalizer .*'NFKC'"),
-        ({"normalizer": {**NORMALIZER, "clean_text": False}}, "normalizer .* with clean_text"),
-        (
-            {"normalizer": {**NORMALIZER, "strip_accents": "x"}},
-            "normalizer .* must be a BertNormalizer",
-        ),
-        (
-            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, NORMALIZER]}},
-            "normalizer .* must be a BertNormalizer",
-        ),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer .* Received: .*'Whitespace'"),
-        ({"post_processor": {"type": "RobertaProcessing"}}, "post_processor .* Received: .*Robe"),
-        ({"post_processor": template(("[CLS]", "A"), ("B", "[SEP]"))}, "post_processor .* in BERT"),
-        ({"post_processor": 3}, "post_processor .* Received: 3"),
-        ({"model": {**MODEL, "unk_token": "a"}}, "model.unk_token .* '.UNK.'. Received: 'a'"),
-    ],
-)
-def test_other_steps_are_rejected(written, changes, message):
-    with pytest.raises(UserError, match=message):
-        read_normalizer(written(**changes), "[CLS]", "[SEP]", "[UNK]")
+NFKC = {"type": "NFKC"}
+STEPS = [
+    ({"normalizer": None}, "normalizer .* must be a BertNormalizer .* Received: None"),
+    ({"normalizer": NFKC}, "normalizer .* must be a BertNormalizer .*'NFKC'"),
+    ({"normalizer": {**NORMALIZER, "clean_text": False}}, "normalizer .* with clean_text"),
+    ({"normalizer": {**NORMALIZER, "strip_accents": "x"}}, "must be a BertNormalizer"),
+    (
+        {"normalizer": {"type": "Sequence", "normalizers": [NFKC, NORMALIZER]}},
+        "normalizer .* must be a BertNormalizer",
+    ),
+    ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer .* Received: .*'Whitespace'"),
+    ({"post_processor": {"type": "RobertaProcessing"}}, "post_processor .* Received: .*Robe"),
+    ({"post_processor": template(("[CLS]", "A"), ("B", "[SEP]"))}, "post_processor .* in BERT"),
+    ({"post_processor": 3}, "post_processor .* Received: 3"),
+    ({"model": {**MODEL, "unk_token": "a"}}, "model.unk_token .* '.UNK.'. Received: 'a'"),
+]
+VOCABULARIES = [
+    ({**MODEL, "continuing_subword_prefix": "@"}, "model.continuing_subword.* Received: '@'"),
+    ({**MODEL, "max_input_chars_per_word": 9}, "model.max_input_chars.* be 100. Received: 9"),
+    *(
+        ({**MODEL, **change}, "json contains no WordPiece vocabulary")
+        for change in (
+            *({"vocab": vocab} for vocab in ({"[PAD]": 1}, {"a\nb": 0}, {"\ud800": 0})),
+            *({"vocab": [["a", -1.5]]}, {"type": "BPE"}),
+        )
+    ),
+    ([], "json contains no WordPiece vocabulary"),
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ({**MODEL, "continuing_subword_prefix": "@"}, "model.continuing_subword.* Received: '@'"),
-        ({**MODEL, "max_input_chars_per_word": 9}, "model.max_input_chars.* be 100. Received: 9"),
-        ({**MODEL, "vocab": {"[PAD]": 1}}, "json contains no WordPiece vocabulary"),
-        ({**MODEL, "vocab": {"a\nb": 0}}, "json contains no WordPiece vocabulary"),
-        ({**MODEL, "vocab": {"\ud800": 0}}, "json contains no WordPiece vocabulary"),
-        ({**MODEL, "vocab": [["a", -1.5]]}, "json contains no WordPiece vocabulary"),
-        ({**MODEL, "type": "BPE"}, "json contains no WordPiece vocabulary"),
-        ([], "json contains no WordPiece vocabulary"),
-    ],
-)
-def test_other_vocabularies_are_rejected(written, model, message):
-    with pytest.raises(UserError, match=message):
-        read_tokens(written(model=model))
+def test_other_steps_and_vocabularies_are_rejected(written):
+    for changes, message in STEPS:
+        with pytest.raises(UserError, match=message):
+            read_normalizer(written(**changes), "[CLS]", "[SEP]", "[UNK]")
+    for model, message in VOCABULARIES:
+        with pytest.raises(UserError, match=message):
+            read_tokens(written(model=model))
 
 
 @pytest.mark.parametrize(
