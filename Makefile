@@ -13,7 +13,8 @@
 # make bench-runtimes runs base in each runtime that reads an export, and prints a Markdown table
 # make small-model    pretrains a model of the size of `small` from BOOKS, a folder of text; or distills one
 #                     from TEACHER, the folder of a BERT encoder, on SENTENCES, a file
-# make mutants        checks that the quick tests catch each fault in tests/mutants; MUTANTS=names: only these
+# make mutants        checks that the quick tests catch each fault in tests/mutants; MUTANTS=names: only these;
+#                     RANDOM=60: draws faults instead, and prints those that no test catches
 # make fuzz           runs tests/fuzz with random texts, files, and options, for SECONDS=300
 # make test-oldest    runs the quick tests with the oldest version of each package in requirements.txt
 # make test-pythons   runs them with the newest versions, on each installed Python
@@ -187,7 +188,7 @@ else
 endif
 
 mutants: $(DEV_STAMP)
-	$(RUN) tests/mutants "$(QUICK)" $(MUTANTS)
+	$(RUN) tests/mutants "$(QUICK)" $(if $(RANDOM),--random $(RANDOM),$(MUTANTS))
 
 fuzz: export ALBERT_TF_FUZZ_SECONDS = $(SECONDS)
 fuzz: $(DEV_STAMP)

@@ -1,8 +1,10 @@
 """Shows that the tests find faults: each patch in this folder, applied alone, must fail a test.
 
-    python tests/mutants MARKERS [NAME …]
+    python tests/mutants MARKERS [NAME … | --random COUNT]
 
 The first line of a patch names its tests, as arguments of pytest: `# tests: tests/text -k pairs`.
+With `--random`, the faults are drawn (draw.py) and those that no test finds are printed; some of
+them change nothing that a user could notice.
 They run in a copy of the sources, with pytest's MARKERS, up to the first failure. Errors, with exit
 status 1: a patch that doesn't apply, one that no test finds, and a test that fails without its
 patch too.
@@ -19,6 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from draw import draw
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
@@ -94,13 +98,19 @@ def main(markers, *names):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import keras  # noqa: F401  (once for all forks)
 
-    patches = sorted(HERE.glob("*.patch"))
-    waiting = [patch for patch in patches if not names or patch.stem in names]
+    scratch = tempfile.TemporaryDirectory()
+    if names[:1] == ("--random",):
+        seed = os.environ.get("ALBERT_TF_SEED", "0")
+        waiting = draw(ROOT, int(names[1]), seed, Path(scratch.name))
+    else:
+        patches = sorted(HERE.glob("*.patch"))
+        waiting = [patch for patch in patches if not names or patch.stem in names]
+    texts = {patch.stem: patch.read_text("utf-8") for patch in waiting}
     running, found, missed = {}, [], []
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             patch = waiting.pop(0)
-            first = patch.read_text(encoding="utf-8").partition("\n")[0]
+            first = texts[patch.stem].partition("\n")[0]
             pipe = start(first.removeprefix(NAMES_TESTS).split(), markers, patch)
             running[pipe] = patch.stem, time.monotonic()
         for pipe in multiprocessing.connection.wait(running):
@@ -109,6 +119,8 @@ def main(markers, *names):
             seconds = time.monotonic() - begun
             print(f"{seconds:4.0f} s  {name}: {failed or f'NOT FOUND {error}'}", flush=True)
             (found if failed else missed).append(failed or name)
+            if names[:1] == ("--random",) and not failed:
+                print(texts[name].partition("\n")[2], flush=True)
     unpatched = result_of(start(sorted(set(found)), "")) if found else Result()
     print(f"Without a patch: {unpatched.failed or unpatched.error or 'all of these tests pass'}")
     print(f"{len(found)} of {len(found) + len(missed)} faults found.", *missed)
