@@ -194,7 +194,7 @@ METRICS = {
     ),
 }
 # Sets that are computed in a graph, where the number of rows isn't known.
-IN_GRAPHS = ("classes", "one-hot", "multi-label", "f of one-hot", "f of multi-label")
+IN_GRAPHS = ("one-hot", "f of multi-label")
 # The arguments of `compile` for our model and for a plain one; new objects for each model.
 COMPILED = {
     "default": lambda accuracy: {"metrics": [accuracy()], "weighted_metrics": [accuracy()]},
@@ -323,8 +323,9 @@ class Lab:
     def compile(self, model, kind, compiled, plain):
         facts = KINDS[kind]
         options = COMPILED[compiled](facts.plain_metric if plain else lambda: facts.metric)
+        # Elsewhere, a graph for a few calls would take most of the time.
+        options.setdefault("run_eagerly", kind != "classes" and compiled == "default")
         if plain:
-            # A graph for a few calls would take most of the time.
             eager = {"run_eagerly": (kind, compiled) != ("classes", "default")}
             options |= {"loss": facts.loss, "jit_compile": False, **eager}
         model.compile(**{"optimizer": keras.optimizers.SGD(), **options})
@@ -705,7 +706,10 @@ CALLBACKS = [
         callbacks=lambda _: [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)],
     ),
 ]
-CALLBACKS = [case._replace(validation=2, routes=ARRAYS) for case in CALLBACKS]
+CALLBACKS = [
+    case._replace(validation=2, routes=ARRAYS, compiled=case.compiled.replace("default", "eager"))
+    for case in CALLBACKS
+]
 
 
 @params(CALLBACKS)
