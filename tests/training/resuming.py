@@ -125,12 +125,13 @@ class Trial:
         self.kind = draw.choice(FORMS)
         self.rate = draw.choice(["schedule", "constant", "constant"])
         self.averages = draw.random() < 0.3
+        self.accumulation = draw.choice([None, None, 2])  # steps whose gradients are added up
         self.adapters = draw.random() < 0.2
         self.is_frozen = draw.random() < 0.8  # which halves the time of a trace
         self.resumes_in_a_new_model = draw.random() < 0.2
         self.precision = draw.choice(PRECISIONS)
         self.compiled = {
-            "micro_batches": draw.choice([1, 1, 2]),
+            "micro_batches": 1 if self.accumulation else draw.choice([1, 1, 2]),
             "steps_per_execution": 1 if BACKEND == "torch" else draw.choice([1, 1, 3]),
             "metrics": draw.choice([[], ["accuracy"]]),
         }
@@ -171,6 +172,7 @@ class Trial:
         options = {"use_ema": True, "ema_momentum": 0.5} if self.averages else {}
         optimizer = "auto"
         if self.rate == "constant" or self.averages:
+            options["gradient_accumulation_steps"] = self.accumulation
             optimizer = keras.optimizers.Adam(0.01, **options)
         model.compile(optimizer, run_eagerly=BACKEND == "jax", **self.compiled)
         return model

@@ -111,6 +111,7 @@ def test_a_dataset_that_repeats(tokenizer, tmp_path):
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.averages, trial.adapters = "repeated", [], False, False
     trial.fitted, trial.compiled, trial.precision = {"epochs": 3}, {}, "float32"
+    trial.accumulation = None
     trial.save_steps, trial.crashes = 1, [5]
     trial.check(tmp_path)
 
@@ -141,7 +142,7 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
-    trial.adapters = kind == "texts"
+    trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "texts" else None
     trial.is_frozen, trial.resumes_in_a_new_model = True, kind == "prefetched"
     trial.check(tmp_path)
 
