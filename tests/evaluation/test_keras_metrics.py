@@ -40,10 +40,11 @@ def test_entity_f1_equals_seqevals():
     lines = (GOLDEN / "G_entities" / "seqeval.jsonl").read_text("utf-8").splitlines()
     generator = np.random.default_rng(0)
     metric = EntityF1(LABELS)
-    for case in map(json.loads, lines):
+    for number, case in enumerate(map(json.loads, lines)):
         metric.reset_state()
-        for expected, predicted in zip(case["expected"], case["predicted"], strict=True):
-            true, found = padded([expected]), padded([predicted], generator.integers(len(LABELS)))
+        for part in (slice(1), slice(1, None)) if number < 9 else (slice(None),):
+            true = padded(case["expected"][part])
+            found = padded(case["predicted"][part], generator.integers(len(LABELS)))
             metric.update_state(true, generator.random((*true.shape, 9)) + np.eye(9)[found])
         assert float(metric.result()) == pytest.approx(case["scores"]["f1"], abs=1e-6)
 

@@ -1,4 +1,8 @@
-"""Draws runs of `fit` at random, and ends them early, to compare them with uninterrupted ones."""
+"""Draws runs of `fit` at random, and ends them early, to compare them with uninterrupted ones.
+
+Tracing takes most of a run's time, so that a program's model is usually an earlier program's model
+whose variables are reset; see `Reset`.
+"""
 
 import contextlib
 import random
@@ -10,6 +14,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.data import classification_dataset
 from albert_tf.models import AlbertForSequenceClassification
+from albert_tf.optimizers import inner
 from albert_tf.training.callbacks import KeepBest, Resume
 
 TEXTS = [f"{word} film {'so it goes ' * (n % 3)}" for n in range(6) for word in ("good", "bad")]
@@ -47,6 +52,31 @@ class Decay(keras.callbacks.Callback):
         optimizer.learning_rate = 0.01 / self.state["batches"]
 
 
+class Reset:
+    """Returns the compiled model that `new` makes, as it was at first, but with its graphs.
+
+    Other backends have no graphs: there, it is a new model.
+    """
+
+    def __init__(self, new):
+        self.new, self.before = new, []
+
+    def __call__(self):
+        if not self.before:
+            keras.utils.set_random_seed(3)
+            model = self.model = self.new()
+            if BACKEND == "tensorflow":
+                if not model.optimizer.built:
+                    model.optimizer.build(model.trainable_variables)
+                optimizer = model.optimizer
+                found = [*model.variables, *optimizer.variables, *inner(optimizer).variables]
+                self.before = [(variable, variable.numpy()) for variable in found]
+        for variable, value in self.before:
+            variable.assign(value)
+        keras.utils.set_random_seed(4)
+        return self.model
+
+
 class Sequence(keras.utils.PyDataset):
     def __init__(self, batches):
         super().__init__()
@@ -59,26 +89,31 @@ class Sequence(keras.utils.PyDataset):
         return self.batches[number]
 
 
-def _datasets(tokenizer):
-    """Returns a function from a kind of data to the first arguments of `fit`."""
+FORMS = ["texts", "pairs", "arrays", "package", "prefetched", "mapped", "repeated"]
+FORMS += ["tf.data", "endless", "sequence"]
+
+
+def _data(form, tokenizer):
+    """Returns the first arguments of `fit` for a form of data."""
     features = dict(tokenizer(TEXTS, padding=True, return_tensors="np"))
-    plain = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(BATCH_SIZE)
-    own = classification_dataset(tokenizer, TEXTS, LABELS, batch_size=BATCH_SIZE, seed=5)
-    size = {"batch_size": BATCH_SIZE}
-    parts = [slice(start, start + BATCH_SIZE) for start in range(0, len(LABELS), BATCH_SIZE)]
-    batches = [({name: f[part] for name, f in features.items()}, LABELS[part]) for part in parts]
-    return {
-        "texts": {"x": TEXTS, "y": LABELS, **size},
-        "pairs": {"x": (TEXTS, TEXTS[::-1]), "y": LABELS, **size},
-        "arrays": {"x": features, "y": LABELS, **size},
-        "package": {"x": own},
-        "prefetched": {"x": own.prefetch(1)},
-        "mapped": {"x": own.map(lambda *batch: batch, num_parallel_calls=2).prefetch(2)},
-        "repeated": {"x": own.repeat(), "steps_per_epoch": STEPS},
-        "tf.data": {"x": plain},
-        "endless": {"x": plain.repeat(), "steps_per_epoch": STEPS},
-        "sequence": {"x": Sequence(batches), "shuffle": False},
-    }
+    if form in ("texts", "pairs", "arrays"):
+        x = {"texts": TEXTS, "pairs": (TEXTS, TEXTS[::-1]), "arrays": features}[form]
+        return {"x": x, "y": LABELS, "batch_size": BATCH_SIZE}
+    if form == "sequence":
+        parts = [slice(start, start + BATCH_SIZE) for start in range(0, len(LABELS), BATCH_SIZE)]
+        batches = [
+            ({name: f[part] for name, f in features.items()}, LABELS[part]) for part in parts
+        ]
+        return {"x": Sequence(batches), "shuffle": False}
+    if form in ("tf.data", "endless"):
+        x = tf.data.Dataset.from_tensor_slices((features, LABELS)).batch(BATCH_SIZE)
+    else:
+        x = classification_dataset(tokenizer, TEXTS, LABELS, batch_size=BATCH_SIZE, seed=5)
+    if form in ("endless", "repeated"):
+        return {"x": x.repeat(), "steps_per_epoch": STEPS}
+    if form == "mapped":
+        x = x.map(lambda *batch: batch, num_parallel_calls=2)
+    return {"x": x.prefetch(1) if form in ("mapped", "prefetched") else x}
 
 
 class Trial:
@@ -87,13 +122,16 @@ class Trial:
     def __init__(self, seed, tokenizer):
         self.draw, self.tokenizer = random.Random(seed), tokenizer
         draw = self.draw
-        self.kind = draw.choice(sorted(_datasets(tokenizer)))
+        self.kind = draw.choice(FORMS)
         self.rate = draw.choice(["schedule", "constant", "constant"])
         self.averages = draw.random() < 0.3
+        self.accumulation = draw.choice([None, None, 2])  # steps whose gradients are added up
         self.adapters = draw.random() < 0.2
+        self.is_frozen = draw.random() < 0.8  # which halves the time of a trace
+        self.resumes_in_a_new_model = draw.random() < 0.2
         self.precision = draw.choice(PRECISIONS)
         self.compiled = {
-            "micro_batches": draw.choice([1, 1, 2]),
+            "micro_batches": 1 if self.accumulation else draw.choice([1, 1, 2]),
             "steps_per_execution": 1 if BACKEND == "torch" else draw.choice([1, 1, 3]),
             "metrics": draw.choice([[], ["accuracy"]]),
         }
@@ -116,18 +154,25 @@ class Trial:
         return str({name: value for name, value in vars(self).items() if name not in ("draw",)})
 
     def model(self):
-        """Returns the compiled model of a new program."""
-        keras.utils.set_random_seed(3)
+        """Returns a new compiled model."""
         config = AlbertConfig(
             **SIZES, **LAYERS, vocab_size=len(self.tokenizer), hidden_dropout_prob=0.2, num_labels=2
         )
         model = AlbertForSequenceClassification(config, dtype=self.precision)
         model.tokenizer = self.tokenizer
+        (block,) = model.albert.encoder.blocks
         if self.adapters:
-            model.albert.encoder.blocks[0].attention.query.enable_lora(2)
+            block.attention.query.enable_lora(2)
+        if self.is_frozen and self.adapters:
+            attention = block.attention
+            for part in (attention.key, attention.value, block.ffn, model.albert.embedding):
+                part.trainable = False
+        elif self.is_frozen:
+            model.albert.trainable = False
         options = {"use_ema": True, "ema_momentum": 0.5} if self.averages else {}
         optimizer = "auto"
         if self.rate == "constant" or self.averages:
+            options["gradient_accumulation_steps"] = self.accumulation
             optimizer = keras.optimizers.Adam(0.01, **options)
         model.compile(optimizer, run_eagerly=BACKEND == "jax", **self.compiled)
         return model
@@ -149,25 +194,27 @@ class Trial:
         }
         return [made[name] for name in self.callbacks]
 
-    def run(self, folder, *, crash=0):
-        """Trains, up to `crash` batches unless it is 0, and returns the model."""
-        model, resume = self.model(), Resume(folder / "run", self.save_steps)
+    def run(self, program, folder, *, crash=0):
+        """Trains, up to `crash` batches unless it is 0. Returns the state and the history."""
+        model, resume = program(), Resume(folder / "run", self.save_steps)
         callbacks = [*self.others(folder), resume, Crash(crash)]
         with contextlib.suppress(InterruptedError):
-            data = _datasets(self.tokenizer)[self.kind]
+            data = _data(self.kind, self.tokenizer)
             model.fit(**data, **self.fitted, callbacks=callbacks, verbose=0)
-        return model
+        return state(model), (model.history.epoch, model.history.history)
 
     def check(self, folder):
         """Expects a run that crashed and was started again to end as an uninterrupted one."""
-        whole = self.run(folder / "whole")
+        program = Reset(self.model)
+        whole, history = self.run(program, folder / "whole")
         for crash in self.crashes:
-            self.run(folder / "part", crash=crash)
-        resumed = self.run(folder / "part")
-        for one, other in zip(state(resumed), state(whole), strict=True):
+            self.run(program, folder / "part", crash=crash)
+        if self.resumes_in_a_new_model:
+            program = Reset(self.model)
+        resumed, resumed_history = self.run(program, folder / "part")
+        for one, other in zip(resumed, whole, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=repr(self))
-        assert resumed.history.epoch == whole.history.epoch, self
-        assert resumed.history.history == whole.history.history, self
+        assert resumed_history == history, self
         names = [
             sorted(path.relative_to(each).as_posix() for path in each.rglob("*.h5"))
             for each in (folder / "whole", folder / "part")

@@ -13,8 +13,8 @@ PLACES = ("harbour", "library", "garden", "station")
 THINGS = ("cat", "dog", "book", "lamp")
 
 
-def write(path, impossible):
-    """Writes a question for each thing and place, each in an article."""
+def write(path, impossible, count=None):
+    """Writes a question for each thing and place, each in one of `count` articles."""
     articles = []
     for thing in THINGS:
         for place in PLACES:
@@ -26,7 +26,7 @@ def write(path, impossible):
                 none = {"question": "Who is there?", "answers": [], "is_impossible": True}
                 qas.append({"id": f"who {thing} {place}", **none})
             articles.append({"paragraphs": [{"context": context, "qas": qas}]})
-    path.write_text(json.dumps({"data": articles}))
+    path.write_text(json.dumps({"data": articles[:count]}))
     return path
 
 

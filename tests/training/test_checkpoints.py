@@ -1,3 +1,5 @@
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ STEPS = 3
 
 def compiled(seed, dtype=None):
     keras.utils.set_random_seed(seed)
-    sizes = {"vocab_size": 31, "num_hidden_layers": 2, "hidden_dropout_prob": 0.2}
+    sizes = {"vocab_size": 31, "num_hidden_layers": 1, "hidden_dropout_prob": 0.2}
     config = AlbertConfig.from_size("tiny", **sizes)
     model = AlbertForSequenceClassification(config, dtype=dtype)
     accuracy = keras.metrics.SparseCategoricalAccuracy("accuracy")
@@ -69,39 +71,50 @@ def test_a_restored_model_resumes_exactly(tmp_path, dtype):
     assert int(other.optimizer.iterations) == int(model.optimizer.iterations)
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Returns a model and its checkpoint."""
+    model, folder = compiled(1), tmp_path_factory.mktemp("saved")
+    save(folder, model)
+    return model, folder
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    """Returns a copy of the checkpoint, which a test may damage."""
+    return shutil.copytree(saved[1], tmp_path / "copy")
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", STATE])
-@pytest.mark.parametrize("length", [0, 1000, -1])
-def test_files_cut_short(tmp_path, name, length):
-    model, path = compiled(1), tmp_path / name
-    save(tmp_path, model)
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(UserError, match=f"{tmp_path} is .*damaged.* Start again."):
-        load(tmp_path, model)
+def test_files_cut_short(saved, copy, name):
+    content = (copy / name).read_bytes()
+    for length in (0, 1000, -1):
+        (copy / name).write_bytes(content[:length])
+        with pytest.raises(UserError, match=f"{copy} is .*damaged.* Start again."):
+            load(copy, saved[0])
 
 
-@pytest.mark.parametrize("text", [b"step", b"seed", b"checksum", b""])
-def test_a_damaged_state(tmp_path, text):
+def test_a_damaged_state(saved, copy):
     """Changes a byte of the progress, the settings, the checksum or a tensor."""
-    model, path = compiled(1), tmp_path / STATE
-    save(tmp_path, model)
-    content = bytearray(path.read_bytes())
-    content[content.index(text) if text else -1] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UserError, match="checksum.* Start again."):
-        load(tmp_path, model)
+    whole = (copy / STATE).read_bytes()
+    for text in (b"step", b"seed", b"checksum", b""):
+        content = bytearray(whole)
+        content[content.index(text) if text else -1] ^= 1
+        (copy / STATE).write_bytes(content)
+        with pytest.raises(UserError, match="checksum.* Start again."):
+            load(copy, saved[0])
 
 
-def test_a_state_of_another_model(tmp_path, small_config):
-    save(tmp_path, compiled(1))
+def test_a_state_of_another_model(saved, small_config):
     other = AlbertForSequenceClassification(small_config)
     other.compile("sgd")
-    with pytest.raises(UserError, match=f"{tmp_path} was written by a different model"):
-        load(tmp_path, other)
+    with pytest.raises(UserError, match=f"{saved[1]} was written by a different model"):
+        load(saved[1], other)
 
 
-def test_the_oldest_checkpoints_are_removed(tmp_path):
+def test_the_oldest_checkpoints_are_removed(saved, tmp_path):
     saver = Saver(Checkpoints(tmp_path, keep=2), None)
-    saver.set_model(compiled(1))
+    saver.set_model(saved[0])
     for saver.step in (1, 2, 3):
         saver.save()
     assert [path.name for path in steps_in(tmp_path)] == ["step-00000002", "step-00000003"]

@@ -1,5 +1,4 @@
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -21,11 +20,11 @@ from tests.conftest import SENTENCES
 from tests.training import test_answers
 from tests.training.test_finetune import options
 
+pytestmark = pytest.mark.usefixtures("without_graphs", "quick_runs")
 TEMPERATURE = 3.0
 NAMES = dict(enumerate(("red", "green", "blue")))
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -66,7 +65,6 @@ def test_soft_labels_of_one_text_are_not_those_of_its_characters():
         soft_labels("small", "a text")
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("exported", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_cosines_at_the_maximum_length_of_a_folder(tmp_path, tiny_tokenizer, scrambled, exported):
     config = AlbertConfig.from_size("tiny", vocab_size=len(tiny_tokenizer), num_hidden_layers=1)
@@ -87,6 +85,10 @@ def test_cosines_at_the_maximum_length_of_a_folder(tmp_path, tiny_tokenizer, scr
     assert cosine == pytest.approx(np.dot(*pipe(texts)), abs=1e-5)
 
 
+def questions(path):
+    return test_answers.write(path, impossible=True, count=6)
+
+
 def conll(path):
     path.write_text("".join(f"{word} B-X\nis O\nhere O\n\n" for word in SENTENCES[0].split() * 4))
 
@@ -99,15 +101,14 @@ def pairs(path):
     path.write_text("\n".join(map(json.dumps, rows)))
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     ("task", "name", "write", "more"),
     [
-        ("squad", "all.json", partial(test_answers.write, impossible=True), {"head": "original"}),
+        ("squad", "all.json", questions, {"head": "original"}),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("squad", "all.json", partial(test_answers.write, impossible=True), {}),
+                ("squad", "all.json", questions, {}),
                 ("tag", "all.conll", conll, {}),
                 ("similarity", "all.jsonl", pairs, {}),
             )
@@ -116,8 +117,8 @@ def pairs(path):
     ids=["answerability", "squad", "tag", "similarity"],
 )
 def test_the_loss_on_dev_is_that_of_evaluate(tmp_path, monkeypatch, task, name, write, more):
-    """Predicts three rows at a time; `evaluate` reads all at once, or pairs in batches of five."""
-    monkeypatch.setattr("albert_tf.training.evaluate.PREDICTED", 3)
+    """Predicts five rows at a time; `evaluate` reads all at once, or pairs in batches of four."""
+    monkeypatch.setattr("albert_tf.training.evaluate.PREDICTED", 5)
     write(tmp_path / name)
     given = options(
         *(tmp_path / name, tmp_path / "out"),
@@ -126,35 +127,33 @@ def test_the_loss_on_dev_is_that_of_evaluate(tmp_path, monkeypatch, task, name, 
     data = given.read()
     model = finetune._model(given, given.recipe(data.recipe, len(data.train)), data)
     model.compile(run_eagerly=True)
-    size = 5 if task == "similarity" else 100
+    size = 4 if task == "similarity" else 100
     held_out = HeldOut(data.task, data.dev, model, 1, size)
     assert len(held_out.rows) > 5
     whole = Batches(held_out.rows, size, shuffle=False).epochs()
     assert held_out.scores()["loss"] == pytest.approx(model.evaluate(whole, verbose=0), rel=1e-4)
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("head", ["transformers", "original"])
 def test_the_threshold_in_python_is_that_of_the_command(tmp_path, head):
-    test_answers.write(tmp_path / "all.json", impossible=True)
+    questions(tmp_path / "all.json")
     given = options(tmp_path / "all.json", tmp_path / "out", task="squad", max_length=24, head=head)
     data = given.read()
     model = finetune._model(given, given.recipe(data.recipe, len(data.train)), data)
     dev = data.train
-    questions = [(each.question, each.context) for each in dev]
+    asked = [(each.question, each.context) for each in dev]
     answers = [(each.golds[0], each.span[0]) if each.golds else None for each in dev]
-    found = model.fit_thresholds(questions, answers)
+    found = model.fit_thresholds(asked, answers)
     assert found == model.config.thresholds
     HeldOut(data.task, dev, model, 1, 8).scores()
     assert model.config.thresholds == pytest.approx(found, abs=1e-5)
     answerable = [row for row, answer in enumerate(answers) if answer]
     with pytest.raises(UserError, match="questions without an answer"):
         model.fit_thresholds(
-            [questions[row] for row in answerable], [answers[row] for row in answerable]
+            [asked[row] for row in answerable], [answers[row] for row in answerable]
         )
 
 
-@pytest.mark.usefixtures("without_graphs")
 def test_the_thresholds_in_python_are_those_of_the_command(tmp_path, tiny_tokenizer, scrambled):
     fields = {"id2label": NAMES, "problem_type": "multi_label_classification"}
     sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}
@@ -169,16 +168,16 @@ def test_the_thresholds_in_python_are_those_of_the_command(tmp_path, tiny_tokeni
         path = tmp_path / f"{seed}.jsonl"
         rows = [{"text": text, "label": each} for text, each in zip(SENTENCES, lists, strict=True)]
         path.write_text("\n".join(map(json.dumps, rows)))
-        found = [model.fit_thresholds(SENTENCES, each) for each in (labels, lists)]
-        assert found[0] == found[1] == model.config.thresholds
+        found = model.fit_thresholds(SENTENCES, lists)
+        assert found == model.config.thresholds
         task = task_of(EvaluationOptions(task="classify", data=path, model="small"), model.config)
         HeldOut(task, task.read(path), model, 1, 8).scores()
-        assert model.config.thresholds == pytest.approx(found[0], abs=1e-6)
+        assert model.config.thresholds == pytest.approx(found, abs=1e-6)
+    assert model.fit_thresholds(SENTENCES, labels) == found
     ids = dict(tiny_tokenizer(SENTENCES, padding=True, return_tensors="np"))
-    assert model.fit_thresholds(ids, labels) == pytest.approx(found[0], abs=1e-6)
+    assert model.fit_thresholds(ids, labels) == pytest.approx(found, abs=1e-6)
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     ("fields", "labels", "message"),
     [
@@ -203,7 +202,6 @@ def test_labels_that_have_no_thresholds(tiny_tokenizer, fields, labels, message)
     assert model.config.thresholds is None
 
 
-@pytest.mark.usefixtures("without_graphs")
 def test_the_threshold_of_a_single_label(tiny_tokenizer, scrambled):
     fields = {"num_labels": 1, "problem_type": "multi_label_classification"}
     sizes = {"vocab_size": len(tiny_tokenizer), "num_hidden_layers": 1}

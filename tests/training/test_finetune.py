@@ -261,8 +261,8 @@ def test_several_labels(tmp_path, capsys):
     """Stores the thresholds with which the best version was scored."""
     rows = [
         {"text": f"{good} {bad}", "label": [*["kind"] * (good in GOOD), *["bad"] * (bad in BAD)]}
-        for good in ("film", *GOOD)
-        for bad in ("film", *BAD)
+        for good in ("film", *GOOD[:4])
+        for bad in ("film", *BAD[:4])
     ]
     path, output = tmp_path / "all.jsonl", tmp_path / "out"
     path.write_text("\n".join(map(json.dumps, rows)))
@@ -296,11 +296,11 @@ def test_several_labels(tmp_path, capsys):
 @pytest.mark.usefixtures("without_graphs")
 def test_other_examples_are_refused(tmp_path):
     data = write(tmp_path / "data")
-    with at_step(5, crash), pytest.raises(Crash):
-        finetune(options(data, tmp_path / "out", save_steps=3))
+    with at_step(2, crash), pytest.raises(Crash):
+        finetune(options(data, tmp_path / "out", save_steps=1))
     (data / "dev.tsv").write_text((data / "dev.tsv").read_text() + "The soup was cold.\tbad\n")
     with pytest.raises(UserError, match="examples_sha256 was '.*', is '.*'"):
-        finetune(options(data, tmp_path / "out", save_steps=3))
+        finetune(options(data, tmp_path / "out", save_steps=1))
 
 
 @pytest.mark.usefixtures("without_graphs")
@@ -320,7 +320,7 @@ def test_force_and_patience(data, tmp_path):
             with pytest.raises(UserError, match=f"out contains .*{path.name}, which is not part"):
                 finetune(options(data, output, force=force))
         path.unlink()
-    without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 16}
+    without_progress = {"epochs": 5, "learning_rate": 1e-9, "patience": 1, "batch_size": 51}
     report = finetune(options(data, output, force=True, **without_progress))
     assert "earlier" not in (output / "README.md").read_text()
     assert len(report["history"]) == report["best"]["epoch"] + 1 < 5

@@ -101,7 +101,8 @@ def test_the_output(uninterrupted, records):
 
 
 def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
-    assert_batches_begin_at_any(training.pretrain, options(tmp_path / "model"))
+    given = options(tmp_path / "model", eval_data=None, eval_steps=None)
+    assert_batches_begin_at_any(training.pretrain, given)
 
 
 @pytest.mark.slow
@@ -146,7 +147,8 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
 
 @pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
-    given = options(tmp_path / "model", learning_rate=1e30, save_steps=1)
+    changes = {"save_steps": 1, "eval_data": None, "eval_steps": None}
+    given = options(tmp_path / "model", learning_rate=1e30, **changes)
     with pytest.raises(UserError, match="loss is nan at step") as error:
         training.pretrain(given)
     last = max((tmp_path / "model" / "checkpoints").glob("step-*"))

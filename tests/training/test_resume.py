@@ -1,7 +1,9 @@
 """Runs of `fit` that fail or are interrupted, and that `Resume` continues in another program."""
 
 import contextlib
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,15 +20,10 @@ from albert_tf.files import locked
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.training.callbacks import KeepBest, Resume
-from tests.training.resuming import BACKEND, LAYERS, SIZES, Crash, Sequence, Trial, state
+from tests.training.resuming import BACKEND, LAYERS, SIZES, Crash, Reset, Sequence, Trial, state
 
 TEXTS = [f"{word} film {'so it goes ' * (n % 3)}" for n in range(5) for word in ("good", "bad")]
 LABELS = [1, 0] * 5
-
-
-@pytest.fixture(autouse=True)
-def quick_steps(without_graphs):
-    """Runs them eagerly."""
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +33,25 @@ def tokenizer(tiny_vocabulary):
 
 @pytest.fixture(scope="module")
 def classifier(tokenizer):
-    """Returns a function that makes the model of a new program, with dropout, and compiles it."""
+    """Returns a function that makes the model of a new program, with dropout, and compiles it.
+
+    Models that are compiled with the same options are the same model; see `Reset`.
+    """
     sizes = {**SIZES, **LAYERS, "vocab_size": len(tokenizer), "num_labels": 2}
     config = AlbertConfig(**sizes, hidden_dropout_prob=0.2)
 
-    def new(*args, **options):
-        keras.utils.set_random_seed(3)
-        model = AlbertForSequenceClassification(config)
-        model.tokenizer = tokenizer
-        model.compile(*args, **{"run_eagerly": BACKEND == "jax", **options})
-        return model
+    @functools.cache
+    def program(optimizer="auto", **options):
+        def new():
+            model = AlbertForSequenceClassification(config)
+            model.tokenizer = tokenizer
+            model.albert.trainable = False
+            model.compile(optimizer, **{"run_eagerly": BACKEND == "jax", **options})
+            return model
 
-    return new
+        return Reset(new)
+
+    return lambda *args, **options: program(*args, **options)()
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,8 @@ def run(model, given, resume, *others, epochs=2, **options):
 
 
 def assert_same(model, other):
-    for one, two in zip(state(model), state(other), strict=True):
+    """Compares the model with the state of another one."""
+    for one, two in zip(state(model), other, strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -100,11 +105,13 @@ def slow_from(first, cases):
     ]
 
 
+@pytest.mark.skipif(BACKEND == "tensorflow", reason="a trial of the next tests")
 def test_a_dataset_that_repeats(tokenizer, tmp_path):
     """On JAX and torch, Keras reads a batch of the dataset before it trains."""
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.averages, trial.adapters = "repeated", [], False, False
     trial.fitted, trial.compiled, trial.precision = {"epochs": 3}, {}, "float32"
+    trial.accumulation = None
     trial.save_steps, trial.crashes = 1, [5]
     trial.check(tmp_path)
 
@@ -135,7 +142,8 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
-    trial.adapters = kind == "texts"
+    trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "texts" else None
+    trial.is_frozen, trial.resumes_in_a_new_model = True, kind == "prefetched"
     trial.check(tmp_path)
 
 
@@ -193,8 +201,8 @@ def test_other_datasets_are_resumed(form, classifier, data, tmp_path):
             return {"x": dataset.filter(lambda features, labels: True)}
         return {"x": dataset, "steps_per_epoch": 3}
 
-    whole = classifier("adam")
-    run(whole, given(), Resume(tmp_path / "whole"))
+    run(model := classifier("adam"), given(), Resume(tmp_path / "whole"))
+    whole = state(model)
     for batches in (3, 2):  # at the end of an epoch, and in the next one
         run(classifier("adam"), given(), Resume(tmp_path / "run", save_steps=1), Crash(batches))
     resumed = classifier("adam")
@@ -254,18 +262,17 @@ def test_other_data_in_a_resumed_run(classifier, data, tmp_path):
 
 
 @pytest.mark.tensorflow
-def test_the_learning_rate_of_each_step_in_graphs(classifier, data, tmp_path):
+def test_the_learning_rate_of_each_step(classifier, data, tmp_path):
     """The default schedule depends on the number of steps, which a traced step contains."""
-    tf.config.run_functions_eagerly(False)
     rates = []
 
     def note(batch, logs):
         rates.append((int(model.optimizer.iterations), float(model.optimizer.learning_rate)))
 
     notes = keras.callbacks.LambdaCallback(on_train_batch_end=note)
-    model = whole = classifier()
-    run(whole, data("texts"), Resume(tmp_path / "whole"), notes)
-    uninterrupted, rates = rates, []
+    model = classifier()
+    run(model, data("texts"), Resume(tmp_path / "whole"), notes)
+    whole, uninterrupted, rates = state(model), rates, []
     assert len({rate for _, rate in uninterrupted}) == 6
     model = classifier()
     run(model, data("texts"), Resume(tmp_path / "run", save_steps=1), notes, Crash(6))
@@ -284,23 +291,23 @@ def test_several_steps_per_execution_are_counted(classifier, data, tmp_path):
     resume = Resume(tmp_path, save_steps=4)
     run(classifier(**options), given, resume, Crash(4), epochs=2)
     assert (resume.step, Resume(tmp_path).step, Resume(tmp_path).epoch) == (10, 8, 0)
-    models = []
+    states = []
     for folder in (tmp_path, tmp_path / "whole"):
-        models.append(classifier(**options))
-        resume = Resume(folder, save_steps=4)
-        assert run(models[-1], given, resume) == [0, 1]
-        assert resume.step == int(models[-1].optimizer.iterations) == 20
-    assert_same(*models)
+        model, resume = classifier(**options), Resume(folder, save_steps=4)
+        assert run(model, given, resume) == [0, 1]
+        assert resume.step == int(model.optimizer.iterations) == 20
+        states.append(state(model))
+    assert_same(model, states[0])
 
 
 def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog):
-    first = classifier()
-    run(first, data("texts"), Resume(tmp_path))
+    run(first := classifier(), data("texts"), Resume(tmp_path))
+    history, weights = first.history.history, state(first)
     caplog.clear()
     again = classifier()
     assert run(again, data("texts"), Resume(tmp_path)) == [0, 1]
-    assert again.history.history == first.history.history
-    assert_same(again, first)
+    assert again.history.history == history
+    assert_same(again, weights)
     (message,) = caplog.messages
     assert str(tmp_path) in message and "after 6 steps" in message and "\n" not in message
     assert again.fit(**data("texts"), verbose=0).epoch == [0]  # without Resume as always
@@ -310,7 +317,6 @@ def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog)
 def folders(classifier, data, tmp_path_factory):
     """Returns a finished and an interrupted run with `adam`."""
     folder = tmp_path_factory.mktemp("runs")
-    tf.config.run_functions_eagerly(True)
     run(classifier("adam"), data("texts"), Resume(folder / "finished"))
     run(classifier("adam"), data("texts"), Resume(folder / "interrupted", save_steps=1), Crash(3))
     return folder
@@ -336,12 +342,11 @@ def test_a_run_with_other_settings_is_rejected_by_name(folder, message, classifi
     given = {**data("texts"), **OTHERS[message]}
     names = given.keys() & {"optimizer", "loss", "micro_batches"}
     model = classifier(**{"optimizer": "adam", **{name: given.pop(name) for name in names}})
-    before = state(model)[: len(model.weights)]
+    before = state(model)
     with pytest.raises(UserError, match=message) as error:
         run(model, given, Resume(folders / folder), epochs=given.pop("epochs", 2))
     assert "--" not in str(error.value)
-    for one, other in zip(before, model.weights, strict=True):
-        np.testing.assert_array_equal(one, keras.ops.convert_to_numpy(other))
+    assert_same(model, before)
 
 
 def test_settings_of_ones_own_are_compared(classifier, data, folders):
@@ -398,8 +403,9 @@ def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, d
             model.fit(**given, epochs=6, callbacks=callbacks, verbose=0)
         return model, waits
 
-    whole, waited = train(tmp_path / "whole")
-    assert len(whole.history.epoch) == WAITING[kind]
+    model, waited = train(tmp_path / "whole")
+    whole, history = state(model), model.history.history
+    assert len(model.history.epoch) == WAITING[kind]
     for batches in (5, 4):  # in epoch 2, and in epoch 3
         train(tmp_path / "run", Crash(batches))
     resumed, waits = train(tmp_path / "run")
@@ -414,7 +420,7 @@ def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, d
         ]
         assert names == [["epoch-1.weights.h5", "epoch-2.weights.h5", "epoch-6.weights.h5"]] * 2
     again, _ = train(tmp_path / "run")
-    assert again.history.history == whole.history.history
+    assert again.history.history == history
     assert_same(again, whole)
 
 
@@ -455,8 +461,8 @@ def test_a_signal_saves_and_the_same_callback_goes_on(
     number, classifier, data, tmp_path, ctrl_c_enabled
 ):
     """Also in the same process, as in a notebook; and where batches are skipped."""
-    whole = classifier()
-    run(whole, data("texts"), Resume(tmp_path / "whole", save_steps=4, keep=9))
+    run(model := classifier(), data("texts"), Resume(tmp_path / "whole", save_steps=4, keep=9))
+    whole = state(model)
     names = [path.name for path in sorted((tmp_path / "whole").iterdir())]
     assert names == ["step-00000004", "step-00000006"]
 
@@ -489,8 +495,9 @@ def test_a_signal_after_an_early_end_leaves_a_finished_run(
 
 def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(classifier, data, tmp_path):
     """With the same callback."""
-    whole, resume = classifier("adam"), Resume(tmp_path / "run")
-    run(whole, data("texts"), Resume(tmp_path / "whole"))
+    resume = Resume(tmp_path / "run")
+    run(model := classifier("adam"), data("texts"), Resume(tmp_path / "whole"))
+    whole = state(model)
     run(classifier("adam"), data("texts"), resume, Crash(2))
     model = classifier("adam")
     run(model, data("texts"), resume)
@@ -499,23 +506,24 @@ def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(classifier, d
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("name", ["model.safetensors", "state.safetensors"])
-@pytest.mark.parametrize("fault", ["changed", "missing"])
-def test_a_damaged_checkpoint(name, fault, classifier, data, tmp_path):
-    run(classifier("adam"), data("texts"), Resume(tmp_path, save_steps=1), Crash(2))
-    path = tmp_path / "step-00000001" / name
-    content = bytearray(path.read_bytes())
-    content[-7] ^= 4
-    path.write_bytes(content)
-    if fault == "missing":
-        path.unlink()
+def test_a_damaged_checkpoint(classifier, data, folders, tmp_path):
+    (step,) = (folders / "interrupted").glob("step-*")
     model = classifier("adam")
     before = state(model)
-    with pytest.raises(UserError, match="step-00000001 is incomplete or damaged") as error:
-        run(model, data("texts"), Resume(tmp_path))
-    assert "--" not in str(error.value)
-    for one, other in zip(before, state(model), strict=False):
-        np.testing.assert_array_equal(one, other)
+    for name in ("model.safetensors", "state.safetensors"):
+        content = bytearray((step / name).read_bytes())
+        content[-7] ^= 4
+        for fault in ("changed", "missing"):
+            folder = tmp_path / f"{fault} {name}"
+            shutil.copytree(step, folder / step.name)
+            path = folder / step.name / name
+            path.write_bytes(content)
+            if fault == "missing":
+                path.unlink()
+            with pytest.raises(UserError, match=f"{step.name} is incomplete or damaged") as error:
+                run(model, data("texts"), Resume(folder))
+            assert "--" not in str(error.value)
+            assert_same(model, before)
 
 
 @pytest.mark.tensorflow
@@ -579,8 +587,7 @@ def test_a_rejected_fit_leaves_the_optimizer(classifier, data, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             run(model, {**data("texts"), **options}, Resume(tmp_path))
-    for one, other in zip(before, state(model), strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_same(model, before)
 
 
 def test_the_arguments_of_earlier_versions(classifier, data, tmp_path):
@@ -593,7 +600,7 @@ def test_the_arguments_of_earlier_versions(classifier, data, tmp_path):
             model.fit(**data("texts"), epochs=2, verbose=0, **options)
         return model, keep
 
-    whole, _ = train(tmp_path / "whole")
+    whole = state(train(tmp_path / "whole")[0])
     train(tmp_path / "run", Crash(5))
     resumed, keep = train(tmp_path / "run")
     assert resumed.history.epoch == [0, 1] and [each["step"] for each in keep.scores] == [3, 6]

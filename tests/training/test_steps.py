@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import shutil
 
 import keras
 import numpy as np
@@ -22,19 +21,18 @@ from albert_tf.models import (
 )
 from albert_tf.models.task import _backend
 from albert_tf.optimizers import AlbertAdamW, Lamb, WarmupPolynomialDecay, averaged_weights
-from albert_tf.training.callbacks import Resume
 from tests.training import ten_steps
 from tests.training.ten_steps import B, T, V
 
-STEPS = 4
+STEPS = 3
 # Key biases have no true gradient: rounding alone moves them. In float64, ten steps of AdamW move
 # the kernel to 3.7e-5 from the original's: so much is the rounding of its float32.
 ROUNDED = {
     "adamw": ("self/key/bias", "cls/predictions/transform/dense/kernel"),
     "lamb": ("self/key/bias",),
 }
-# Keras' torch backend draws dropout from torch's generator, which a state doesn't contain.
-DROPOUT = 0.0 if keras.backend.backend() == "torch" else 0.2
+# A few steps are quicker without a graph on TensorFlow.
+EAGERLY = {"run_eagerly": keras.backend.backend() == "tensorflow"}
 
 
 def batch_of(recorded, step):
@@ -62,7 +60,10 @@ def in_the_originals_names(model):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(("kind", "optimizer"), [("lamb", Lamb), ("adamw", AlbertAdamW)])
+@pytest.mark.parametrize(
+    ("kind", "optimizer"),
+    [("lamb", Lamb), pytest.param("adamw", AlbertAdamW, marks=pytest.mark.slow)],
+)
 def test_ten_steps_of_the_original(golden, kind, optimizer):
     """Compares the loss curve, and every weight after steps 1, 2 and 10."""
     model = AlbertForPreTraining.from_pretrained(
@@ -100,9 +101,9 @@ def batches():
     return tf.data.Dataset.from_tensor_slices(ten_steps.batches()).repeat()
 
 
-def compiled(optimizer=None, dropout=0.0, **options):
+def compiled(optimizer=None, **options):
     optimizer = optimizer or Lamb(WarmupPolynomialDecay(0.02, 2, 5), global_clipnorm=0.3)
-    return ten_steps.compiled(optimizer, {"hidden_dropout_prob": dropout}, **options)
+    return ten_steps.compiled(optimizer, {"num_hidden_layers": 1}, **options)
 
 
 def values(variables):
@@ -146,14 +147,14 @@ def whole(batches):
 
     On TensorFlow, its steps compute two slices, and those it is compared with compute one.
     """
-    model = compiled()
+    model = compiled(**EAGERLY)
     with two_slices():
         return model, trained(batches, model)
 
 
 def test_a_step_is_that_of_keras_on_the_whole_batch(batches, whole):
     """The metrics precede the update."""
-    model, expected = compiled(), []
+    model, expected = compiled(**EAGERLY), []
     model.train_step = functools.partial(super(_backend.TrainingStep, model).train_step)
     for features, labels in batches.take(STEPS).as_numpy_iterator():
         model.reset_metrics()
@@ -217,7 +218,7 @@ def test_xla_does_not_change_the_training(batches, whole):
 @pytest.mark.usefixtures("without_graphs")
 def test_the_average_counts_steps(batches):
     """Averages by hand; Keras' accumulation would update the average for every part."""
-    model, expected = compiled(averaging(), micro_batches=4), None
+    model, expected = compiled(averaging(), micro_batches=2), None
     model.optimizer.finalize_variable_values = lambda weights: None  # at the end of `fit`
 
     def note(batch, logs):
@@ -234,24 +235,6 @@ def test_the_average_counts_steps(batches):
     with averaged_weights(model):
         assert_near(model.trainable_variables, expected)
     assert_near(model.trainable_variables, own, atol=0)
-
-
-@pytest.mark.usefixtures("without_graphs")
-@pytest.mark.parametrize("accumulation", [{}, {"gradient_accumulation_steps": 2}])
-def test_a_saved_step_resumes_exactly(batches, tmp_path, accumulation):
-    """Saves dropout seeds, moments, the average of weights and gradients between two steps."""
-    optimizer = functools.partial(averaging, **accumulation)
-    model = compiled(optimizer(), dropout=DROPOUT)
-    options = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
-    model.fit(batches, callbacks=[Resume(tmp_path, save_steps=1, keep=STEPS)], **options)
-    for number in range(2, STEPS + 1):
-        shutil.rmtree(tmp_path / f"step-{number:08d}")
-    other = compiled(optimizer(), dropout=DROPOUT)
-    resume = Resume(tmp_path, save_steps=1)
-    assert resume.step == 1
-    other.fit(batches, callbacks=[resume], **options)
-    assert_near(other.weights, model.weights, atol=0)
-    assert_near(other.optimizer.variables, model.optimizer.variables, atol=0)
 
 
 @pytest.mark.usefixtures("without_graphs")
@@ -322,11 +305,12 @@ def test_an_overflow_skips_the_step_and_lowers_the_scale(batches):
 
 @pytest.mark.tensorflow
 def test_batches_of_other_shapes_are_traced_once(batches):
-    """A shorter batch, of one example or without a label, gives a step too."""
+    """A shorter batch, of one example or without a label, gives a step too, also in slices."""
     model, traces = compiled(), []
     model.loss_terms = lambda *given: traces.append(1) or type(model).loss_terms(model, *given)
     several = [batches.unbatch().batch(size).take(1) for size in (B, 2, 5, 1)]
-    found = trained(functools.reduce(tf.data.Dataset.concatenate, several), model, 4)
+    with two_slices():
+        found = trained(functools.reduce(tf.data.Dataset.concatenate, several), model, 4)
     assert len(traces) == 1
     assert [step["prediction_logits_loss"] > 0 for step in found] == [True, True, True, False]
     assert np.isfinite([step["loss"] for step in found]).all()
