@@ -78,7 +78,7 @@ def classifier(model_folder):
 
 
 @pytest.fixture
-def ask(run, task_model, monkeypatch):
+def ask(run, task_model, without_graphs, monkeypatch):
     """Returns a function that runs a command with its model in memory, without reading files."""
     from albert_tf import pipelines
     from albert_tf.checkpoints import finder

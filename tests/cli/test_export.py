@@ -2,7 +2,6 @@ import functools
 import sys
 
 import pytest
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 
@@ -11,24 +10,22 @@ def run(run):
     return functools.partial(run, "export")
 
 
-def test_the_default_task_is_that_of_the_checkpoint(run, model_folder, tmp_path):
-    pytest.importorskip("tensorflow_text")
-    arguments = ("saved-model", "--model", model_folder("answer"), "--no-check")
-    status, output, _ = run(*arguments, "--output", tmp_path / "1")
-    assert (status, output.split(": ")[0]) == (0, str(tmp_path / "1"))
-    text = tf.saved_model.load(tmp_path / "1").signatures["text"]
-    assert set(text.structured_input_signature[1]) == {"text", "text_pair"}
-    assert {"answer", "score", "start_byte"} <= set(text.structured_outputs)
-
-
-def test_the_task_can_be_chosen(run, model_folder, tmp_path):
-    arguments = ("tflite", "--model", model_folder("pretrain"), "--task", "masked-lm", "--no-check")
-    arguments = (*arguments, "--ids-only", "--predictions", 2, "--output", tmp_path / "a")
-    status, output, _ = run(*arguments)
+@pytest.mark.parametrize(
+    ("model", "options", "signature", "outputs"),
+    [
+        ("answer", (), "ids", ["end_logits", "start_logits"]),
+        ("pretrain", ("--task", "masked-lm", "--predictions", 2), "masked", ["logits"]),
+    ],
+)
+def test_the_task_is_that_of_the_checkpoint_or_chosen(
+    run, model_folder, tmp_path, model, options, signature, outputs
+):
+    arguments = ("tflite", "--model", model_folder(model), "--no-check", "--ids-only", *options)
+    status, output, _ = run(*arguments, "--output", tmp_path / "a")
     assert (status, output.split(": ")[0]) == (0, str(tmp_path / "a"))
     signatures = Interpreter(str(tmp_path / "a")).get_signature_list()
-    assert list(signatures) == ["masked"]
-    assert signatures["masked"]["outputs"] == ["logits"]
+    assert list(signatures) == [signature]
+    assert sorted(signatures[signature]["outputs"]) == outputs
 
 
 def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
