@@ -123,6 +123,7 @@ def test_questions_and_answers(tiny_tokenizer, scrambled, answerability):
     columns = ["where?", "who?"] * 2, [CONTEXT] * 4
     given = {"max_length": 40, "batch_size": 5, "answerability": answerability}
     dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
+    assert ("is_impossible" in dataset.element_spec[1]) == answerability
     config = config_of(tiny_tokenizer, answerability=answerability)
     answerer = scrambled(AlbertForQuestionAnswering(config))
     answerer.compile("adam", metrics=[ExactMatch(), "accuracy"], run_eagerly=True)

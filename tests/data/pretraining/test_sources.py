@@ -168,23 +168,25 @@ DYNAMIC = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "table"), [("static", STATIC), ("dynamic", DYNAMIC)])
-def test_records_are_checked_as_they_are_read(tmp_path, request, mode, table):
+@pytest.mark.parametrize(
+    ("mode", "table", "before"), [("static", STATIC, 1), ("dynamic", DYNAMIC, 0)]
+)
+def test_records_are_checked_as_they_are_read(tmp_path, request, mode, table, before):
     """The graph of batches ends with the same rule; the message names the record and its file."""
     directory = request.getfixturevalue(mode)
     files = find_records(directory.source)
     valid = [records.encode(directory.record(number)) for number in range(4)]
     paths = [str(tmp_path / name) for name in ("valid", "invalid")]
-    Path(paths[0]).write_bytes(b"".join(map(records.frame, valid)))
-    files = dataclasses.replace(files, paths=tuple(paths), counts=(4, 3))
+    Path(paths[0]).write_bytes(b"".join(map(records.frame, valid[: 4 * before])))
+    files = dataclasses.replace(files, paths=tuple(paths), counts=(4 * before, before + 2))
     dataset = evaluation_batches(files, 5)
     for name, value, message in table:
         features = directory.record(5) | {name: value}
         changed = {key: found for key, found in features.items() if found is not None}
         record = records.encode(changed) if name else value
-        content = b"".join(map(records.frame, [valid[0], record, valid[1]]))
+        content = b"".join(map(records.frame, [*valid[:before], record, valid[3]]))
         Path(paths[1]).write_bytes(content)
-        place = rf"^Invalid .*{message}.* .record 1 of {paths[1]}"
+        place = rf"^Invalid .*{message}.* .record {before} of {paths[1]}"
         with pytest.raises(UserError, match=place), whole_records(files):
             list(dataset)
 
