@@ -118,13 +118,15 @@ def test_columns_of_a_shuffled_data_frame(tiny_tokenizer):
         keras.tree.map_structure(np.testing.assert_array_equal, *batches)
 
 
-@pytest.mark.parametrize("answerability", [False, True])
-def test_questions_and_answers(tiny_tokenizer, scrambled, answerability):
+def test_questions_and_answers(tiny_tokenizer, scrambled):
     columns = ["where?", "who?"] * 2, [CONTEXT] * 4
-    given = {"max_length": 40, "batch_size": 5, "answerability": answerability}
-    dataset = question_answering_dataset(tiny_tokenizer, *columns, ANSWERS, **given)
-    assert ("is_impossible" in dataset.element_spec[1]) == answerability
-    config = config_of(tiny_tokenizer, answerability=answerability)
+    given = (tiny_tokenizer, *columns, ANSWERS)
+    plain = question_answering_dataset(*given, max_length=40).element_spec[1]
+    assert plain.keys() == {"start_positions", "end_positions"}
+    options = {"max_length": 40, "batch_size": 5, "answerability": True}
+    dataset = question_answering_dataset(*given, **options)
+    assert dataset.element_spec[1].keys() == {*plain, "is_impossible"}
+    config = config_of(tiny_tokenizer, answerability=True)
     answerer = scrambled(AlbertForQuestionAnswering(config))
     answerer.compile("adam", metrics=[ExactMatch(), "accuracy"], run_eagerly=True)
     scored = answerer.evaluate(dataset, return_dict=True, verbose=0)

@@ -110,19 +110,12 @@ def test_masks_follow_the_rule(choice, table):
 
 @pytest.mark.parametrize("choice", [*CHOICES, "equal draws"])
 def test_tensorflow_masks_as_numpy_does(choice, table, monkeypatch):
-    """One choice in a graph; test_batches.py compares the published choice in a graph."""
+    """test_batches.py compares the published choice in a graph."""
     given, rows = options(**CHOICES.get(choice, {})), random_rows(40)
     if choice == "equal draws":
         monkeypatch.setattr(masking.rng, "MANTISSA", 0.0)
-
-    def masked(ids, lengths, first, keys):
-        return mask(Unmasked(ids, lengths, first), keys, table, given, tf_ops)
-
     expected = mask(rows, keys(40), table, given)
-    if choice == "few predictions":
-        found = next(iter(tf.data.Dataset.from_tensors((*rows, keys(40))).map(masked)))
-    else:
-        found = masked(*map(tf.constant, (*rows, keys(40))))
+    found = mask(Unmasked(*map(tf.constant, rows)), tf.constant(keys(40)), table, given, tf_ops)
     for name, one, other in zip(expected._fields, expected, found, strict=True):
         assert one.dtype == other.dtype.as_numpy_dtype == np.int32, name
         np.testing.assert_array_equal(one, other, err_msg=name)
