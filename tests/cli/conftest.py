@@ -30,6 +30,13 @@ def run(capsys):
     return main
 
 
+@pytest.fixture
+def without_graphs(without_graphs, monkeypatch):
+    """Also predicts eagerly. Otherwise, each model that a command loads would be traced."""
+    eagerly = property(lambda model: True, lambda model, value: None)
+    monkeypatch.setattr("keras.Model.run_eagerly", eagerly, raising=False)
+
+
 @pytest.fixture(scope="session")
 def task_model(tiny_vocabulary, scrambled):
     """Returns a function from a command to a model with random weights and its tokenizer."""
@@ -71,7 +78,7 @@ def classifier(model_folder):
 
 
 @pytest.fixture
-def ask(run, task_model, monkeypatch):
+def ask(run, task_model, without_graphs, monkeypatch):
     """Returns a function that runs a command with its model in memory, without reading files."""
     from albert_tf import pipelines
     from albert_tf.checkpoints import finder

@@ -50,6 +50,7 @@ def test_an_empty_file(ask, tmp_path, task_model):
     assert np.load(npy).shape == (0, model.config.hidden_size)
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
     model, tokenizer = task_model("embed")
     model.save_pretrained(tmp_path)

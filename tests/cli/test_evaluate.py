@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
+
 
 def test_evaluate(run, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
@@ -52,16 +54,10 @@ def test_texts_that_belong_together(run, model_folder, tmp_path, option):
     assert any((tmp_path / "out").iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("d.csv", ["text,label", "A film.,good", '"A"film,good', "Dull.,bad"]),
-        ("d.jsonl", ['{"text": "A film.", "label": "good"}', "{", '{"text": "A", "label": "bad"}']),
-    ],
-)
-def test_predictions_name_the_rows_of_the_file(run, classifier, tmp_path, caplog, name, rows):
-    (tmp_path / name).write_text("\n".join(rows))
-    data = ("--task", "classify", "--data", tmp_path / name, "--skip-bad-rows")
+def test_predictions_name_the_rows_of_the_file(run, classifier, tmp_path, caplog):
+    rows = ['{"text": "A film.", "label": "good"}', "{", '{"text": "A", "label": "bad"}']
+    (tmp_path / "d.jsonl").write_text("\n".join(rows))
+    data = ("--task", "classify", "--data", tmp_path / "d.jsonl", "--skip-bad-rows")
     status, *_ = run("evaluate", "--model", classifier, *data, "--predictions", tmp_path)
     assert (status, "skipped 1 bad rows" in caplog.text) == (0, True)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()

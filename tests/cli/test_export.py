@@ -2,23 +2,12 @@ import functools
 import sys
 
 import pytest
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 
 @pytest.fixture
 def run(run):
     return functools.partial(run, "export")
-
-
-def test_the_default_task_is_that_of_the_checkpoint(run, model_folder, tmp_path):
-    pytest.importorskip("tensorflow_text")
-    arguments = ("saved-model", "--model", model_folder("answer"), "--no-check")
-    status, output, _ = run(*arguments, "--output", tmp_path / "1")
-    assert (status, output.split(": ")[0]) == (0, str(tmp_path / "1"))
-    text = tf.saved_model.load(tmp_path / "1").signatures["text"]
-    assert set(text.structured_input_signature[1]) == {"text", "text_pair"}
-    assert {"answer", "score", "start_byte"} <= set(text.structured_outputs)
 
 
 def test_the_task_can_be_chosen(run, model_folder, tmp_path):
@@ -39,18 +28,23 @@ def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_shapes(run, model_folder, tmp_path, monkeypatch):
+def test_the_task_of_the_checkpoint_and_shapes(run, model_folder, tmp_path, monkeypatch):
     pytest.importorskip("tensorflow_text")
-    exported = {}
+    exported, models = {}, []
     monkeypatch.setattr(
         "albert_tf_export.export_tflite",
-        lambda *given: exported.update(vars(given[-1])) or "a report",
+        lambda model, *given: (
+            models.append(type(model).__name__) or exported.update(vars(given[-1])) or "a report"
+        ),
     )
-    arguments = ("tflite", "--model", model_folder("embed"), "--output", tmp_path / "a.tflite")
+    output = ("--output", tmp_path / "a.tflite")
+    assert run("tflite", "--model", model_folder("answer"), *output)[0] == 0
+    arguments = ("tflite", "--model", model_folder("embed"), *output)
     assert run(*arguments, "--lengths", "16,24", "32", "--batch", "dynamic")[0] == 0
     assert (exported["lengths"], exported["batch"]) == ((16, 24, 32), None)
     assert run(*arguments, "--max-length", 16, "--batch", 2)[:2] == (0, "a report\n")
     assert (exported["max_length"], exported["batch"]) == (16, 2)
+    assert models == ["AlbertForQuestionAnswering", "AlbertModel", "AlbertModel"]
 
 
 @pytest.mark.parametrize(

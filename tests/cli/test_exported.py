@@ -29,6 +29,7 @@ def classifier_file(classifier, tmp_path_factory):
     return path
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_predict_answers_as_the_directory_does(run, classifier, classifier_file):
     texts = ("a quiet delight", "smoke and noise", "")
     command = [sys.executable, "-c", ALONE, "predict", "--model", classifier_file, *texts]

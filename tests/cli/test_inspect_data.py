@@ -15,10 +15,10 @@ SAMPLE = "F_pretraining_data/sample_seq64_pred10.tfrecord"
 
 @pytest.fixture(scope="module")
 def folder(tiny_vocabulary, tmp_path_factory):
-    """Returns a folder of build-data with some hundred examples."""
+    """Returns a folder of build-data with a hundred examples."""
     folder = tmp_path_factory.mktemp("examples")
     (folder / "spiece.model").write_bytes(tiny_vocabulary)
-    (folder / "a.txt").write_text("\n\n".join(["\n".join(SENTENCES * 3)] * 60), "utf-8")
+    (folder / "a.txt").write_text("\n\n".join(["\n".join(SENTENCES * 3)] * 12), "utf-8")
     build_data(
         input=str(folder / "a.txt"),
         output=str(folder / "out"),

@@ -92,11 +92,13 @@ SHOWN = r"red \x1b[31m\tLOC\t1.0\nnext\u2028\x9b\u202e"
         ("tag", "TokenClassification"),
     ],
 )
+@pytest.mark.usefixtures("without_graphs")
 def test_labels_of_strangers_cannot_reach_a_terminal(run, tiny_vocabulary, tmp_path, command, head):
     """Lines for people show control characters escaped; JSON contains the labels unchanged."""
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=24)
     labels = {0: HOSTILE, 1: HOSTILE + "2"}
-    config = AlbertConfig.from_size("tiny", vocab_size=tokenizer.vocab_size, id2label=labels)
+    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
+    config = AlbertConfig.from_size("tiny", **sizes, id2label=labels)
     getattr(models, f"AlbertFor{head}")(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     status, output, errors = run(command, "--model", tmp_path, "people")

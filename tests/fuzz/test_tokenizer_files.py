@@ -21,10 +21,10 @@ CONFIGS = st.dictionaries(NAMES, JSON_VALUES, max_size=4)
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
+def folders(tiny_vocabulary, tmp_path_factory):
     """Returns the folder of a tokenizer of each kind, by the name of its vocabulary."""
     tokenizers = {
-        "spiece.model": AlbertTokenizer.from_pretrained("small"),
+        "spiece.model": AlbertTokenizer(tiny_vocabulary),
         "vocab.txt": WordPieceTokenizer("\n".join(PIECES).encode()),
     }
     folders = {name: tmp_path_factory.mktemp("tokenizer") for name in tokenizers}

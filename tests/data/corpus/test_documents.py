@@ -88,7 +88,7 @@ def parts(offset, text, limit):
 def a_text(generator):
     """Returns a random text of edge cases."""
     pieces = []
-    for _ in range(generator.randrange(30)):
+    for _ in range(generator.randrange(14)):
         kind = generator.randrange(6)
         if kind < 3:
             pieces += generator.choices(LETTERS, k=generator.randrange(1, 12))
@@ -109,7 +109,7 @@ def test_documents_are_the_same_however_a_file_is_split(read, monkeypatch):
         text = a_text(generator).encode()
         limit = generator.choice([4, 5, 11, 40, 1000])
         expected = plain_reading(text, limit)
-        for split_bytes in (4, 5, generator.randrange(6, 60), 1 << 20):
+        for split_bytes in (generator.choice([4, 5]), generator.randrange(6, 60), 1 << 20):
             monkeypatch.setattr(module, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             counts = Counter()
             found = read(text, max_document_bytes=limit, split_bytes=split_bytes, counts=counts)

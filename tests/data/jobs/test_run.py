@@ -1,5 +1,6 @@
 """A run resumes, repairs, or rejects an existing output."""
 
+import dataclasses
 import os
 import shutil
 
@@ -110,11 +111,13 @@ def test_other_settings_are_refused_and_force_starts_anew(
     assert content(folder) == content(tmp_path / "new")
 
 
-def test_force_removes_a_vocabulary_of_another_kind(make, copied, tmp_path):
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+def test_force_removes_a_vocabulary_of_another_kind(make, copied):
+    job = make(copied)
+    files = dict(job.tokenizer)
+    files["vocab.txt"] = files.pop("spiece.model")
     (copied / "mine.tfrecord").touch()
-    run_local(make(copied, vocab=vocabulary), force=True)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(dataclasses.replace(job, tokenizer=(*files.items(),)), interrupted(0), force=True)
     assert (copied / "mine.tfrecord").exists()
     assert (copied / "vocab.txt").exists() and not (copied / "spiece.model").exists()
 
@@ -144,10 +147,10 @@ def test_an_output_with_other_files_is_refused(make, content, tmp_path):
 def test_a_bad_line_stops_a_run_which_resumes_when_it_skips(make, corpus, tmp_path):
     bad, folder = tmp_path / "z.jsonl", tmp_path / "examples"
     bad.write_text('{"text": "One. Two."}\nnonsense\n')
-    inputs = [corpus / "a.txt", bad]
+    inputs = [corpus / "d" / "a.txt", bad]
     with pytest.raises(UserError, match=r"z.jsonl, line 2"):
         run_local(make(folder, inputs=inputs), workers=2)
-    manifest = run_local(make(folder, inputs=inputs, bad_lines="skip"), workers=2).manifest
+    manifest = run_local(make(folder, inputs=inputs, bad_lines="skip")).manifest
     assert manifest.totals["bad_lines"] == 1
     assert manifest.settings["corpus"]["bad_lines"] == "skip"
 

@@ -9,9 +9,11 @@ import tensorflow as tf
 from albert_tf.data.pretraining import records, rng
 from albert_tf.data.pretraining.batches import (
     batches_per_source,
+    dynamic_batch,
     evaluation_batches,
     mixed_batches,
     pretraining_batches,
+    static_batch,
 )
 from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.pairs import Pairs, swapped
@@ -73,30 +75,32 @@ def rows_of(batch):
     return [tuple(row.tobytes() for row in rows) for rows in zip(*columns, strict=True)]
 
 
-@pytest.fixture(scope="module", params=["dynamic", "static"])
-def directory(request):
-    return request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def static_run(static):
+    """Returns a dataset of the static records, and the batches of three epochs."""
+    dataset = pretraining_batches(static.source, BATCH, SEED, **SMALL)
+    return dataset, taken(dataset, 3 * STEPS)
 
 
 @pytest.fixture(scope="module")
-def dataset(directory):
-    return pretraining_batches(directory.source, BATCH, SEED, **SMALL)
+def dynamic_run(dynamic):
+    """Returns a dataset of the dynamic records, and the batches of two epochs."""
+    tf.random.set_seed(5)  # changes no batch
+    dataset = pretraining_batches(dynamic.path, BATCH, SEED, **SMALL)
+    return dataset, taken(dataset, 2 * STEPS)
 
 
 @pytest.fixture(scope="module")
-def whole_static(static):
-    return taken(pretraining_batches(static.source, BATCH, SEED, **SMALL), 3 * STEPS)
-
-
-@pytest.fixture(scope="module")
-def everything(directory):
-    """Returns the evaluation batches of two passes."""
-    dataset = evaluation_batches(directory.source, BATCH, SEED)
-    assert dataset.cardinality() == STEPS + 1
+def evaluated(dynamic):
+    """Returns the evaluation batches of two passes, with another batch size."""
+    dataset = evaluation_batches(dynamic.source, 7, SEED)
+    assert dataset.cardinality() == -(-N // 7)
     return taken(dataset, -1), taken(dataset, -1)
 
 
-def test_batches_follow_the_schema(dataset):
+@pytest.mark.parametrize("run", ["static_run", "dynamic_run"])
+def test_batches_follow_the_schema(request, run):
+    dataset, _ = request.getfixturevalue(run)
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     # The end of an iterator would wait for the tuner, up to a minute.
     assert dataset.options().autotune.enabled is False
@@ -111,21 +115,18 @@ def test_batches_follow_the_schema(dataset):
     assert found == {feature.name: (shape, feature.dtype) for feature, shape in shapes.items()}
 
 
-def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic):
-    tf.random.set_seed(5)  # changes no batch
+def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic, dynamic_run, evaluated):
     made = [{*rows_of(made_in_numpy(dynamic, epoch))} for epoch in range(2)]
     assert len(made[0] | made[1]) > 1.9 * N  # another mask in each epoch
-    for batch_size, options in ((BATCH, SMALL), (7, {})):
-        steps = find_records(dynamic.path).steps_per_epoch(batch_size)
-        found = taken(pretraining_batches(dynamic.path, batch_size, SEED, **options), 2 * steps)
-        for epoch in range(2):
-            rows = flat(map(rows_of, found[epoch * steps : (epoch + 1) * steps]))
-            assert len(set(rows)) == steps * batch_size
-            assert set(rows) <= made[epoch]
+    for epoch in range(2):
+        rows = flat(map(rows_of, dynamic_run[1][epoch * STEPS : (epoch + 1) * STEPS]))
+        assert len(set(rows)) == STEPS * BATCH
+        assert set(rows) <= made[epoch]
+    assert {*flat(map(rows_of, evaluated[0]))} == made[0]
 
 
-def test_each_epoch_has_every_record_once_in_another_order(static, whole_static):
-    found = numbers(whole_static)
+def test_each_epoch_has_every_record_once_in_another_order(static_run):
+    found = numbers(static_run[1])
     epochs = [flat(found[start : start + STEPS]) for start in range(0, 3 * STEPS, STEPS)]
     for epoch in epochs:
         assert len(set(epoch)) == STEPS * BATCH
@@ -133,20 +134,16 @@ def test_each_epoch_has_every_record_once_in_another_order(static, whole_static)
     assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
 
 
-def test_the_order_depends_on_the_seed_alone(static, whole_static):
-    files = find_records(static.source)
-    tf.random.set_seed(7)
-    again = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 3 * STEPS)
-    assert numbers(again) == numbers(whole_static)
-    other = taken(pretraining_batches(files, BATCH, SEED + 1, **SMALL), STEPS)
-    assert numbers(other) != numbers(whole_static)[:STEPS]
+def test_another_seed_gives_another_order(static, static_run):
+    other = taken(pretraining_batches(static.source, BATCH, SEED + 1, **SMALL), STEPS)
+    assert numbers(other) != numbers(static_run[1])[:STEPS]
 
 
 @pytest.mark.slow
-def test_hosts_share_each_batch(dynamic):
+def test_hosts_share_each_batch(dynamic, dynamic_run):
     """Joins the parts of hosts to the batch of one host, masks included, also after a resume."""
     files = find_records(dynamic.path)
-    whole = taken(pretraining_batches(files, BATCH, SEED, **SMALL), 12)
+    whole = dynamic_run[1][:12]
     first = taken(pretraining_batches(files, BATCH, SEED, part=(0, 2), **SMALL), 12)
     late = taken(pretraining_batches(files, BATCH, SEED, 10, part=(1, 2), **SMALL), 2)
     for batch, half in zip(whole, first, strict=True):
@@ -155,33 +152,40 @@ def test_hosts_share_each_batch(dynamic):
         assert rows_of(half) == rows_of(batch)[BATCH // 2 :]
 
 
-@pytest.mark.parametrize(
-    ("mode", "start", "options"),
-    [
-        pytest.param("static", STEPS, {}, marks=pytest.mark.slow),
-        ("static", STEPS + 5, {}),
-        pytest.param("dynamic", STEPS + 5, {"length_buckets": True}, marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_resumes_in_the_middle(request, mode, start, options):
-    files = find_records(request.getfixturevalue(mode).source)
-    whole = taken(pretraining_batches(files, BATCH, SEED, **SMALL, **options), start + 4)
-    rest = taken(pretraining_batches(files, BATCH, SEED, start, **SMALL, **options), 4)
+@pytest.mark.parametrize("start", [pytest.param(STEPS, marks=pytest.mark.slow), STEPS + 5])
+def test_a_run_resumes_with_the_same_batches(static, static_run, start):
+    tf.random.set_seed(7)  # changes no batch
+    dataset = pretraining_batches(find_records(static.source), BATCH, SEED, start, **SMALL)
+    assert_same(taken(dataset, 4), static_run[1][start : start + 4])
+
+
+@pytest.mark.slow
+def test_a_run_with_length_buckets_resumes(dynamic):
+    options, start = {**SMALL, "length_buckets": True}, STEPS + 5
+    whole = taken(pretraining_batches(dynamic.source, BATCH, SEED, **options), start + 4)
+    rest = taken(pretraining_batches(dynamic.source, BATCH, SEED, start, **options), 4)
     assert_same(rest, whole[start:])
 
 
-def test_an_iterator_can_be_saved_and_restored(static, whole_static, tmp_path):
-    dataset = pretraining_batches(static.source, BATCH, SEED, **SMALL)
+def test_an_iterator_can_be_saved_and_restored(static_run, tmp_path):
+    dataset, whole = static_run
     iterator, restored = iter(dataset), iter(dataset)
     for _ in range(STEPS - 3):
         next(iterator)
     path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "position"))
     tf.train.Checkpoint(iterator=restored).read(path).assert_consumed()
-    expected = numbers(whole_static[STEPS - 3 : STEPS + 6])
-    assert numbers(itertools.islice(restored, 9)) == expected
+    assert numbers(itertools.islice(restored, 9)) == numbers(whole[STEPS - 3 : STEPS + 6])
 
 
-def test_length_buckets_pad_less_and_lose_nothing(directory, everything):
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_length_buckets_pad_less_and_lose_nothing(request, mode):
+    directory = request.getfixturevalue(mode)
+    if mode == "dynamic":
+        padded, _ = request.getfixturevalue("evaluated")
+    else:
+        stored = tf.constant([records.encode(directory.record(number)) for number in range(N)])
+        features, labels = static_batch(None, stored, find_records(directory.source), None)
+        padded = [tf.nest.map_structure(np.asarray, (features, labels))]
     dataset = pretraining_batches(directory.source, BATCH, SEED, length_buckets=True)
     bucketed = taken(dataset, STEPS)
     assert dataset.element_spec[0]["input_ids"].shape.as_list() == [BATCH, None]
@@ -197,32 +201,30 @@ def test_length_buckets_pad_less_and_lose_nothing(directory, everything):
         return found
 
     assert len(unpadded(bucketed)) == STEPS * BATCH
-    assert unpadded(bucketed) <= unpadded(everything[0])
+    assert unpadded(bucketed) <= unpadded(padded)
     shares = [
         np.concatenate([inputs["attention_mask"].ravel() for inputs, _ in batches]).mean()
-        for batches in (everything[0], bucketed)
+        for batches in (padded, bucketed)
     ]
     assert shares[1] > shares[0] + 0.1
 
 
-def test_evaluation_sees_every_example_once_with_the_same_masks(everything):
-    first, second = everything
+def test_evaluation_sees_every_example_once_with_the_same_masks(evaluated):
+    first, second = evaluated
     assert_same(first, second)
-    sizes = [len(labels["labels"]) for _, labels in first]
-    assert sizes == [BATCH] * STEPS + [N - STEPS * BATCH]
+    assert [len(labels["labels"]) for _, labels in first] == [7] * (N // 7) + [N % 7]
     assert len(set(flat(map(rows_of, first)))) == N
 
 
 @pytest.mark.parametrize(("pair_task", "label"), [("nsp", 1), ("none", -100)])
-def test_only_pairs_for_sentence_order_are_swapped(dynamic, tmp_path, pair_task, label):
+def test_only_pairs_for_sentence_order_are_swapped(dynamic, pair_task, label):
     options = dataclasses.replace(dynamic.options, pair_task=pair_task, masked_lm_prob=0.0)
-    dataclasses.replace(
-        dynamic,
-        path=tmp_path,
-        options=options,
-        record=lambda number: dynamic.record(number) | {"next_sentence_labels": [label]},
-    ).write()
-    ((inputs, labels),) = evaluation_batches(tmp_path, N)
+    files = dataclasses.replace(find_records(dynamic.source), dynamic=options)
+    label_of = {"next_sentence_labels": [label]}
+    stored = [records.encode(dynamic.record(number) | label_of) for number in range(N)]
+    inputs, labels = dynamic_batch(
+        tf.constant(range(N), tf.uint64), tf.constant(stored), files, None
+    )
     assert set(labels["sentence_order_label"].numpy()) == {label}
     assert set(labels["labels"].numpy().ravel()) == {-100}
     assert inputs["input_ids"][:, 1].numpy().tolist() == list(range(FIRST, FIRST + N))
@@ -247,8 +249,8 @@ def test_files_of_the_original_code_are_read(golden):
     np.testing.assert_array_equal(labels["sentence_order_label"], order)
 
 
-def test_a_data_service_gives_the_same_batches(dynamic):
-    dataset = pretraining_batches(dynamic.path, BATCH, SEED, **SMALL)
+def test_a_data_service_gives_the_same_batches(dynamic_run):
+    dataset, expected = dynamic_run
     service = tf.data.experimental.service
     dispatcher = service.DispatchServer()
     address = dispatcher.target.split("://")[1]
@@ -256,7 +258,7 @@ def test_a_data_service_gives_the_same_batches(dynamic):
     served = dataset.apply(
         service.distribute(service.ShardingPolicy.OFF, service=dispatcher.target)
     )
-    assert_same(taken(served, STEPS + 3), taken(dataset, STEPS + 3))
+    assert_same(taken(served, STEPS + 3), expected[: STEPS + 3])
     del worker
 
 
@@ -271,13 +273,12 @@ def test_batches_of_each_source():
 
 
 @pytest.mark.slow
-def test_batches_take_turns_and_resume(dynamic):
-    short = find_records(dynamic.path)
-    long = dataclasses.replace(short, max_seq_length=T + 8)
-    sources = short, short, long
+def test_batches_take_turns_and_resume(static, dynamic):
+    longer = dataclasses.replace(find_records(dynamic.path), max_seq_length=T + 8)
+    sources = find_records(static.source), longer
     whole = taken(mixed_batches(sources, BATCH, 7, 0, (0, 1)), 6)
-    assert [inputs["input_ids"].shape[1] for inputs, _ in whole] == [T, T, T + 8] * 2
+    assert [inputs["input_ids"].shape[1] for inputs, _ in whole] == [T, T + 8] * 3
     for number, source in enumerate(sources):
-        alone = taken(pretraining_batches(source, BATCH, 7 + number), 2)
-        assert_same(whole[number::3], alone)
-    assert_same(taken(mixed_batches(sources, BATCH, 7, 4, (0, 1)), 2), whole[4:])
+        alone = taken(pretraining_batches(source, BATCH, 7 + number), 3)
+        assert_same(whole[number::2], alone)
+    assert_same(taken(mixed_batches(sources, BATCH, 7, 3, (0, 1)), 3), whole[3:])

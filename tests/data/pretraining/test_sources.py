@@ -156,6 +156,7 @@ STATIC = [
     ("input_ids", [1.5] * 40, "Key: input_ids.* float"),
     ("next_sentence_labels", [7], "next_sentence_labels must be .* Received: 7"),
     ("next_sentence_labels", [0, 1], "Key: next_sentence_labels"),
+    (None, b"\xff\xfe no example", "no tf.train.Example"),
 ]
 DYNAMIC = [
     ("segment_b", None, "segment_b must contain tokens"),
@@ -163,38 +164,31 @@ DYNAMIC = [
     ("segment_a", [7] * 38, "at most 40 tokens. Received: "),
     ("segment_a", [10**6], "segment_a and segment_b must be .* Received: 1000000"),
     ("segment_b", [-3], "segment_a and segment_b must be .* Received: -3"),
+    (None, b"no\nexample", "no tf.train.Example"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("mode", "name", "value", "message"),
-    [
-        *(("static", *each) for each in STATIC),
-        *(("dynamic", *each) for each in DYNAMIC),
-        ("static", None, b"\xff\xfe no example", "no tf.train.Example"),
-        ("dynamic", None, b"no\nexample", "no tf.train.Example"),
-    ],
+    ("mode", "table", "before"), [("static", STATIC, 1), ("dynamic", DYNAMIC, 0)]
 )
-def test_records_are_checked_as_they_are_read(tmp_path, request, mode, name, value, message):
+def test_records_are_checked_as_they_are_read(tmp_path, request, mode, table, before):
     """The graph of batches ends with the same rule; the message names the record and its file."""
     directory = request.getfixturevalue(mode)
-
-    def record(number):
-        """Returns a record; one has another value of the feature, lacks it, or is no example."""
-        features = directory.record(number)
-        if number == 56:
-            features[name] = value
-            if name is None:
-                return value
-        return {key: found for key, found in features.items() if found is not None}
-
-    changed = dataclasses.replace(directory, path=tmp_path, record=record).write()
-    files = find_records(changed.source)
-    with (
-        pytest.raises(UserError, match=rf"^Invalid .*{message}.* .record 3 of .*4-of"),
-        whole_records(files),
-    ):
-        list(evaluation_batches(files, 8))
+    files = find_records(directory.source)
+    valid = [records.encode(directory.record(number)) for number in range(4)]
+    paths = [str(tmp_path / name) for name in ("valid", "invalid")]
+    Path(paths[0]).write_bytes(b"".join(map(records.frame, valid[: 4 * before])))
+    files = dataclasses.replace(files, paths=tuple(paths), counts=(4 * before, before + 2))
+    dataset = evaluation_batches(files, 5)
+    for name, value, message in table:
+        features = directory.record(5) | {name: value}
+        changed = {key: found for key, found in features.items() if found is not None}
+        record = records.encode(changed) if name else value
+        content = b"".join(map(records.frame, [*valid[:before], record, valid[3]]))
+        Path(paths[1]).write_bytes(content)
+        place = rf"^Invalid .*{message}.* .record {before} of {paths[1]}"
+        with pytest.raises(UserError, match=place), whole_records(files):
+            list(dataset)
 
 
 def test_ids_stay_below_a_models_vocabulary(static):
@@ -206,9 +200,9 @@ def test_ids_stay_below_a_models_vocabulary(static):
         list(evaluation_batches(files, 8))
 
 
-def test_records_damaged_since(tmp_path, dynamic):
-    shutil.copytree(dynamic.path, tmp_path, dirs_exist_ok=True)
-    files = find_records(tmp_path)
+def test_records_damaged_since(tmp_path, static):
+    shutil.copytree(static.path, tmp_path, dirs_exist_ok=True)
+    files = find_records(f"{tmp_path}/*.tfrecord")
     path = tmp_path / "examples-00004-of-00005.tfrecord"
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
