@@ -139,7 +139,7 @@ LINES = {
     "finetune": ["--task classify --data rows.csv --model tiny --output made"],
     "pretrain": [
         "--data records --size tiny --steps 3 --warmup-steps 1 --batch-size 4 --output made "
-        "--eval-data records"
+        "--eval-data few"
     ],
     "build-data": [
         f"--input corpus.txt {RECORDS}",
@@ -223,11 +223,13 @@ def inputs(model_folder, tiny_vocabulary, tmp_path_factory):
     tags = {"tags": ["B-PER"] * len(words["words"]), "other": ["B-LOC"] * len(words["words"])}
     write_lines(folder / "words.jsonl", [{**words, **tags}])
     write_lines(folder / "texts.jsonl", [{"text": text, "body": text[9:]} for text in texts])
-    (folder / "corpus.txt").write_text(
-        "\n\n".join(texts).replace(" Née", "\nNée"), encoding="utf-8"
-    )
-    made = f"build-data --input {folder}/corpus.txt --vocab {folder}/spiece.model --workers 1"
-    assert cli.main([*made.split(), "--max-seq-length", "24", "--output", f"{folder}/records"]) == 0
+    for name, some in (("corpus", texts), ("few", texts[:2])):
+        text = "\n\n".join(some).replace(" Née", "\nNée")
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    for name, made in (("corpus", "records"), ("few", "few")):
+        line = f"build-data --input {folder}/{name}.txt --vocab {folder}/spiece.model --workers 1"
+        line += f" --max-seq-length 24 --output {folder}/{made}"
+        assert cli.main(line.split()) == 0
     return folder
 
 
