@@ -73,7 +73,9 @@ class Reset:
                 self.before = [(variable, variable.numpy()) for variable in found]
         for variable, value in self.before:
             variable.assign(value)
-        keras.utils.set_random_seed(4)
+        # Not set_random_seed, because TensorFlow would then compile its graphs again.
+        random.seed(4)
+        np.random.seed(4)
         return self.model
 
 
