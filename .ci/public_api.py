@@ -28,7 +28,7 @@ KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
 INTERNAL = set(
     """
     act activation_of add_variables at_depth before_save build_added check compute_outputs
-    count dropouts encode_examples encode_plain files found from_checkpoint group
+    dropouts encode_examples encode_plain files found from_checkpoint group
     head_outputs in_graph in_parts is_due is_late kept_lengths known_inputs label_counts
     load load_assets loss_of loss_terms loss_weight metrics_of model_bytes of output_shape
     outputs_of parallel_batches passed read restore rows save save_assets saved_class

@@ -11,14 +11,13 @@ from albert_tf.huggingface import IGNORED_BY_MODELS, MODEL_LOADING, own_options
 
 
 def load(
-    cls: type,
+    model_class: Any,
     checkpoint: weights.Checkpoint,
     dtype: Any = None,
     ignore_mismatched_sizes: bool = False,
     **fields: Any,
 ) -> Any:
     """Creates a model of a class from a checkpoint in memory; see `from_pretrained`."""
-    model_class: Any = cls
     fields = own_options(fields, MODEL_LOADING, IGNORED_BY_MODELS)
     form = {name: fields.pop(name) for name in model_class.form_options if name in fields}
     layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
@@ -54,7 +53,7 @@ def save(model: Any, folder: Path, tokenizer: Any) -> None:
         sentence_transformers.write(folder, embedding, model.config.hidden_size)
 
 
-def upload(model: Any, repo_id: str, folder: Path | None = None, **options: Any) -> str:
+def upload(model: Any, repo_id: str, folder: Path | None = None, /, **options: Any) -> str:
     """Uploads a model, with the model card of a `folder` or a new one, and returns the URL.
 
     Raises:

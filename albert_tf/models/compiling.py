@@ -1,5 +1,6 @@
 """Arguments of `compile`: the default optimizer, and losses and metrics that take logits."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -13,24 +14,31 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
 from albert_tf.tasks import IGNORED
 
-_FROM_LOGITS: Final = (
+_CLASS_LOSSES: Final = (
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.CategoricalCrossentropy,
     keras.losses.CategoricalFocalCrossentropy,
-    keras.losses.BinaryCrossentropy,
-    keras.losses.BinaryFocalCrossentropy,
 )
+_BINARY_LOSSES: Final = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
 _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.CategoricalGeneralizedCrossEntropy,
     keras.losses.KLDivergence,
     keras.losses.Dice,
     keras.losses.Tversky,
 )
-_BINARY: Final = (*_FROM_LOGITS[3:], keras.metrics.BinaryCrossentropy)
-_OF_CLASSES: Final = (
-    *_FROM_LOGITS[:3],
+_CROSS_ENTROPIES: Final = (
     keras.metrics.SparseCategoricalCrossentropy,
     keras.metrics.CategoricalCrossentropy,
+    keras.metrics.BinaryCrossentropy,
+)
+# Metrics of decision values, such as logits, and the classes that contain a user's function.
+_OF_LOGITS: Final = (
+    keras.metrics.Hinge,
+    keras.metrics.SquaredHinge,
+    keras.metrics.CategoricalHinge,
+    keras.metrics.MeanMetricWrapper,
+    keras.metrics.Mean,
+    keras.metrics.Sum,
 )
 _MEANING: Final = {
     "softmax": "one class of several",
@@ -39,18 +47,16 @@ _MEANING: Final = {
 }
 # The class name of each Keras loss function that takes logits or probabilities.
 _CLASSES: Final[Mapping[Any, str]] = {
-    kind().fn: kind.__name__ for kind in (*_FROM_LOGITS, *_LOSSES_OF_PROBABILITIES)
+    kind().fn: kind.__name__
+    for kind in (*_CLASS_LOSSES, *_BINARY_LOSSES, *_LOSSES_OF_PROBABILITIES)
 }
-# Functions that expect probabilities or one-hot labels. The class is used instead.
-_FUNCTIONS_OF_PROBABILITIES: Final = (
-    keras.metrics.binary_accuracy,
-    keras.metrics.categorical_accuracy,
-    keras.metrics.top_k_categorical_accuracy,
-)
 
 
 class Arguments(NamedTuple):
-    """Arguments of `compile`, keyed by output or for all outputs, that take logits."""
+    """Losses and metrics that take logits, in the order of `keras.Model.compile`.
+
+    Each is for all outputs, or a dict keyed by output.
+    """
 
     loss: Any
     loss_weights: Any
@@ -73,10 +79,11 @@ class Arguments(NamedTuple):
 def arguments_of(
     model: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
 ) -> Arguments:
-    """Converts what a user passed to `compile`, in any structure that Keras accepts.
+    """Converts losses and metrics to ones that take logits, and a list for the outputs to a dict.
 
     Raises:
-        UserError: if a loss or metric requires probabilities, or if the number of losses is wrong.
+        UserError: if a loss requires probabilities, a loss or metric is for another kind of label,
+            thresholds aren't probabilities, or losses or their weights don't match the outputs.
     """
     outputs = [target.output for target in model.targets.values()]
     if loss is None and loss_weights is not None:
@@ -155,46 +162,46 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
             "function instead: lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
         )
     _check_meaning(found, function)
-    if kind not in _FROM_LOGITS or found.get_config()["from_logits"]:
+    if kind not in _CLASS_LOSSES + _BINARY_LOSSES or found.get_config()["from_logits"]:
         return found
     if isinstance(loss, keras.losses.Loss):
         raise UserError(
             f"The model's outputs are logits, but {kind.__name__} has from_logits=False. Pass "
             f"keras.losses.{kind.__name__}(from_logits=True)."
         )
-    config = {**found.get_config(), "from_logits": True}
-    if "ignore_class" in config:
-        config["ignore_class"] = IGNORED
-    return kind.from_config(config)
+    return _from_logits(found)
 
 
 def metric_of_logits(metric: Any, function: str | None) -> Any:
     """Converts a metric passed to `compile` to one that takes logits.
 
-    Keras's own metrics get probabilities. Other metrics and functions get logits.
+    Keras's metrics receive probabilities, except for hinge metrics. (Cross-entropies are computed
+    from logits, which is more exact.) Other metrics and functions receive logits.
 
     Args:
-        metric: a name, a function, or an object.
+        metric: a name, a function, a class, or an object.
         function: the function that converts logits to probabilities ("softmax" or "sigmoid");
             None if the output isn't logits.
     """
-    if isinstance(metric, str) and metric.lower() in ("accuracy", "acc") and function is not None:
-        return LogitsAccuracy(function == "sigmoid", name=metric)
-    if metric in _FUNCTIONS_OF_PROBABILITIES:
+    if isinstance(metric, str) and metric.lower() in ("accuracy", "acc"):
+        return metric if function is None else LogitsAccuracy(function == "sigmoid", name=metric)
+    given = metric
+    if inspect.isfunction(metric) and metric.__module__.startswith("keras."):
         metric = metric.__name__
     found = _object(metric, keras.metrics)
     _check_meaning(found, function)
     if function is None:
-        return metric
+        return given
+    kind = type(found)
     if isinstance(metric, str) and isinstance(found, keras.metrics.Metric):
         found.name = metric
-    if not type(found).__module__.startswith("keras."):
+    if not kind.__module__.startswith("keras.") or kind in _OF_LOGITS:
         return found
     config = found.get_config()
     if config.get("from_logits", False):
         return found
-    if isinstance(found, _BINARY + _OF_CLASSES):  # more exact with logits
-        return type(found).from_config({**config, "from_logits": True})
+    if kind in _CROSS_ENTROPIES:
+        return _from_logits(found)
     threshold = config.get("thresholds", config.get("threshold"))
     if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
         raise UserError(
@@ -202,6 +209,14 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
             f"{threshold}."
         )
     return OfProbabilities(found, function)
+
+
+def _from_logits(found: Any) -> Any:
+    """Returns a copy of a loss or metric that takes logits, and ignores labels of -100."""
+    config = {**found.get_config(), "from_logits": True}
+    if config.get("ignore_class", IGNORED) is None:
+        config["ignore_class"] = IGNORED
+    return type(found).from_config(config)
 
 
 def _object(given: Any, module: Any) -> Any:
@@ -215,7 +230,10 @@ def _object(given: Any, module: Any) -> Any:
 
 def _check_meaning(found: Any, function: str | None) -> None:
     """Rejects a loss or metric for a different kind of label."""
-    for kinds, needed in ((_BINARY, "sigmoid"), (_OF_CLASSES, "softmax")):
+    for kinds, needed in (
+        ((*_BINARY_LOSSES, _CROSS_ENTROPIES[-1]), "sigmoid"),
+        ((*_CLASS_LOSSES, *_CROSS_ENTROPIES[:-1]), "softmax"),
+    ):
         if isinstance(found, kinds) and function != needed:
             raise UserError(
                 f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "
@@ -285,7 +303,8 @@ class OfProbabilities(keras.metrics.Metric):
             self._direction = metric._direction
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        takes_ids = type(self.metric).__name__.startswith("Sparse")
+        is_sparse = type(self.metric).__name__.startswith("Sparse")
+        takes_ids = is_sparse or getattr(self.metric, "sparse_y_true", False)
         if self.function == "softmax" and not takes_ids and not agree(y_true.shape, y_pred.shape):
             raise UserError(
                 f"The metric {self.name} requires one-hot labels. Received: labels of shape "

@@ -64,8 +64,9 @@ def counted(labels: Any, rank: int, length: Any = None) -> Any:
     """Returns which labels contribute to the loss: bool, with `rank` axes.
 
     Args:
-        labels: class ids (`IGNORED` doesn't count), positions, or probabilities, whose last axis is
-            that of the classes. Probabilities that contain `IGNORED` don't count.
+        labels: class ids (`IGNORED` doesn't count) or positions, with or without a last axis of
+            size 1; or probabilities, whose last axis is that of the classes. Probabilities whose
+            first value is `IGNORED` don't count.
         rank: number of axes of class ids: 1 for `[B]`, 2 for `[B, T]`.
         length: number of positions, if the labels are positions. Those outside don't count.
     """
@@ -95,7 +96,7 @@ def _are_probabilities(labels: Any, logits: Any) -> bool:
 def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> Term:
     """Returns the cross-entropy between `probabilities` and `logits`, both `[B, …, C]`.
 
-    Rows of `probabilities` that contain `IGNORED` are ignored.
+    Rows of `probabilities` whose first value is `IGNORED` are ignored.
 
     Source: Hinton et al., arXiv 1503.02531.
     """

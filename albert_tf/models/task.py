@@ -148,12 +148,13 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             loss: a loss or its name. A name selects the version for logits. Default: the model's
                 own loss.
             loss_weights: a weight for each output.
-            metrics: metrics or their names. Keras's metrics receive probabilities, others logits.
+            metrics: metrics or their names. Keras's metrics receive probabilities (hinge metrics
+                and all others receive logits).
             weighted_metrics: metrics weighted by `sample_weight`.
             micro_batches: number of parts into which a replica splits its batch, to save memory.
         Raises:
-            UserError: if a loss or metric requires probabilities, or if the model or optimizer
-                doesn't support micro-batches.
+            UserError: if a loss requires probabilities, a loss or metric is for another kind of
+                label, or the model or optimizer doesn't support micro-batches.
         """
         self._check_parts(optimizer, micro_batches)
         given = arguments_of(self, loss, loss_weights, metrics, weighted_metrics)

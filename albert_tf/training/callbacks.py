@@ -100,23 +100,24 @@ class Resume(Saver):
     @contextlib.contextmanager
     def surround(self, fit: Fit) -> Iterator[Any]:
         """Locks the folder, and reads the checkpoint from which Keras's `fit` resumes."""
-        checkpoints, self._fit = self.checkpoints, fit
-        with locked(checkpoints.folder), super().surround(fit) as data:
+        checkpoints, data = self.checkpoints, fit.data
+        with locked(checkpoints.folder):
             try:
                 _check_callbacks(fit.callbacks)
-                self._data = Source.of(fit)
+                self._fit, self._data = fit, Source.of(fit)
                 checkpoints.settings = {**_settings(fit, self._data), **self._own_settings}
                 checkpoints.others = [each for each in fit.callbacks if state_names(each)]
                 checkpoints.read()
                 checkpoints.check(fit.model)
-                self.count()
+                self._continue_counts()
                 self._logs, self._saved = checkpoints.progress.get("logs", []), self.step
                 for each in fit.callbacks:
                     if checkpoints.progress and isinstance(each, keras.callbacks.CSVLogger):
                         each.append = True  # keeps the epochs before the interruption
                 if self._data.is_endless:
                     data = data.skip(self.epoch * (fit.steps_per_epoch or 0))
-                yield data
+                with super().surround(fit._replace(data=data)) as data:
+                    yield data
             finally:
                 self._unmute()
                 self._restore_train_function()  # if fit failed while skipping batches

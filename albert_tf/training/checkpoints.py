@@ -102,13 +102,13 @@ class Checkpoints:
     """The checkpoints in a folder, each with a model and the states of callbacks.
 
     Args:
-        folder: the folder.
+        folder: folder that contains a folder for each checkpoint.
         keep: number of checkpoints to keep.
         settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
         way_out: what to do if a checkpoint can't be used, for error messages.
     Attributes:
-        progress: JSON of the newest checkpoint; empty if there is none.
+        progress: JSON of the newest checkpoint when `read` was called; empty if there was none.
     """
 
     def __init__(
@@ -221,9 +221,9 @@ class Saver(StepCallback, FitCallback):
         self.epoch, self.seconds = 0, 0.0
         self._stop = threading.Event()
         self._started = time.monotonic()
-        self.count()
+        self._continue_counts()
 
-    def count(self) -> None:
+    def _continue_counts(self) -> None:
         """Continues the numbers of the newest checkpoint."""
         self.step, self.epoch, self.seconds = (
             self.checkpoints.progress.get(name, 0) for name in ("step", "epoch", "seconds")
@@ -248,10 +248,10 @@ class Saver(StepCallback, FitCallback):
             restore()
 
         self._stop.clear()
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                handlers[number] = signal.signal(number, stop)
         try:
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    handlers[number] = signal.signal(number, stop)
             yield fit.data
         finally:
             restore()

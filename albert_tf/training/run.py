@@ -74,7 +74,7 @@ class Run:
         batch_size: int,
         curve: Curve,
         keep: KeepBest | None = None,
-        checkpoints: int = 1,
+        keep_checkpoints: int = 1,
     ) -> None:
         """Trains the remaining steps.
 
@@ -85,7 +85,7 @@ class Run:
             batch_size: number of examples in a batch across all hosts.
             curve: the learning curve, which contains the number of steps.
             keep: scores the model; None for a run without evaluation.
-            checkpoints: number of checkpoints to keep.
+            keep_checkpoints: number of checkpoints to keep.
         Raises:
             Interrupted: if SIGINT or SIGTERM was received; the chief has saved a checkpoint.
             UserError: if the run was started with different settings, or its loss is not finite or
@@ -93,7 +93,7 @@ class Run:
         """
         saved = Checkpoints(
             self.checkpoints,
-            keep=checkpoints,
+            keep=keep_checkpoints,
             settings=self.settings,
             others=[curve, keep] if keep else [curve],
         )

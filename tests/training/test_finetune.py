@@ -161,7 +161,7 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
 def data_of_fit(run, options, step):
     """Returns the data that a run passes to `fit` when it resumes after a step."""
     with (
-        patch.object(Saver, "count", lambda saver: setattr(saver, "step", step)),
+        patch.object(Saver, "_continue_counts", lambda saver: setattr(saver, "step", step)),
         patch.object(TaskModel, "fit", side_effect=Crash) as fit,
         pytest.raises(Crash),
     ):

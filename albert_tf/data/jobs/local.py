@@ -93,7 +93,7 @@ def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[Par
             ready, waiting = wait(waiting, SECONDS, FIRST_COMPLETED)
             yield from (future.result() for future in ready)
     except (BrokenProcessPool, BrokenPipeError) as error:
-        executor.shutdown(cancel_futures=True)  # until its thread has read their exit codes
+        executor.shutdown(cancel_futures=True)  # reads the exit codes of all workers
         if any((process.exitcode or 0) > 0 for process in started.difference(others)):
             raise UserError(
                 f"A worker process ended with an error when it started; see above. {_GUARD}"
