@@ -62,70 +62,79 @@ def fit_arguments(model: Any, given: Mapping[str, Any]) -> Iterator[dict[str, An
     Args:
         given: the `locals()` of the model's `fit`.
     """
-    to = {name: value for name, value in given.items() if name not in ("self", "__class__")}
-    if isinstance(to["validation_freq"], str) or not isinstance(to["validation_freq"], Container):
-        check_number("validation_freq", to["validation_freq"], COUNT)
-    callbacks = to["callbacks"]
+    to_keras = {name: value for name, value in given.items() if name not in ("self", "__class__")}
+    frequency = to_keras["validation_freq"]
+    if isinstance(frequency, str) or not isinstance(frequency, Container):
+        check_number("validation_freq", frequency, COUNT)
+    callbacks = to_keras["callbacks"]
     if isinstance(callbacks, keras.callbacks.CallbackList):
         callbacks = callbacks.callbacks
     callbacks = keras.tree.flatten(callbacks or [])
-    informed = [each for each in callbacks if isinstance(each, FitCallback)]
-    if to["class_weight"] is not None:
-        to["class_weight"] = class_weights(model, to["class_weight"])
-        _require_labels(to["x"])
-    to["validation_batch_size"] = to["validation_batch_size"] or to["batch_size"]
-    held_out_form = to["validation_batch_size"], to["validation_steps"]
-    if holds_rows(to["validation_data"]):
-        held_out = keras.utils.unpack_x_y_sample_weight(to["validation_data"])
-        to["validation_data"] = evaluation_data(model, held_out, *held_out_form)
-    rows = training_rows(model, to, are_arrays_rows=bool(informed))
-    if rows is not None:
-        if to["validation_split"] and to["validation_data"] is None:
-            rows, last = rows.split(to["validation_split"])
-            to["validation_data"] = in_order(model, last, *held_out_form)[0]
-        size, steps = to["batch_size"], to["steps_per_epoch"]
-        batches = batches_of_rows(model, rows, size, steps, shuffle=bool(to["shuffle"]))
-        to |= {"x": batches.epochs(), "y": None, "sample_weight": None}
-        to |= {"batch_size": None, "validation_split": 0.0}
-    if not holds_rows(to["x"]):
-        _trace_for(model, "train_function", labels_in(to["x"]))
-        # Keras warns that a dataset can't be shuffled.
-        to["shuffle"] = to["shuffle"] and isinstance(to["x"], keras.utils.PyDataset)
+    around = [each for each in callbacks if isinstance(each, FitCallback)]
+    if to_keras["class_weight"] is not None:
+        to_keras["class_weight"] = class_weights(model, to_keras["class_weight"])
+        _require_labels(to_keras["x"])
+    to_keras |= _data_for_keras(model, to_keras, needs_rows=bool(around))
     if model._open_schedule is not None:
         # First, because other callbacks may restore the optimizer that it resets.
-        restart = not to["initial_epoch"]
+        restart = not to_keras["initial_epoch"]
         callbacks.insert(0, ScheduleSteps(model._open_schedule, restart))
     fit = Fit(
-        *(model, to["x"], bool(to["shuffle"]), to["epochs"], to["steps_per_epoch"]),
-        *(to["class_weight"], callbacks),
+        model=model,
+        data=to_keras["x"],
+        shuffle=bool(to_keras["shuffle"]),
+        epochs=to_keras["epochs"],
+        steps_per_epoch=to_keras["steps_per_epoch"],
+        class_weight=to_keras["class_weight"],
+        callbacks=callbacks,
     )
-    to["callbacks"] = [*(each for each in callbacks if each not in informed), *informed]
+    to_keras["callbacks"] = [*(each for each in callbacks if each not in around), *around]
     with contextlib.ExitStack() as stack:
-        for each in informed:
-            to["x"] = stack.enter_context(each.surround(fit))
-        if to["class_weight"] is not None and hasattr(to["x"], "element_spec"):
+        for each in around:
+            fit = fit._replace(data=stack.enter_context(each.surround(fit)))
+        to_keras["x"] = fit.data
+        if fit.class_weight is not None and hasattr(fit.data, "element_spec"):
             from albert_tf.data.pipeline import weighted_by_class
 
-            to |= {"x": weighted_by_class(to["x"], to["class_weight"]), "class_weight": None}
-        yield to
+            to_keras |= {"x": weighted_by_class(fit.data, fit.class_weight), "class_weight": None}
+        yield to_keras
 
 
-def training_rows(model: Any, to: dict[str, Any], are_arrays_rows: bool) -> Any:
-    """Returns the `Rows` of texts, or None if Keras reads the data; checks arrays.
+def _data_for_keras(model: Any, given: Mapping[str, Any], needs_rows: bool) -> dict[str, Any]:
+    """Returns the arguments of Keras's `fit` that contain data, or describe it.
 
-    Keras's own adapter reads arrays, because it is faster, unless a callback needs their order.
+    Texts become a dataset. Keras's own adapter reads arrays, because it is faster, unless a
+    callback needs their order.
     """
-    names = ("x", "y", "sample_weight")
-    data: Sequence[Any] = [to[name] for name in names]
-    rows = encoded(model, *data)
-    if rows is None and holds_rows(to["x"]):
-        data = checked_arrays(model, "train_function", *data)
-        to |= dict(zip(names, data, strict=True))
-        if are_arrays_rows:
+    x, y, sample_weight, held_out = (
+        given[name] for name in ("x", "y", "sample_weight", "validation_data")
+    )
+    held_out_size = given["validation_batch_size"] or given["batch_size"]
+    form = held_out_size, given["validation_steps"]
+    changed = {"validation_batch_size": held_out_size}
+    if holds_rows(held_out):
+        held_out = evaluation_data(model, keras.utils.unpack_x_y_sample_weight(held_out), *form)
+    rows = encoded(model, x, y, sample_weight)
+    if rows is None and holds_rows(x):
+        x, y, sample_weight = checked_arrays(model, "train_function", x, y, sample_weight)
+        if needs_rows:
             from albert_tf.data.tasks.rows import ArrayRows
 
-            return ArrayRows(*data)
-    return rows
+            rows = ArrayRows(x, y, sample_weight)
+    if rows is not None:
+        if given["validation_split"] and held_out is None:
+            rows, last = rows.split(given["validation_split"])
+            held_out = in_order(model, last, *form)[0]
+        size, steps = given["batch_size"], given["steps_per_epoch"]
+        x = batches_of_rows(model, rows, size, steps, shuffle=bool(given["shuffle"])).epochs()
+        y = sample_weight = None
+        changed |= {"batch_size": None, "validation_split": 0.0}
+    if not holds_rows(x):
+        trace_for(model, "train_function", labels_in(x))
+        # Keras warns that a dataset can't be shuffled.
+        changed["shuffle"] = given["shuffle"] and isinstance(x, keras.utils.PyDataset)
+    data = {"x": x, "y": y, "sample_weight": sample_weight, "validation_data": held_out}
+    return changed | data
 
 
 def encoded(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -190,7 +199,7 @@ def evaluation_data(
         return in_order(model, rows, batch_size, steps)[0], None, None
     if holds_rows(data[0]):
         return checked_arrays(model, "test_function", *data)
-    _trace_for(model, "test_function", labels_in(data[0]))
+    trace_for(model, "test_function", labels_in(data[0]))
     return data
 
 
@@ -199,11 +208,11 @@ def checked_arrays(
 ) -> tuple[Any, Any, Any]:
     """Checks arrays, and returns them in a form that Keras accepts."""
     batch = arrays_of(model, x, y, sample_weight)
-    _trace_for(model, function, keras.tree.flatten(batch.labels))
+    trace_for(model, function, keras.tree.flatten(batch.labels))
     return batch.for_keras(model.targets)
 
 
-def _trace_for(model: Any, function: str, labels: list[Any]) -> None:
+def trace_for(model: Any, function: str, labels: list[Any]) -> None:
     """Makes Keras retrace a function if the ranks of `labels` (arrays or specs) have changed.
 
     Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test

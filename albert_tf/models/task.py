@@ -22,7 +22,9 @@ from albert_tf.models.fitting import (
     checked_arrays,
     evaluation_data,
     fit_arguments,
+    labels_in,
     open_schedule,
+    trace_for,
 )
 from albert_tf.models.outputs import ON_REQUEST, ModelOutput
 from albert_tf.optimizers import inner
@@ -260,7 +262,9 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         **kwargs: Any,
     ) -> Any:
         """Returns the loss and metrics, like `keras.Model.evaluate`. For `x` and `y`, see `fit`."""
-        if not kwargs.get("_use_cached_eval_dataset"):  # otherwise `fit` has prepared the data
+        if kwargs.get("_use_cached_eval_dataset"):  # `fit` has prepared the data
+            trace_for(self, "test_function", labels_in(x) if y is None else keras.tree.flatten(y))
+        else:
             x, y, sample_weight = evaluation_data(self, (x, y, sample_weight), batch_size, steps)
         return super().evaluate(
             x, y, batch_size, verbose, sample_weight, steps, callbacks, return_dict, **kwargs

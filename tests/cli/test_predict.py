@@ -221,7 +221,7 @@ def test_a_table_with_labels(run, classifier, tmp_path):
     texts = ["A quiet delight.", "", 'Dull, "they" said.', *(f"Text {n}." for n in range(8))]
     rows = [{"id": f"0{number}", "text": text} for number, text in enumerate(texts)]
     write_table(table, ["id", "text"], rows, ".csv")
-    command = ["predict", "--model", classifier, "--input", table]
+    command = ["predict", "--model", classifier, "--input", table, "--batch-size", 4]
     status, printed, _ = run(*command, "--output", output)
     assert (status, printed) == (0, f"label, score added: {output}\n")
     _, plain, _ = run(*command)

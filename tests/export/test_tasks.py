@@ -79,8 +79,9 @@ def test_a_tagger_of_fewer_layers_in_c(checked, phone, make_model):
     assert np.abs(found["logits"] - deep(row)["logits"]).max() > 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
+@pytest.mark.parametrize(
+    "export", [pytest.param(export_saved_model, marks=pytest.mark.slow), export_tflite]
+)
 def test_a_vocabulary_of_word_pieces(export, make_model, word_pieces, checked):
     fields = {"vocab_size": word_pieces.vocab_size, "num_hidden_layers": 1}
     report = checked(export, make_model("token-classification", **fields), word_pieces)

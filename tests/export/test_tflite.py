@@ -61,6 +61,7 @@ def logits_of(answers):
     [
         ({}, 2e-6, "FLOAT32"),
         ({"quantize": "dynamic", "ids_only": True}, 0.2, "INT8"),
+        ({"quantize": "float16", "ids_only": True}, 5e-3, "FLOAT16"),
         pytest.param({"quantize": "float16"}, 5e-3, "FLOAT16", marks=pytest.mark.slow),
     ],
 )

@@ -140,6 +140,7 @@ METRICS = {
             "sparse_categorical_crossentropy",
             keras.metrics.SparseTopKCategoricalAccuracy(2, "top"),
             keras.metrics.SparseCategoricalCrossentropy("entropy"),
+            keras.metrics.MeanIoU(C, sparse_y_pred=False, name="overlap"),
         ],
     ),
     "classes by class": ("classes", lambda: [keras.metrics.SparseCategoricalAccuracy]),
@@ -152,7 +153,7 @@ METRICS = {
             keras.metrics.Recall(thresholds=0.4, name="found"),
             keras.metrics.TopKCategoricalAccuracy(2, "top"),
             keras.metrics.MeanSquaredError("brier"),
-            keras.metrics.CategoricalHinge("hinge"),
+            keras.metrics.mean_absolute_error,
         ],
     ),
     "one-hot by class": ("one-hot", lambda: [keras.metrics.AUC, keras.metrics.Precision]),
@@ -323,7 +324,7 @@ class Lab:
     def compile(self, model, kind, compiled, plain):
         facts = KINDS[kind]
         options = COMPILED[compiled](facts.plain_metric if plain else lambda: facts.metric)
-        # Elsewhere, a graph for a few calls would take most of the time.
+        # For other kinds, a graph for a few calls would take most of the time.
         options.setdefault("run_eagerly", kind != "classes" and compiled == "default")
         if plain:
             eager = {"run_eagerly": (kind, compiled) != ("classes", "default")}

@@ -320,7 +320,8 @@ def test_weights_of_classes_among_ignored_labels(reader, encode):
     reader.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     expected = reader.test_on_batch(encode(texts), labels, by_label)
     dataset = tf.data.Dataset.from_tensor_slices((encode(texts), labels[:, None])).batch(4)
-    for data in ((texts, labels), (encode(texts), labels), (dataset,)):
+    whole = {**encode(texts), "labels": labels}  # Keras would ignore the weights
+    for data in ((texts, labels), (encode(texts), labels), (whole,), (dataset,)):
         found = reader.fit(*data, class_weight=weights, verbose=0).history["loss"]
         assert found == [pytest.approx(expected, rel=1e-5)]
 

@@ -1,5 +1,6 @@
 """The forms of sharing that the paper's table 4 compares."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -52,6 +53,10 @@ def test_files_keep_the_sharing(config, small_features, scrambled, tmp_path, sha
     assert again.config == config
     assert again.count_params() == model.count_params()
     np.testing.assert_array_equal(again(small_features).last_hidden_state, expected)
+    if share == "ffn":
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(again(small_features).last_hidden_state, expected)
 
 
 def test_files_of_layers_that_differ_are_not_shared(config, scrambled, tmp_path):

@@ -1,5 +1,7 @@
 """Models with layers of one's own: no way back loses their weights."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
@@ -68,7 +70,8 @@ def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, tr
     again, fresh = cls(model.config), cls(model.config)
     again.load_weights(tmp_path / "model.weights.h5")
     expected = logits(model, small_features)
-    for each in (again, keras.models.load_model(tmp_path / "model.keras")):
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (again, loaded, copy.deepcopy(model)):
         np.testing.assert_array_equal(logits(each, small_features), expected)
     assert np.abs(logits(fresh, small_features) - expected).max() > 1e-4
     if trained:  # also once it has been called
@@ -76,7 +79,7 @@ def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, tr
         assert np.isfinite(again.train_on_batch(small_features, np.array([0, 2])))
 
 
-@pytest.mark.parametrize("cls", [Shifted, Replaced])
+@pytest.mark.parametrize("cls", [Shifted, Replaced, Rater])
 def test_checkpoints_refuse_what_they_can_not_describe(shallow_config, tmp_path, cls):
     AlbertModel(shallow_config).save_pretrained(tmp_path)
     model = cls.from_pretrained(tmp_path, num_labels=3)

@@ -253,9 +253,10 @@ def test_losses_and_metrics_read_logits(model, small_features, tmp_path):
     ):
         model.compile("sgd", loss=loss, metrics=[SPARSE], run_eagerly=True)
         assert model.test_on_batch(small_features, LABELS) == expected
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for again in (loaded, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        assert loaded.test_on_batch(small_features, LABELS) == expected
+    for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert again.test_on_batch(small_features, LABELS) == expected
 
 
@@ -329,6 +330,33 @@ def test_losses_of_another_problem_type(shallow_config):
         model = AlbertForSequenceClassification(shallow_config.replace(problem_type=problem_type))
         with pytest.raises(UserError, match=message):
             model.compile("sgd", loss=loss)
+
+
+def test_metrics_that_read_logits_or_ignore_labels(shallow_config, small_features, scrambled):
+    """Hinge metrics and metrics of a function of one's own read logits."""
+
+    def largest(labels, outputs):
+        return ops.max(outputs, axis=-1)
+
+    model = scrambled(AlbertForSequenceClassification(shallow_config))
+    labels = np.array([1, -100])
+    logits = ops.convert_to_numpy(model(small_features).logits)
+    metrics = [largest, keras.metrics.MeanMetricWrapper(largest, "wrapped"), SPARSE]
+    model.compile("sgd", metrics=metrics, run_eagerly=True)
+    found = model.test_on_batch(small_features, labels, return_dict=True)
+    assert np.isfinite(found[SPARSE])
+    assert found["largest"] == found["wrapped"] == pytest.approx(logits.max(axis=-1).mean())
+    one_hot, hinge = np.eye(3, dtype="float32")[LABELS], keras.metrics.CategoricalHinge()
+    model.compile("sgd", metrics=["categorical_hinge"], run_eagerly=True)
+    found = model.test_on_batch(small_features, one_hot, return_dict=True)
+    assert found["categorical_hinge"] == pytest.approx(float(hinge(one_hot, logits)), rel=1e-5)
+
+
+def test_accuracy_of_numbers_is_keras_own(shallow_config, small_features):
+    model = AlbertForSequenceClassification(shallow_config.replace(num_labels=1))
+    model.compile("sgd", metrics=["acc"], run_eagerly=True)
+    found = model.test_on_batch(small_features, np.array([0.5, 2.0]), return_dict=True)
+    assert found["acc"] == 0
 
 
 def test_losses_in_the_order_of_outputs(shallow_config, small_features):

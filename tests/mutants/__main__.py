@@ -98,7 +98,7 @@ def main(markers, *names):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import keras  # noqa: F401  (once for all forks)
 
-    scratch = tempfile.TemporaryDirectory()
+    scratch = tempfile.TemporaryDirectory()  # until the process ends
     if names[:1] == ("--random",):
         seed = os.environ.get("ALBERT_TF_SEED", "0")
         waiting = draw(ROOT, int(names[1]), seed, Path(scratch.name))

@@ -114,6 +114,7 @@ def draw(root: Path, count: int, seed: str, folder: Path) -> list[Path]:
     texts = {path: path.read_text("utf-8") for path in paths}
     sizes = [text.count("\n") for text in texts.values()]
     patches: list[Path] = []
+    faults: set[str] = set()
     while len(patches) < count:
         (path,) = generator.choices(paths, sizes)
         source = texts[path]
@@ -121,6 +122,9 @@ def draw(root: Path, count: int, seed: str, folder: Path) -> list[Path]:
             continue
         kind, node, new = generator.choice(found)
         fault = replaced(source, node, new)
+        if fault in faults or ast.dump(ast.parse(fault)) == ast.dump(ast.parse(source)):
+            continue
+        faults.add(fault)
         name = path.relative_to(root).as_posix()
         diff = difflib.unified_diff(
             *(each.splitlines(keepends=True) for each in (source, fault)),

@@ -39,10 +39,19 @@ def assert_same(found, expected):
 
 
 @pytest.fixture
-def eagerly(monkeypatch):
+def eagerly(model, monkeypatch):
     """Runs models of TensorFlow without a graph, which is quicker for a few calls."""
-    if keras.backend.backend() == "tensorflow":
-        monkeypatch.setattr(keras.Model, "run_eagerly", True)
+    if keras.backend.backend() != "tensorflow":
+        yield
+        return
+    traced = {kind: each.predict_function for kind, each in model.made.items()}
+    for each in model.made.values():
+        each.predict_function = None
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.Model, "run_eagerly", True)
+        yield
+    for kind, each in model.made.items():
+        each.predict_function = traced.get(kind)
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +81,7 @@ def model(config, scrambled):
             made[kind] = found
         return made[kind]
 
+    get.made = made
     return get
 
 

@@ -66,16 +66,23 @@ def with_few_rules(model: bytes) -> bytes:
     return proto.SerializeToString()
 
 
-@pytest.fixture(scope="session", autouse=True)
+IDEOGRAPHS = (0x3400, 0xA000), (0x20000, 0x2F800), (0x30000, 0x40000)
+compile_rules_once = functools.cache(vocabulary.compile_rules.__wrapped__)
+
+
+@functools.cache
+def characters_without_ideographs() -> frozenset[str]:
+    """Returns all assigned characters but 100,000 ideographs, which no rule changes."""
+    unchanged = {chr(point) for start, end in IDEOGRAPHS for point in range(start, end)}
+    return frozenset(vocabulary._assigned_characters() - unchanged)
+
+
+@pytest.fixture(scope="module", autouse=True)
 def rules_are_compiled_once():
-    """Keeps all compiled rules, and leaves out the 100,000 ideographs that no rule changes."""
-    ranges = (0x3400, 0xA000), (0x20000, 0x2F800), (0x30000, 0x40000)
-    unchanged = {chr(point) for start, end in ranges for point in range(start, end)}
-    found = vocabulary._assigned_characters() - unchanged
+    found = characters_without_ideographs()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(vocabulary, "_assigned_characters", lambda: found)
-        compile_rules = functools.cache(vocabulary.compile_rules.__wrapped__)
-        patch.setattr(vocabulary, "compile_rules", compile_rules)
+        patch.setattr(vocabulary, "compile_rules", compile_rules_once)
         yield
 
 

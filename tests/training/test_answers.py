@@ -14,7 +14,7 @@ THINGS = ("cat", "dog", "book", "lamp")
 
 
 def write(path, impossible, count=None):
-    """Writes a question for each thing and place, each in one of `count` articles."""
+    """Writes a question for each thing and place, in an article of its own; the first `count`."""
     articles = []
     for thing in THINGS:
         for place in PLACES:

@@ -62,8 +62,8 @@ def start(tmp_path):
 
 @pytest.fixture
 def slowly(tmp_path, monkeypatch):
-    """Returns the options of a job whose sentence splitter takes 0.05 s for a document."""
-    split = "import time\n\ndef split(text):\n    time.sleep(0.05)\n    return [text]\n"
+    """Returns the options of a job whose sentence splitter takes 0.1 s for a document."""
+    split = "import time\n\ndef split(text):\n    time.sleep(0.1)\n    return [text]\n"
     (tmp_path / "slow_sentences.py").write_text(split)
     monkeypatch.syspath_prepend(tmp_path)
     return {"sentence_splitter": "slow_sentences:split"}
@@ -71,7 +71,7 @@ def slowly(tmp_path, monkeypatch):
 
 @pytest.fixture
 def long_job(make, tmp_path, start, slowly):
-    """Returns the process of a job of three seconds after its first shards."""
+    """Returns the process of a job of five seconds after its first shards."""
     process = start(make(tmp_path / "examples", **slowly))
     while not list(tmp_path.glob("examples/*.tfrecord")):
         assert process.poll() is None
