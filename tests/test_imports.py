@@ -30,7 +30,7 @@ UNDRAWN = {
 }
 # The same for the folders of albert_tf.data.
 DATA = {
-    "corpus": set(),
+    "corpus": {"lines"},
     "tasks": {"conll", "hub", "json_rows", "options", "readers", "tables", "text_files"},
     "pretraining": {"corpus", "tasks"},
     "jobs": {"corpus", "pretraining"},

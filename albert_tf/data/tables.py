@@ -15,7 +15,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.corpus.documents import LONGEST_LINE
+from albert_tf.data.lines import LONGEST_LINE
 from albert_tf.data.text_files import open_text, warn_once
 from albert_tf.errors import UserError, listed
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from albert_tf.data.corpus.documents import bounded_lines, readable
+from albert_tf.data.lines import bounded_lines, readable
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 

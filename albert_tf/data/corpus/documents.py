@@ -7,18 +7,16 @@ line.
 import codecs
 import contextlib
 import dataclasses
-import gzip
 import hashlib
 import heapq
 import io
 import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import IO, AnyStr, Final, NamedTuple, cast
+from typing import IO, Final, NamedTuple, cast
 
 from albert_tf.data.corpus.files import (
     InputFile,
@@ -29,10 +27,10 @@ from albert_tf.data.corpus.files import (
     open_bytes,
 )
 from albert_tf.data.corpus.options import CorpusOptions
+from albert_tf.data.lines import LONGEST_LINE, bounded_lines, readable
 from albert_tf.errors import UserError
 from albert_tf.files import fault
 
-LONGEST_LINE: Final = 16 << 20  # bytes or characters; 16 kB of gzip can expand to that many
 BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
 # The UTF-32-LE byte order mark begins with the UTF-16-LE one.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -404,23 +402,6 @@ def _passage(window: ByteWindow, position: int, limit: int) -> tuple[int, int]:
         position = 0
 
 
-def bounded_lines(stream: IO[AnyStr], name: object) -> Iterator[AnyStr]:
-    """Yields the lines of a stream, including their line breaks, in bounded memory.
-
-    Raises:
-        UserError: a line is longer than `LONGEST_LINE`. The message contains `name`.
-    """
-    number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise UserError(
-                f"{name}, line {number:,} is longer than {LONGEST_LINE:,} bytes. Break it into "
-                "several lines, or exclude the file."
-            )
-        yield line
-
-
 def text_lines(path: str) -> Iterator[bytes]:
     """Yields the lines of a text file, or of standard input (`-`), including line breaks.
 
@@ -472,21 +453,6 @@ def check_beginning(head: bytes, file: InputFile, start: int = 0) -> None:
             f"{start + head.index(0):,}. Convert it if it is UTF-16 (iconv -f utf-16le -t utf-8), "
             "or exclude it if it is binary."
         )
-
-
-@contextlib.contextmanager
-def readable(path: object) -> Iterator[None]:
-    """Turns decompression errors into a `UserError` that names the file.
-
-    Raises:
-        UserError: the file isn't gzip, is damaged, or is truncated.
-    """
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"{path} is not a valid .gz file: {error}. Copy it again from its source."
-        ) from error
 
 
 def bad_line(file: InputFile, offset: int, fault: ValueError) -> UserError:

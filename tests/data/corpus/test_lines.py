@@ -8,9 +8,11 @@ import io
 
 import pytest
 
+from albert_tf.data import lines
 from albert_tf.data.conll import sentences
 from albert_tf.data.corpus import documents
-from albert_tf.data.corpus.documents import ByteWindow, bounded_lines, cut, passages, text_lines
+from albert_tf.data.corpus.documents import ByteWindow, cut, passages, text_lines
+from albert_tf.data.lines import bounded_lines
 from albert_tf.data.readers import read_examples
 from albert_tf.data.tables import Columns
 from albert_tf.errors import UserError
@@ -18,7 +20,7 @@ from albert_tf.errors import UserError
 
 @pytest.fixture(autouse=True)
 def longest(monkeypatch):
-    monkeypatch.setattr(documents, "LONGEST_LINE", 100)
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
 
 
 def test_a_line_at_the_limit_and_one_beyond():
