@@ -42,7 +42,7 @@ def test_entity_f1_equals_seqevals():
     metric = EntityF1(LABELS)
     for number, case in enumerate(map(json.loads, lines)):
         metric.reset_state()
-        in_two = number < 9 and len(case["expected"]) > 1
+        in_two = number < 9 and len(case["expected"]) > 1  # a few, because each call takes time
         for part in (slice(1), slice(1, None)) if in_two else (slice(None),):
             true = padded(case["expected"][part])
             found = padded(case["predicted"][part], generator.integers(len(LABELS)))

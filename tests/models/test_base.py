@@ -28,7 +28,7 @@ def made():
 
 @pytest.fixture
 def task_model(made, task, task_config, scrambled):
-    """Returns a model of the task, of which there is only one; the tests don't train it."""
+    """Returns a model of the task, made once per task; the tests don't train it."""
     key = id(task)
     if key not in made:
         made[key] = scrambled(task.model(task_config))

@@ -98,12 +98,16 @@ def test_a_model_for_pretraining_fills_too(model, tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("text", "received"),
-    [("", "Received: ''"), ("[mask]", "'.mask.'"), (LONG * 3 + "[MASK]", "after truncation")],
+    ("text", "options", "received"),
+    [
+        ("", {}, "Received: ''"),
+        ("[mask]", {}, "'.mask.'"),
+        (LONG * 3 + "[MASK]", {"truncation": True}, "after truncation"),
+    ],
 )
-def test_no_mask(pipe, text, received):
+def test_no_mask(pipe, text, options, received):
     with pytest.raises(UserError, match=received):
-        pipe("fill-mask")(text, truncation=received.startswith("after") or None)
+        pipe("fill-mask")(text, **options)
 
 
 def test_targets_in_numpy_and_alone(pipe, tokenizer):

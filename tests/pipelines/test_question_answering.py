@@ -41,14 +41,15 @@ def test_answers_are_what_the_context_says(pipe, kind, aligned):
 def test_the_best_span(pipe, model, tokenizer, kind):
     found, possible = outputs(model, tokenizer, kind, QUESTION, CONTEXT)
     offsets = tokenizer(QUESTION, CONTEXT, return_offsets_mapping=True).offset_mapping
-    spans = {
-        CONTEXT[offsets[span.start][0] : offsets[span.end][1]].strip(): span.score
+    spans = [
+        (CONTEXT[offsets[span.start][0] : offsets[span.end][1]].strip(), span.score)
         for span in best_spans(found, possible, 5, 15).spans
-    }
-    best = next(filter(None, spans))  # a token without characters is no answer
+    ]
+    # A token without characters is no answer.
+    best, score = next((text, score) for text, score in spans if text)
     answer = pipe(kind, align_to_words=False)(question=QUESTION, context=CONTEXT)
     assert answer["answer"] == best
-    assert answer["score"] == pytest.approx(spans[best], abs=1e-5)
+    assert answer["score"] == pytest.approx(score, abs=1e-5)
 
 
 def test_no_answer_is_ranked_by_its_probability(pipe, model, tokenizer):
