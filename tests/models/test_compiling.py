@@ -139,11 +139,15 @@ def test_a_rate_of_ones_own(pretrained, features):
     model, rates = pretrained(), []
     schedule = WarmupPolynomialDecay(0.2, form="usual")
     model.compile(AlbertAdamW(schedule), run_eagerly=EAGERLY)
-    restore = keras.callbacks.LambdaCallback(
-        on_train_begin=lambda logs: model.optimizer.iterations.assign(2),
-        on_train_batch_begin=lambda batch, logs: rates.append(float(model.optimizer.learning_rate)),
-    )
-    callbacks = keras.callbacks.CallbackList([restore], True, model=model, steps=2, epochs=2)
+
+    class Restore(keras.callbacks.Callback):  # on JAX, a LambdaCallback can't read the optimizer
+        def on_train_begin(self, logs=None):
+            self.model.optimizer.iterations.assign(2)
+
+        def on_train_batch_begin(self, batch, logs=None):
+            rates.append(float(self.model.optimizer.learning_rate))
+
+    callbacks = keras.callbacks.CallbackList([Restore()], True, model=model, steps=2, epochs=2)
     model.fit(features, LABELS, batch_size=6, epochs=2, callbacks=callbacks, verbose=0)
     assert model.optimizer._learning_rate.steps == 4
     assert model.optimizer._learning_rate.peak == 0.2
