@@ -707,10 +707,7 @@ CALLBACKS = [
         callbacks=lambda _: [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)],
     ),
 ]
-CALLBACKS = [
-    case._replace(validation=2, routes=ARRAYS, compiled=case.compiled.replace("default", "eager"))
-    for case in CALLBACKS
-]
+CALLBACKS = [case._replace(validation=2, routes=ARRAYS) for case in CALLBACKS]
 
 
 @params(CALLBACKS)
