@@ -254,7 +254,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         x = self._check_inputs(x)
         if self.predict_function is None:
             self.make_predict_function()
-            if keras.backend.backend() == "tensorflow" and not self.run_eagerly:
+            if keras.backend.backend() == "tensorflow":
                 _trace_for_all_sizes(self.predict_function, x)
         return super().predict_on_batch(x)
 
@@ -568,10 +568,12 @@ def _trace_for_all_sizes(function: Any, inputs: Any) -> None:
     """Traces a TensorFlow `predict_function` once for all batch sizes and lengths.
 
     Otherwise, TensorFlow would retrace it once the length changes, and again once the batch size
-    changes.
+    changes. A function that runs eagerly isn't traced.
     """
     import tensorflow as tf
 
+    if tf.config.functions_run_eagerly() or not hasattr(function, "get_concrete_function"):
+        return
     specs = tf.nest.map_structure(
         lambda values: tf.TensorSpec([None] * len(values.shape), values.dtype), inputs
     )

@@ -30,16 +30,6 @@ def run(capsys):
     return main
 
 
-@pytest.fixture
-def without_graphs(without_graphs, monkeypatch):
-    """Also predicts eagerly. Otherwise, each model that a command loads would be traced."""
-    import keras
-
-    if keras.backend.backend() == "tensorflow":
-        eagerly = property(lambda model: True, lambda model, value: None)
-        monkeypatch.setattr(keras.Model, "run_eagerly", eagerly)
-
-
 @pytest.fixture(scope="session")
 def task_model(tiny_vocabulary, scrambled):
     """Returns a function from a command to a model with random weights and its tokenizer."""

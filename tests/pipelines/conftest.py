@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import keras
 import pytest
 
 from albert_tf import models
@@ -38,22 +37,6 @@ def assert_same(found, expected):
         assert found == pytest.approx(float(expected), abs=1e-4)
 
 
-@pytest.fixture
-def eagerly(model, monkeypatch):
-    """Runs models of TensorFlow without a graph, which is quicker for a few calls."""
-    if keras.backend.backend() != "tensorflow":
-        yield
-        return
-    traced = {kind: each.predict_function for kind, each in model.made.items()}
-    for each in model.made.values():
-        each.predict_function = None
-    with monkeypatch.context() as patch:
-        patch.setattr(keras.Model, "run_eagerly", True)
-        yield
-    for kind, each in model.made.items():
-        each.predict_function = traced.get(kind)
-
-
 @pytest.fixture(scope="session")
 def tokenizer(words_vocabulary):
     return AlbertTokenizer(words_vocabulary, model_max_length=LONGEST)
@@ -81,7 +64,6 @@ def model(config, scrambled):
             made[kind] = found
         return made[kind]
 
-    get.made = made
     return get
 
 

@@ -47,7 +47,7 @@ def test_columns_give_lists(pipe):
         assert ask(question=TEXTS, context=column(TEXTS)) == expected[1]
 
 
-@pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     "kind", ["feature-extraction", "token-classification", "fill-mask", "sentence-order"]
 )

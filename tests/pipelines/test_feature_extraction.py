@@ -11,7 +11,7 @@ from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, pipeline
 from albert_tf.text.tokenizer import AlbertTokenizer
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 LONG = "the old dog barked at the moon over paris and ada sat on a mat " * 2
 
 

@@ -10,7 +10,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import PIPELINES, pipeline
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import pipeline
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 LONG = "the old dog barked at the moon over paris and ada sat on a mat. " * 3
 
 

@@ -6,7 +6,7 @@ from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import pipeline
 
-pytestmark = pytest.mark.usefixtures("eagerly")
+pytestmark = pytest.mark.usefixtures("without_graphs")
 NLI = {0: "ENTAILMENT", 1: "neutral", 2: "Contradiction"}
 LABELS = ["dog", "paris", "moon"]
 
