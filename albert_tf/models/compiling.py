@@ -14,22 +14,27 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
 from albert_tf.tasks import IGNORED
 
-_CLASS_LOSSES: Final = (
-    keras.losses.SparseCategoricalCrossentropy,
-    keras.losses.CategoricalCrossentropy,
-    keras.losses.CategoricalFocalCrossentropy,
-)
-_BINARY_LOSSES: Final = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
+# By the function that converts their logits to probabilities.
+_CROSS_ENTROPIES: Final[Mapping[str, tuple[type, ...]]] = {
+    "softmax": (
+        keras.losses.SparseCategoricalCrossentropy,
+        keras.losses.CategoricalCrossentropy,
+        keras.losses.CategoricalFocalCrossentropy,
+        keras.metrics.SparseCategoricalCrossentropy,
+        keras.metrics.CategoricalCrossentropy,
+    ),
+    "sigmoid": (
+        keras.losses.BinaryCrossentropy,
+        keras.losses.BinaryFocalCrossentropy,
+        keras.metrics.BinaryCrossentropy,
+    ),
+}
+_FROM_LOGITS: Final = (*_CROSS_ENTROPIES["softmax"], *_CROSS_ENTROPIES["sigmoid"])
 _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.CategoricalGeneralizedCrossEntropy,
     keras.losses.KLDivergence,
     keras.losses.Dice,
     keras.losses.Tversky,
-)
-_CROSS_ENTROPIES: Final = (
-    keras.metrics.SparseCategoricalCrossentropy,
-    keras.metrics.CategoricalCrossentropy,
-    keras.metrics.BinaryCrossentropy,
 )
 # Metrics of decision values, such as logits, and the classes that contain a user's function.
 _OF_LOGITS: Final = (
@@ -48,7 +53,8 @@ _MEANING: Final = {
 # The class name of each Keras loss function that takes logits or probabilities.
 _CLASSES: Final[Mapping[Any, str]] = {
     kind().fn: kind.__name__
-    for kind in (*_CLASS_LOSSES, *_BINARY_LOSSES, *_LOSSES_OF_PROBABILITIES)
+    for kind in (*_FROM_LOGITS, *_LOSSES_OF_PROBABILITIES)
+    if issubclass(kind, keras.losses.Loss)
 }
 
 
@@ -65,7 +71,7 @@ class Arguments(NamedTuple):
 
     @property
     def measured(self) -> frozenset[str]:
-        """The outputs with metrics of their own."""
+        """Names of the outputs that have their own metrics."""
         given = (self.metrics, self.weighted_metrics)
         return frozenset().union(*(each for each in given if isinstance(each, Mapping)))
 
@@ -162,7 +168,7 @@ def loss_of_logits(loss: Any, function: str | None) -> Any:
             "function instead: lambda labels, logits: loss(labels, keras.ops.softmax(logits))."
         )
     _check_meaning(found, function)
-    if kind not in _CLASS_LOSSES + _BINARY_LOSSES or found.get_config()["from_logits"]:
+    if kind not in _FROM_LOGITS or found.get_config()["from_logits"]:
         return found
     if isinstance(loss, keras.losses.Loss):
         raise UserError(
@@ -200,7 +206,7 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
     config = found.get_config()
     if config.get("from_logits", False):
         return found
-    if kind in _CROSS_ENTROPIES:
+    if kind in _FROM_LOGITS:
         return _from_logits(found)
     threshold = config.get("thresholds", config.get("threshold"))
     if threshold is not None and not all(0 < each < 1 for each in np.ravel(threshold)):
@@ -230,10 +236,7 @@ def _object(given: Any, module: Any) -> Any:
 
 def _check_meaning(found: Any, function: str | None) -> None:
     """Rejects a loss or metric for a different kind of label."""
-    for kinds, needed in (
-        ((*_BINARY_LOSSES, _CROSS_ENTROPIES[-1]), "sigmoid"),
-        ((*_CLASS_LOSSES, *_CROSS_ENTROPIES[:-1]), "softmax"),
-    ):
+    for needed, kinds in _CROSS_ENTROPIES.items():
         if isinstance(found, kinds) and function != needed:
             raise UserError(
                 f"The model predicts {_MEANING[function]}, but {type(found).__name__} is for "

@@ -218,13 +218,12 @@ class Saver(StepCallback, FitCallback):
     ):
         super().__init__()
         self.checkpoints, self.save_steps, self.host = checkpoints, save_steps, host
-        self.epoch, self.seconds = 0, 0.0
         self._stop = threading.Event()
         self._started = time.monotonic()
         self._continue_counts()
 
     def _continue_counts(self) -> None:
-        """Continues the numbers of the newest checkpoint."""
+        """Sets the counts to those of the newest checkpoint."""
         self.step, self.epoch, self.seconds = (
             self.checkpoints.progress.get(name, 0) for name in ("step", "epoch", "seconds")
         )

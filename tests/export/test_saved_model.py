@@ -85,7 +85,7 @@ def test_ids_only_needs_no_operators_of_text(written, features, logits):
 def test_half_precision_serves_ids_as_ids_and_computes_in_float32(
     make_classifier, tokenizer, tmp_path, features, logits, written
 ):
-    """Variables have the same order wherever they are in memory.
+    """The order of variables doesn't depend on their addresses in memory.
 
     tests/faults compares all bytes of exports from different processes.
     """

@@ -262,7 +262,7 @@ ODD = "‾ﾞﾟﹰ⅓½𝚥ﷺ‼…ﬁ\u0301\u200b\u3000\u1100\u1161\u11a8가�
 
 
 def some_characters():
-    """An eighth of the special characters, another one each day, and those of `ODD`."""
+    """Tests an eighth of the special characters, a different one each day, and those in `ODD`."""
     special = special_characters()
     return random.Random(os.environ["ALBERT_TF_SEED"]).sample(special, len(special) // 8) + [*ODD]
 

@@ -77,7 +77,7 @@ def splits(task):
 
 
 def test_labels_in_either_place(task, task_model):
-    """As arrays, and as the tensors of a dataset."""
+    """The labels are arrays, or tensors of a dataset."""
     whole = {**task.inputs, **task.labels}
     expected = arrays_of(task_model, whole)
     for each in splits(task):

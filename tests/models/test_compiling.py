@@ -112,7 +112,7 @@ def test_a_second_fit_is_as_after_compile(pretrained, features):
 
 
 def test_numbers_of_steps(pretrained, features):
-    """Of arrays, datasets, and data of unknown length."""
+    """The data is arrays, a dataset, or a generator of unknown length."""
 
     def batches():
         while True:

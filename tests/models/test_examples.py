@@ -85,7 +85,7 @@ def test_numbers_beyond_int32(shallow_config, small_features):
 
 
 def test_keys_of_class_weights(shallow_config):
-    """Floats, and names of labels."""
+    """The labels are floats or label names."""
     model = AlbertForSequenceClassification(shallow_config)
     for given in ({np.float64(2): 5.0, 0.0: 3.0}, {"LABEL_2": 5.0, 0: 3.0}):
         found = class_weights(model, given)

@@ -144,7 +144,7 @@ def test_weights_of_classes_need_a_class_for_each_example(load, features, cls, f
 
 
 def test_an_evaluation_within_fit_may_have_other_labels(load, features):
-    """Probabilities to learn from, numbers of classes to compare with, in rows or a column."""
+    """The model trains on probabilities, and is evaluated on class ids `[B]` and `[B, 1]`."""
     model = load()
     model.compile("sgd")
     soft, scores = np.eye(3, dtype="float32")[LABELS], []

@@ -56,7 +56,7 @@ def logits(model, features):
 
 @pytest.mark.parametrize(("cls", "trained"), [(Shifted, True), (Replaced, False), (Rater, False)])
 def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, trained):
-    """Also those of a model that has not been called.
+    """The layers of a model that has not been called are kept as well.
 
     On TensorFlow, a layer has no weights before the first step is traced.
     """

@@ -69,7 +69,7 @@ def test_an_unshared_copy_keeps_what_belongs_to_the_model(model, tiny_tokenizer)
 
 
 def test_models_around_an_encoder(shallow_config, small_features, tmp_path):
-    """They take a tokenizer's result, too, whatever order its features have."""
+    """They also take a tokenizer's result, with its features in any order."""
 
     class Own(keras.Model):
         def call(self, inputs):
@@ -333,7 +333,7 @@ def test_losses_of_another_problem_type(shallow_config):
 
 
 def test_metrics_that_read_logits_or_ignore_labels(shallow_config, small_features, scrambled):
-    """Hinge metrics and metrics of a function of one's own read logits."""
+    """Hinge metrics and user-defined functions receive logits."""
 
     def largest(labels, outputs):
         return ops.max(outputs, axis=-1)

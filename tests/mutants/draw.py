@@ -37,7 +37,7 @@ OPERATORS: Final = {
 
 
 def changed(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yields what is done to an expression or a statement, and the changed copy."""
+    """Yields the kind of each fault that a node allows, and a copy with this fault."""
     new = copy.deepcopy(node)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
         new.ops = [OPERATORS[type(node.ops[0])]()]
@@ -82,7 +82,7 @@ def candidates(tree: ast.Module) -> list[tuple[str, ast.AST, ast.AST]]:
 
 
 def replaced(source: str, node: ast.AST, new: ast.AST) -> str:
-    """Returns a source in which the text of a node is that of another one."""
+    """Returns a source with the text of a node replaced."""
     if isinstance(node, ast.If | ast.While):  # only the condition changes
         node, new = node.test, new.test
     lines = source.splitlines(keepends=True)

@@ -54,7 +54,7 @@ def rules_of(charsmap: bytes) -> dict[str, str]:
 
 @functools.cache
 def without_hangul(charsmap: bytes) -> bytes:
-    """Drops the rules about Hangul: nine tenths of SentencePiece's own, and of a bake's time."""
+    """Drops the rules for Hangul, which take nine tenths of the time to compile all rules."""
     rules = rules_of(charsmap).items()
     return compile_charsmap(rule for rule in rules if not HANGUL.search("".join(rule)))
 
@@ -72,7 +72,7 @@ compile_rules_once = functools.cache(vocabulary.compile_rules.__wrapped__)
 
 @functools.cache
 def characters_without_ideographs() -> frozenset[str]:
-    """Returns all assigned characters but 100,000 ideographs, which no rule changes."""
+    """Returns all assigned characters except 100,000 ideographs, which no rule changes."""
     unchanged = {chr(point) for start, end in IDEOGRAPHS for point in range(start, end)}
     return frozenset(vocabulary._assigned_characters() - unchanged)
 

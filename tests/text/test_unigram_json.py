@@ -35,7 +35,7 @@ def written(unbaked, unigram_json, tmp_path):
 
 
 def test_equals_the_vocabulary_it_was_made_of(train_sentencepiece, written, tmp_path):
-    """It has the published vocabulary's kinds of pieces; some end in a digit and a comma."""
+    """The vocabulary has all kinds of pieces, some of which end in a digit and a comma."""
     texts = [*SENTENCES, "in 19, 9, 1,999, and 5,"] * 5
     model = train_sentencepiece(texts, user_defined_symbols=list(USER_DEFINED_PIECES))
     written(model=model)

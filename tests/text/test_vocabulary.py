@@ -88,7 +88,7 @@ def test_something_else_than_a_whole_model(unbaked, tmp_path):
 
 
 def test_damaged_rules(unbaked):
-    """Rules that aren't UTF-8, and one that begins within another text, as with a flipped bit."""
+    """Some rules aren't UTF-8, and one begins within another rule's text."""
     trie, pool = split_rules(ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap)
     later = trie.copy()
     cells = enumerate(trie.tolist())

@@ -53,7 +53,7 @@ class Decay(keras.callbacks.Callback):
 
 
 class Reset:
-    """Returns the compiled model that `new` makes, as it was at first, but with its graphs.
+    """Returns the compiled model that `new` makes, with its first values and its traced graphs.
 
     Other backends have no graphs: there, it is a new model.
     """
