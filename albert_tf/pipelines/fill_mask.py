@@ -175,9 +175,11 @@ class FillMaskPipeline(Pipeline):
         candidates = np.arange(len(probabilities)) if targets is None else targets
         best = np.argsort(-probabilities[candidates], kind="stable")[: options.top_k]
         is_only = list(ids).count(self.tokenizer.mask_token_id) == 1
+        pad = self.tokenizer.pad_token_id
         ranked = []
         for token in candidates[best].tolist():
-            filled = [*ids[:mask], token, *ids[mask + 1 :]]
+            # As in transformers, a predicted <pad> leaves nothing in the sequence.
+            filled = [each for each in [*ids[:mask], token, *ids[mask + 1 :]] if each != pad]
             ranked.append(
                 {
                     "score": float(probabilities[token]),

@@ -37,6 +37,12 @@ def test_several_masks_are_filled_apart(pipe):
     assert [each["token"] for each in first] == [each["token"] for each in alone]
 
 
+def test_a_predicted_pad_leaves_nothing(pipe, tokenizer):
+    for found in pipe("fill-mask")("the [MASK] sat on a [MASK]", targets=[tokenizer.pad_token_id]):
+        assert found[0]["token_str"] == "<pad>"
+        assert "<pad>" not in found[0]["sequence"]
+
+
 def test_targets(pipe, tokenizer, caplog):
     fill = pipe("fill-mask")
     everything = {each["token_str"]: each["score"] for each in fill("a [MASK]", top_k=63)}
