@@ -15,9 +15,9 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
-from albert_tf.text.layout import Layout
+from albert_tf.text.sequences import special_count
 from albert_tf.text.tokenizer import check_fit
-from albert_tf.text.windows import make_sequences, special_count
+from albert_tf.text.windows import Truncation, make_sequences
 
 Outputs = Mapping[str, np.ndarray]
 SORTED: Final = 16  # batches whose texts are sorted by length together
@@ -49,7 +49,7 @@ class TruncationOptions:
 
     max_length: int | None = None
     truncation: bool | str | None = None
-    strategy: ClassVar[bool | str] = True  # the meaning of None and True
+    strategy: ClassVar[str] = "longest_first"  # the meaning of None and True
 
     def __post_init__(self) -> None:
         check_numbers(self, max_length=COUNT)
@@ -280,22 +280,23 @@ def window_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest
     """
     length = options.max_length or longest
     given = [[text for text in example if text is not None] for example in examples]
-    encoded = iter(tokenizer.tokens_of([*chain(*given)], split_special=True, with_offsets=False))
+    encoded = iter(tokenizer.tokens_of([*chain(*given)]))
     windows = []
     for texts in given:
         tokens = [next(encoded) for _ in texts]
         lengths = [len(each.ids) for each in tokens]
-        layout = Layout()
+        truncation = None
         if sum(lengths) + tokenizer.num_special_tokens_to_add(len(texts) == 2) > length:
-            layout = _long_layout(texts, lengths, options, length, tokenizer)
-        windows.append(make_sequences(tokens[:1], tokens[1:] or None, tokenizer.special, layout))
+            truncation = _truncation(texts, lengths, options, length, tokenizer)
+        second = tokens[1:] or None
+        windows.append(make_sequences(tokens[:1], second, tokenizer.special, truncation))
     return Rows.of_windows(windows, tokenizer.pad_token_id)
 
 
-def _long_layout(
+def _truncation(
     texts: Sequence[str], lengths: Sequence[int], options: Any, length: int, tokenizer: Any
-) -> Layout:
-    """Returns the layout of a text or pair longer than `length`.
+) -> Truncation:
+    """Returns how to truncate or split a text or pair longer than `length`.
 
     Args:
         lengths: number of tokens in each text.
@@ -317,9 +318,7 @@ def _long_layout(
                 stacklevel=3,
             )
         strategy = options.strategy if strategy in (None, True) else strategy
-        return Layout(
-            truncation=strategy, max_length=length, truncation_side=tokenizer.truncation_side
-        )
+        return Truncation(length, strategy, tokenizer.truncation_side)
     is_pair = len(texts) == 2
     if not isinstance(strategy, str):
         strategy = "only_second" if is_pair else "longest_first"
@@ -331,6 +330,4 @@ def _long_layout(
             f"stride={stride} have no room for the second. Reduce stride, or omit it to truncate "
             "both texts."
         )
-    return Layout(
-        truncation=strategy, max_length=length, stride=stride, return_overflowing_tokens=True
-    )
+    return Truncation(length, strategy, stride=stride)

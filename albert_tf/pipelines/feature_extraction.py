@@ -19,7 +19,7 @@ from albert_tf.pipelines.base import (
     window_rows,
 )
 from albert_tf.tasks import ENCODER
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
 EDGE: Final = 1  # number of special tokens at each end of a sequence

@@ -20,8 +20,9 @@ from albert_tf.pipelines.base import (
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import INPUT_IDS, MASKED_LM, MASKED_LM_POSITIONS, PRETRAINING, TOKEN_TYPE_IDS
 from albert_tf.text.added_tokens import SPACE
+from albert_tf.text.sequences import special_count
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
-from albert_tf.text.windows import special_count
+from albert_tf.text.windows import Truncation, make_sequences
 
 logger = logging.getLogger(__name__)
 
@@ -89,15 +90,14 @@ class FillMaskPipeline(Pipeline):
 
     def preprocess(self, given: Any, options: Options) -> list[int]:
         """Returns the ids of a text, including special tokens."""
+        tokenizer, length = self.tokenizer, options.max_length or self.max_length
         text = as_text(given)
-        ids = list(
-            self.tokenizer(
-                text,
-                truncation=bool(options.truncation),
-                max_length=options.max_length or self.max_length,
-                split_special_tokens=False,
-            )["input_ids"]
+        tokens = tokenizer.tokens_of([text], split_special=False)
+        truncation = Truncation(length, side=tokenizer.truncation_side)
+        [sequence] = make_sequences(
+            tokens, None, tokenizer.special, truncation if options.truncation else None
         )
+        ids = sequence.input_ids
         if self.tokenizer.mask_token_id not in ids:
             cut = " after truncation" if options.truncation else ""
             raise UserError(
@@ -144,7 +144,7 @@ class FillMaskPipeline(Pipeline):
         windows = []
         for mask in masks:
             start = min(max(mask - 1 - room // 2, 0), len(text) - room)
-            row = self.tokenizer.build_inputs_with_special_tokens(text[start : start + room])
+            row = [ids[0], *text[start : start + room], ids[-1]]
             windows.append(MaskedWindow(row, [mask], start))
         return windows
 
@@ -220,9 +220,10 @@ class FillMaskPipeline(Pipeline):
         token = tokenizer.convert_tokens_to_ids(target)
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
-            ids = tokenizer(target, add_special_tokens=False)["input_ids"]
+            [tokens] = tokenizer.tokens_of([target])
+            ids = tokens.ids.tolist()
             # A word without known tokens is encoded as a single "▁" and unknown tokens.
-            if not ids or tokenizer.unk_token_id in ids[:1] or ids[0] == self._space_id():
+            if not ids or ids[0] in (tokenizer.unk_token_id, self._space_id()):
                 raise UserError(
                     "A target must be a token of the vocabulary or start with one. "
                     f"Received: {short_repr(target)}."

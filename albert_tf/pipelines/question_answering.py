@@ -24,8 +24,7 @@ from albert_tf.text.answers import (
     find_answers,
     question_windows,
 )
-from albert_tf.text.encoding import EncodedSequence
-from albert_tf.text.windows import special_count
+from albert_tf.text.sequences import EncodedSequence, special_count
 
 LENGTH: Final = 384  # tokens
 SPARE: Final = DEPLOYED.spans - 2  # spans to examine beyond 2 * `top_k`

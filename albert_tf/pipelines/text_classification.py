@@ -18,7 +18,7 @@ from albert_tf.pipelines.base import (
 )
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence
 
 BEST: Final = "best"
 ORDERS: Final = ("in_order", "swapped")  # by `sentence_order_label`

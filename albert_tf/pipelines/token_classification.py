@@ -20,7 +20,7 @@ from albert_tf.pipelines.base import (
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import TOKEN_CLASSIFICATION
 from albert_tf.text.answers import trimmed
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence
 from albert_tf.text.tokens import Tokens
 from albert_tf.text.windows import word_windows
 
@@ -166,7 +166,7 @@ class TokenClassificationPipeline(Pipeline):
         windows, starts = [], []
         for example in examples:
             given = [example.words if is_split else example.text]
-            [tokens] = tokens_of(given, split_special=True, with_offsets=True)
+            [tokens] = tokens_of(given, with_offsets=True)
             spans = list(word_windows(tokens, length, options.stride))
             starts += [start for start, _ in spans]
             windows.append(

@@ -12,7 +12,7 @@ from albert_tf.errors import UserError, listed
 from albert_tf.pipelines.base import Outputs, Pipeline, Texts, TruncationOptions, as_text
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence
 
 ENTAILS, CONTRADICTS = "entail", "contradict"  # prefixes of an NLI model's labels
 

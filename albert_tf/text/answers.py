@@ -11,10 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.encoding import EncodedSequence
-from albert_tf.text.layout import Layout
+from albert_tf.text.sequences import EncodedSequence
 from albert_tf.text.tokens import Tokens
-from albert_tf.text.windows import make_sequences
+from albert_tf.text.windows import Truncation, make_sequences
 
 # Number of tokens by which the windows of a context overlap, so that every answer of up to 128
 # tokens is inside one window. The transformers pipeline uses the same overlap. In
@@ -46,20 +45,16 @@ def question_windows(
         locations: file and line of each question, for the warning.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
-    encoded = tokenizer.tokens_of(list(unique), split_special=True, with_offsets=True)
+    encoded = tokenizer.tokens_of(list(unique), with_offsets=True)
     special = tokenizer.num_special_tokens_to_add(pair=True)
     longest = question_limit(length - special, max_question)
     windows = []
     for sample, question in enumerate(_encode_questions(tokenizer, questions, longest, locations)):
         room = length - special - len(question.ids)
         context = encoded[unique[contexts[sample]]]
-        layout = Layout(
-            truncation="only_second",
-            max_length=length,
-            stride=max(0, min(ANSWER_OVERLAP, room // 2)) if stride is None else stride,
-            return_overflowing_tokens=True,
-        )
-        windows.append(make_sequences([question], [context], tokenizer.special, layout))
+        overlap = max(0, min(ANSWER_OVERLAP, room // 2)) if stride is None else stride
+        truncation = Truncation(length, "only_second", stride=overlap)
+        windows.append(make_sequences([question], [context], tokenizer.special, truncation))
     return windows
 
 
@@ -79,7 +74,7 @@ def _encode_questions(
     tokenizer: BaseTokenizer, questions: Sequence[str], longest: int, locations: Sequence[str]
 ) -> list[Tokens]:
     """Encodes the questions; truncates long questions with a warning."""
-    tokens = tokenizer.tokens_of(questions, split_special=True, with_offsets=True)
+    tokens = tokenizer.tokens_of(questions, with_offsets=True)
     cut = {number: long for number, long in enumerate(tokens) if len(long.ids) > longest}
     if cut:
         first = next(iter(cut))

@@ -5,128 +5,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
 import optree
 
 from albert_tf.errors import UserError
 from albert_tf.huggingface import ENCODING_METHODS
 from albert_tf.options import without_methods
-from albert_tf.text.padding import NO_TEXT, RaggedRows, as_list, pad
-from albert_tf.text.tokens import SpecialTokens, Tokens
-
-
-class EncodedSequence(NamedTuple):
-    """A sequence of tokens, whose features are lists with one entry per position.
-
-    Attributes:
-        texts: the tokens of one or two texts.
-        special: the special tokens to add, or None.
-        sample: the index of the text or pair in the batch.
-    """
-
-    texts: Sequence[Tokens]
-    special: SpecialTokens | None
-    sample: int = 0
-
-    @property
-    def input_ids(self) -> list[int]:
-        return Positions([self]).input_ids.tolist()
-
-    @property
-    def token_type_ids(self) -> list[int]:
-        return Positions([self]).token_type_ids.tolist()
-
-    @property
-    def offset_mapping(self) -> list[tuple[int, int]]:
-        return as_list(Positions([self]).offset_mapping)
-
-    @property
-    def sequence_ids(self) -> list[int | None]:
-        """The text (0 or 1) of each position, or None for special tokens."""
-        positions = Positions([self])
-        texts = positions.text_ids[positions.is_text]
-        return [None if text < 0 else text for text in positions.spread([texts], -1).tolist()]
-
-    @property
-    def word_ids(self) -> list[int | None]:
-        """The index of each token's word in its text, or None for special tokens."""
-        words = Positions([self]).spread([text.words for text in self.texts], -1)
-        return [None if word < 0 else word for word in words.tolist()]
-
-
-class Positions:
-    """The N positions of S sequences, concatenated into arrays.
-
-    Args:
-        sequences: all single texts or all pairs, with the same special tokens.
-    Attributes:
-        lengths: `[S]`, the number of positions in each sequence.
-        text_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the text
-            before it, and an additional `[SEP]` to the text after it.
-        is_text: bool `[N]`, False for special tokens.
-    """
-
-    def __init__(self, sequences: Sequence[EncodedSequence]):
-        self._texts = [text for sequence in sequences for text in sequence.texts]
-        self._special = sequences[0].special if sequences else None
-        count, edge = len(self._texts), int(self._special is not None)
-        sizes = np.fromiter((len(text.ids) for text in self._texts), np.int64, count) + edge
-        by_sequence = sizes.reshape(len(sequences), -1) if sequences else sizes.reshape(0, 1)
-        by_sequence[:, 0] += edge
-        added = self._special.separators - 1 if self._special else 0
-        by_sequence[:, 1:] += added
-        self.lengths = by_sequence.sum(axis=1)
-        numbers = np.arange(count, dtype=np.int32) % by_sequence.shape[1]
-        self.text_ids = np.repeat(numbers, sizes)
-        self.is_text = np.ones(len(self.text_ids), np.bool_)
-        self._starts = np.cumsum(self.lengths) - self.lengths
-        if edge:
-            ends = np.cumsum(sizes)
-            self.is_text[self._starts] = self.is_text[ends - 1] = False
-            if added:
-                self.is_text[(ends - sizes)[numbers == 1]] = False
-
-    @property
-    def input_ids(self) -> np.ndarray:
-        special = self._special or SpecialTokens()
-        ids = self.spread([text.ids for text in self._texts], special.sep_id)
-        if self._special:
-            ids[self._starts] = special.cls_id
-        return ids
-
-    @property
-    def token_type_ids(self) -> np.ndarray:
-        return self.text_ids * self._special.second_type if self._special else self.text_ids
-
-    @property
-    def attention_mask(self) -> np.ndarray:
-        return np.ones(len(self.is_text), np.int32)
-
-    @property
-    def special_tokens_mask(self) -> np.ndarray:
-        return (~self.is_text).astype(np.int32)
-
-    @property
-    def offset_mapping(self) -> np.ndarray:
-        return self.spread([text.offsets for text in self._texts], NO_TEXT)
-
-    def spread(self, values: Sequence[np.ndarray], other: Any) -> np.ndarray:
-        """Returns an array with the tokens' values at their positions, and `other` elsewhere."""
-        joined = np.concatenate([np.empty((0, *np.shape(other)), np.int32), *values])
-        result = np.full((len(self.is_text), *joined.shape[1:]), other, np.int32)
-        result[self.is_text] = joined
-        return result
-
-
-def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[str, Any]:
-    """Returns features keyed by name, as `RaggedRows` or as a list with one number per sequence."""
-    positions = Positions(sequences)
-    return {
-        name: [sequence.sample for sequence in sequences]
-        if name == "overflow_to_sample_mapping"
-        else RaggedRows(getattr(positions, name), positions.lengths)
-        for name in names
-    }
+from albert_tf.text.sequences import NO_TEXT, EncodedSequence, pad
 
 
 class CharSpan(NamedTuple):

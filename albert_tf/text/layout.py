@@ -4,10 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from albert_tf.errors import UserError, short_repr
+from albert_tf.errors import short_repr
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
+from albert_tf.text.sequences import checked_side
+from albert_tf.text.windows import Truncation
 
-Side = Literal["right", "left"]
 Tensors = Literal["np", "tf", "pt"]
 # The Hugging Face values of `padding` and `truncation`, and their strategies.
 PADDING_STRATEGIES: Final[Mapping[Any, str]] = {True: "longest", False: "do_not_pad"} | {
@@ -23,7 +24,7 @@ NO_LIMIT: Final = 1_000_000  # tokens; transformers writes 1e30 for a tokenizer 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The options of a call, as documented in `BaseTokenizer.__call__`.
+    """The options of a call, as documented in `TransformersTokenizer.__call__`.
 
     `padding` and `truncation` are converted to the names of strategies.
 
@@ -72,6 +73,14 @@ class Layout:
             object.__setattr__(self, name, known[value])
 
     @property
+    def cut(self) -> Truncation | None:
+        """How to shorten texts, or None to keep all tokens."""
+        if self.truncation == "do_not_truncate":
+            return None
+        stride = self.stride if self.return_overflowing_tokens else None
+        return Truncation(self.length, str(self.truncation), self.truncation_side, stride)
+
+    @property
     def length(self) -> int:
         """The number of tokens to truncate or pad to."""
         return self.model_max_length if self.max_length is None else self.max_length
@@ -91,10 +100,3 @@ class Layout:
 
 
 OPTIONS: Final = frozenset(field.name for field in dataclasses.fields(Layout))
-
-
-def checked_side(side: str, name: str = "padding_side") -> Side:
-    """Checks and returns the side to pad or truncate."""
-    if side not in ("right", "left"):
-        raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
-    return side  # type: ignore[return-value]

@@ -12,11 +12,11 @@ import tensorflow as tf
 from albert_tf.errors import UserError, short_repr
 from albert_tf.options import Range, check_number
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.layout import Side, checked_side
 from albert_tf.text.model_file import describe
+from albert_tf.text.sequences import Side, checked_side, special_count
 from albert_tf.text.texts import as_text
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.windows import longest_first, special_count
+from albert_tf.text.windows import longest_first
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
 

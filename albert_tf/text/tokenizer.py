@@ -16,10 +16,11 @@ from albert_tf.huggingface import SENTENCEPIECE
 from albert_tf.quiet import import_tensorflow, import_tensorflow_text
 from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.layout import Side
 from albert_tf.text.model_file import DigitComma, Quotes, Source, path_of
+from albert_tf.text.sequences import Side
 from albert_tf.text.texts import as_text
 from albert_tf.text.tokens import SPECIAL_IDS, SpecialTokens, Tokens, trim
+from albert_tf.text.transformers_api import TransformersTokenizer
 from albert_tf.text.unigram_json import is_unigram
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
@@ -27,7 +28,7 @@ _CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # no rule applies across such 
 _PART: Final = 1 << 16  # characters to normalize at once; each offset takes 40 bytes
 
 
-class AlbertTokenizer(BaseTokenizer):
+class AlbertTokenizer(TransformersTokenizer):
     """Tokenizer with a SentencePiece vocabulary, which converts raw text to ids.
 
     Example:
@@ -72,7 +73,7 @@ class AlbertTokenizer(BaseTokenizer):
         "keep_accents": bool,
         "digit_comma": str,
         "quotes": str,
-        **BaseTokenizer.SETTINGS,
+        **TransformersTokenizer.SETTINGS,
     }
 
     def __init__(
@@ -130,7 +131,7 @@ class AlbertTokenizer(BaseTokenizer):
             return tensorflow_text.FastSentencepieceTokenizer(self._model)
 
     @classmethod
-    def _class_for(cls, vocabulary: Path) -> type[BaseTokenizer]:
+    def _class_for(cls, vocabulary: Path) -> type[TransformersTokenizer]:
         is_json = vocabulary.suffix == ".json" and not is_unigram(read_json(vocabulary))
         if vocabulary.suffix != ".txt" and not is_json:
             return cls

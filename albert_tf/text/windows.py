@@ -1,13 +1,13 @@
 """Truncates long texts, or splits them into overlapping windows."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.text.encoding import EncodedSequence
-from albert_tf.text.layout import Layout
+from albert_tf.text.sequences import EncodedSequence, special_count
 from albert_tf.text.tokens import SpecialTokens, Tokens
 
 # Number of tokens by which windows overlap if every word has a label. The window that decides a
@@ -17,48 +17,67 @@ WORD_OVERLAP: Final = 64
 NO_WORD: Final = -1  # marks a token that doesn't decide the label of a word
 
 
-def special_count(is_pair: bool, separators: int = 1) -> int:
-    """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text.
+@dataclass(frozen=True)
+class Truncation:
+    """How to shorten texts that don't fit into a sequence.
 
-    `separators` is the number of `[SEP]` between the texts of a pair.
+    Attributes:
+        max_length: maximum number of tokens in a sequence, including special tokens.
+        strategy: "longest_first", "only_first", or "only_second".
+        side: "right" or "left", the side on which tokens are dropped.
+        stride: if set, a long text isn't truncated, but split into windows that overlap by this
+            number of tokens.
     """
-    return 2 + separators if is_pair else 2
+
+    max_length: int
+    strategy: str = "longest_first"
+    side: str = "right"
+    stride: int | None = None
 
 
 def make_sequences(
-    first: Sequence[Tokens], second: Sequence[Tokens] | None, special: SpecialTokens, layout: Layout
+    first: Sequence[Tokens],
+    second: Sequence[Tokens] | None,
+    special: SpecialTokens | None,
+    truncation: Truncation | None,
 ) -> list[EncodedSequence]:
-    """Returns the sequences of all texts or text pairs, in order."""
-    around = special if layout.add_special_tokens else None
-    added = special_count(second is not None, special.separators) if around else 0
-    room, truncates = layout.length - added, layout.truncation != "do_not_truncate"
-    if first and truncates and room < 0:
+    """Returns the sequences of all texts or text pairs, in order.
+
+    Args:
+        special: the special tokens to add; None adds none.
+        truncation: None keeps texts of any length.
+    """
+    batch = list(zip(first) if second is None else zip(first, second, strict=True))
+    if truncation is None:
+        return [EncodedSequence(texts, special, at) for at, texts in enumerate(batch)]
+    added = special_count(second is not None, special.separators) if special else 0
+    room = truncation.max_length - added
+    if batch and room < 0:
         raise UserError(
             f"max_length must be at least {added}, the number of special tokens. "
-            f"Received: max_length={layout.length}."
+            f"Received: max_length={truncation.max_length}."
         )
     sequences: list[EncodedSequence] = []
-    batch = zip(first) if second is None else zip(first, second, strict=True)
     for sample, texts in enumerate(batch):
-        if truncates and sum([len(text.ids) for text in texts]) > room:
-            for cut in _truncate(texts, room, layout):
-                sequences.append(EncodedSequence(cut, around, sample))
-        else:
-            sequences.append(EncodedSequence(texts, around, sample))
+        is_long = sum([len(text.ids) for text in texts]) > room
+        for kept in _truncate(texts, room, truncation) if is_long else [texts]:
+            sequences.append(EncodedSequence(kept, special, sample))
     return sequences
 
 
-def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[list[Tokens]]:
+def _truncate(
+    texts: Sequence[Tokens], room: int, truncation: Truncation
+) -> Iterator[Sequence[Tokens]]:
     """Yields the tokens for each sequence of a text or pair."""
     is_pair = len(texts) == 2
     lengths = len(texts[0].ids), len(texts[1].ids) if is_pair else 0
-    strategy, side = str(layout.truncation), layout.truncation_side
+    strategy, side = truncation.strategy, truncation.side
     if not is_pair and strategy == "only_second":
         raise UserError(
             "truncation='only_second' requires text pairs. For single texts, pass truncation=True."
         )
     kept = kept_lengths(*lengths, room, strategy)
-    if not layout.return_overflowing_tokens:
+    if truncation.stride is None:
         spans = [
             (0, size) if side == "right" else (length - size, length)
             for length, size in zip(lengths, kept, strict=True)
@@ -67,11 +86,11 @@ def _truncate(texts: Sequence[Tokens], room: int, layout: Layout) -> Iterator[li
         return
     if is_pair and strategy == "longest_first":
         raise UserError(
-            "For pairs, return_overflowing_tokens requires truncation='only_first' or "
-            "'only_second'. Received: truncation='longest_first'."
+            "Windows of pairs (stride, or return_overflowing_tokens) require "
+            "truncation='only_first' or 'only_second'. Received: truncation='longest_first'."
         )
     long = int(strategy == "only_second")
-    for span in windows(lengths[long], kept[long], layout.stride, side):
+    for span in windows(lengths[long], kept[long], truncation.stride, side):
         yield [text.cut(*span) if at == long else text for at, text in enumerate(texts)]
 
 

@@ -34,8 +34,6 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.huggingface import WORDPIECE
 from albert_tf.quiet import import_tensorflow_text
-from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.layout import Side
 from albert_tf.text.model_file import (
     LEAF,
     Source,
@@ -45,7 +43,9 @@ from albert_tf.text.model_file import (
     read_file,
     split_rules,
 )
+from albert_tf.text.sequences import Side
 from albert_tf.text.tokens import SpecialTokens, Tokens, trim
+from albert_tf.text.transformers_api import TransformersTokenizer
 from albert_tf.text.wordpiece_json import CONTINUATION, LONGEST_WORD, read_normalizer, read_tokens
 
 DROPPED: Final = ("Cc", "Cf", "Co")  # control, format, and private use
@@ -252,7 +252,7 @@ CLOSE_UP: Final = (".", "?", "!", ",")  # decoding adds no space before these
 BATCH: Final = 4096
 
 
-class WordPieceTokenizer(BaseTokenizer):
+class WordPieceTokenizer(TransformersTokenizer):
     """Tokenizer with a WordPiece vocabulary, which converts raw text to ids like BERT's tokenizer.
 
     Example:
@@ -289,7 +289,7 @@ class WordPieceTokenizer(BaseTokenizer):
         "do_lower_case": bool,
         "strip_accents": bool,
         "tokenize_chinese_chars": bool,
-        **BaseTokenizer.SETTINGS,
+        **TransformersTokenizer.SETTINGS,
         **dict.fromkeys(SPECIAL_NAMES, str),
     }
 

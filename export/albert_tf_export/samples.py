@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.tasks.classification import text_sequences
+from albert_tf.data.tasks.rows import Rows
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.runtimes.run import without_objects
 from albert_tf.tasks import BEAM
@@ -67,20 +69,19 @@ def sample(
     texts = _texts(tokenizer, max_length, pairs, choices if model.task.has_choices else None)
     ids, pieces, with_ids, expected = [], [], [], []
     for row in texts:
-        encoded = tokenizer(
-            row[TEXT],
-            row.get(TEXT_PAIR),
-            truncation=True,
-            max_length=max_length,
-            split_special_tokens=True,
-        )
-        ids.append({name: encoded[name] for name in NAMES})
-        features = tokenizer.pad(ids[-1], padding_side="right", return_tensors="np")
-        pieces.append(features["input_ids"].shape[-1])
-        batch = {
-            name: value[None] if model.task.has_choices else value
-            for name, value in features.items()
-        }
+        pair = row.get(TEXT_PAIR)
+        first = row[TEXT] if model.task.has_choices else [row[TEXT]]
+        second = pair if model.task.has_choices or pair is None else [pair]
+        sequences, _ = text_sequences(tokenizer, first, second, max_length)
+        rows = {name: [getattr(each, name) for each in sequences] for name in NAMES}
+        features = Rows.of_choices([sequences], {}, tokenizer.pad_token_id).arrays
+        pieces.append(features["input_ids"][0].shape[-1])
+        if model.task.has_choices:
+            ids.append(rows)
+            batch = {name: array[None] for name, [array] in features.items()}
+        else:
+            ids.append({name: values[0] for name, values in rows.items()})
+            batch = {name: array for name, [array] in features.items()}
         inputs = batch
         if model.config.answerability:  # A beam needs at least as many positions as its width.
             inputs = {name: at_least(BEAM, value) for name, value in batch.items()}
@@ -191,9 +192,8 @@ def _probes(tokenizer: BaseTokenizer) -> list[str]:
     kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
     plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
     unknown: dict[int, str] = {}
-    for character in RARE:
-        ids = tokenizer(character, add_special_tokens=False).input_ids
-        if tokenizer.unk_token_id in ids:
+    for character, tokens_of_it in zip(RARE, tokenizer.tokens_of(list(RARE)), strict=True):
+        if tokenizer.unk_token_id in tokens_of_it.ids:
             unknown.setdefault(len(character.encode()), character)
     return [
         *unknown.values(),

@@ -20,8 +20,8 @@ from albert_tf.text.added_tokens import SPACE
 from albert_tf.text.answers import BRACKETS, CLS, DEPLOYED, INVISIBLE, MARKS, NOWHERE
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.preprocessing import AlbertPreprocessor
+from albert_tf.text.sequences import special_count
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.windows import special_count
 from albert_tf_export.letters import Alphabet
 from albert_tf_export.options import refuse_left
 from albert_tf_export.signatures import Tensors, task_outputs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.text.padding import RaggedRows, padded_length
+from albert_tf.text.sequences import RaggedRows, padded_length
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 

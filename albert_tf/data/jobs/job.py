@@ -229,9 +229,7 @@ def make_job(options: BuildDataOptions) -> Job:
     _check_output(output, [*options.input, *(file.path for file in inputs)])
     sentence_splitter(options.sentence_splitter, options.corpus)  # raises if there is none
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
-    with tempfile.TemporaryDirectory() as folder:
-        paths = map(Path, tokenizer.save_pretrained(folder))
-        files = {path.name: path.read_bytes() for path in paths}
+    files = tokenizer.files()
     files[WORDS] = json.dumps(word_table(tokenizer).as_json()).encode()
     return Job(
         inputs=tuple(inputs),

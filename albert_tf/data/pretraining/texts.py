@@ -9,10 +9,11 @@ import numpy as np
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.masking import Unmasked, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.tasks.rows import Rows
-from albert_tf.tasks import IGNORED
+from albert_tf.data.tasks.rows import Rows, arrays_of
+from albert_tf.tasks import IGNORED, INPUT_IDS
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.padding import padded_length
+from albert_tf.text.sequences import padded_length
+from albert_tf.text.windows import Truncation, make_sequences
 
 SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 
@@ -31,13 +32,11 @@ class MaskedTexts(Rows):
     """
 
     def __init__(self, tokenizer: BaseTokenizer, texts: Sequence[str], max_length: int):
-        encoded = tokenizer(
-            list(texts), truncation=True, max_length=max_length, split_special_tokens=True
-        )
-        arrays = {name: encoded[name] for name in ("input_ids", "token_type_ids")}
-        super().__init__(
-            arrays, {"labels": encoded["input_ids"]}, tokenizer.pad_token_id, tags=True
-        )
+        truncation = Truncation(max_length, side=tokenizer.truncation_side)
+        tokens = tokenizer.tokens_of(list(texts))
+        arrays = arrays_of(make_sequences(tokens, None, tokenizer.special, truncation))
+        labels = {"labels": arrays[INPUT_IDS.name]}
+        super().__init__(arrays, labels, tokenizer.pad_token_id, tags=True)
         self._table = word_table(tokenizer)
         self._options = ExampleOptions(max_seq_length=max(max_length, SHORTEST))
         self._key = rng.key(0)

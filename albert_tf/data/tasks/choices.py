@@ -21,7 +21,7 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
-from albert_tf.tasks import INPUTS
+from albert_tf.text.sequences import EncodedSequence
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -322,21 +322,20 @@ def choice_rows(
     most = min(MAX_CHOICE_LENGTH, room)
     # A RACE article has several questions.
     articles = list(dict.fromkeys(first for first, _ in pairs))
-    firsts = dict(zip(articles, _pieces(articles, tokenizer), strict=True))
-    seconds = iter(_pieces([text for _, texts in pairs for text in texts], tokenizer))
-    arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
-    cut = []
+    firsts = dict(zip(articles, tokenizer.tokens_of(articles), strict=True))
+    seconds = iter(tokenizer.tokens_of([text for _, texts in pairs for text in texts]))
+    rows, cut = [], []
     for number, (first, texts) in enumerate(pairs):
         ends = [next(seconds) for _ in texts]
-        if max(map(len, ends)) > most:
+        if max(len(end.ids) for end in ends) > most:
             cut.append(number)
         row = []
-        for second in (end[-most:] for end in ends):
-            texts_ids = firsts[first][: room - len(second)], second
-            ids = tokenizer.build_inputs_with_special_tokens(*texts_ids)
-            row.append((ids, tokenizer.create_token_type_ids_from_sequences(*texts_ids)))
-        for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
-            arrays[name].append(values)
+        for end in ends:
+            size = len(end.ids)
+            second = end.cut(max(0, size - most), size)
+            first_part = firsts[first].cut(0, room - len(second.ids))
+            row.append(EncodedSequence([first_part, second], tokenizer.special))
+        rows.append(row)
     if cut:
         logger.warning(
             "%d of %d examples have a question and choice of more than %d tokens. These are "
@@ -344,22 +343,8 @@ def choice_rows(
             *(len(cut), len(pairs), most),
             *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),
         )
-    return Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
-
-
-def _pieces(texts: list[str], tokenizer: Any) -> list[list[int]]:
-    encoded = tokenizer(texts, add_special_tokens=False, split_special_tokens=True, verbose=False)
-    return list(encoded["input_ids"])
-
-
-def pad_choices(row: Sequence[tuple[list[int], list[int]]], pad_id: int) -> Iterator[np.ndarray]:
-    """Yields ids, mask, and segments `[C, T]`, padded to the longest choice."""
-    longest = max(len(ids) for ids, _ in row)
-    lengths = [longest - len(ids) for ids, _ in row]
-    pairs = list(zip(row, lengths, strict=True))
-    yield np.array([ids + [pad_id] * missing for (ids, _), missing in pairs], "int32")
-    yield np.array([[1] * len(ids) + [0] * missing for (ids, _), missing in pairs], "int32")
-    yield np.array([types + [0] * missing for (_, types), missing in pairs], "int32")
+    targets = {} if labels is None else {"labels": labels}
+    return Rows.of_choices(rows, targets, tokenizer.pad_token_id)
 
 
 def segments(

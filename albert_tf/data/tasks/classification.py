@@ -15,12 +15,12 @@ from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_split_file
 from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, arrays_of
 from albert_tf.errors import UserError, short_repr
-from albert_tf.text.encoding import collect
-from albert_tf.text.layout import Layout
+from albert_tf.text.base_tokenizer import BaseTokenizer
+from albert_tf.text.sequences import EncodedSequence
 from albert_tf.text.texts import as_texts
-from albert_tf.text.windows import make_sequences
+from albert_tf.text.windows import Truncation, make_sequences
 
 # Flags a model that predicts one class for almost all examples.
 ONE_CLASS: Final = "one_class"
@@ -255,23 +255,30 @@ def text_rows(
     if labels is None and sample_weight is not None:
         raise UserError("sample_weight requires labels.")
     length = max_length or tokenizer.model_max_length
-    # A call of the tokenizer wouldn't return the lengths before truncation.
-    options = {"split_special": True, "with_offsets": False}
-    column, pairs, _ = as_texts(texts, text_pairs)
-    first = tokenizer.tokens_of(column, **options)
-    second = None if pairs is None else tokenizer.tokens_of(pairs, **options)
-    layout = Layout(truncation=True, max_length=length, truncation_side=tokenizer.truncation_side)
-    sequences = make_sequences(first, second, tokenizer.special, layout)
-    features = collect(sequences, ("input_ids", "token_type_ids"))
-    arrays = {name: values.lists() for name, values in features.items()}
-    rows = Rows(arrays, {} if labels is None else {"labels": labels}, tokenizer.pad_token_id)
-    rows.max_length = length
-    room = length - tokenizer.num_special_tokens_to_add(pair=second is not None)
-    batch = zip(first) if second is None else zip(first, second, strict=True)
-    rows.cut = sum(sum(len(text.ids) for text in sample) > room for sample in batch)
+    sequences, cut = text_sequences(tokenizer, texts, text_pairs, length)
+    targets = {} if labels is None else {"labels": labels}
+    rows = Rows(arrays_of(sequences), targets, tokenizer.pad_token_id)
+    rows.max_length, rows.cut = length, cut
     if sample_weight is not None:
         rows.weights = [np.float32(weight) for weight in sample_weight]
     return rows
+
+
+def text_sequences(
+    tokenizer: BaseTokenizer,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None,
+    max_length: int,
+) -> tuple[list[EncodedSequence], int]:
+    """Returns the sequences of texts or pairs, and how many of them were truncated."""
+    column, pairs, _ = as_texts(texts, text_pairs)
+    first = tokenizer.tokens_of(column)
+    second = None if pairs is None else tokenizer.tokens_of(pairs)
+    truncation = Truncation(max_length, side=tokenizer.truncation_side)
+    sequences = make_sequences(first, second, tokenizer.special, truncation)
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=second is not None)
+    batch = zip(first) if second is None else zip(first, second, strict=True)
+    return sequences, sum(sum(len(text.ids) for text in sample) > room for sample in batch)
 
 
 def _glue_file(data: Path, names: Sequence[str]) -> Path | None:

@@ -19,7 +19,7 @@ from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
-from albert_tf.text.encoding import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence
 
 _JSON: Final = (".json", ".json.gz")
 _LEVELS: Final = ("question", "qas", "paragraphs")  # keys of a row, a paragraph, and an article

@@ -13,11 +13,11 @@ from albert_tf.tasks import (
     ATTENTION_MASK,
     IGNORED,
     INPUT_IDS,
+    INPUTS,
     MASKED_LM_POSITIONS,
     TOKEN_TYPE_IDS,
 )
-from albert_tf.text.encoding import EncodedSequence
-from albert_tf.text.padding import padded_length
+from albert_tf.text.sequences import EncodedSequence, Positions, padded_length
 
 FEATURES: Final = (INPUT_IDS.name, TOKEN_TYPE_IDS.name)
 logger = logging.getLogger(__name__)
@@ -81,11 +81,29 @@ class Rows:
     ) -> "Rows":
         """Creates one row per window; `details` contains the windows."""
         details = [window for each in windows for window in each]
-        arrays = {name: [getattr(window, name) for window in details] for name in FEATURES}
+        arrays = arrays_of(details)
         examples = [number for number, each in enumerate(windows) for _ in each]
         rows = cls(arrays, labels, pad_id, examples, label_inputs, details=details)
         rows.count = len(windows)
         return rows
+
+    @classmethod
+    def of_choices(
+        cls,
+        choices: Sequence[Sequence[EncodedSequence]],
+        labels: Mapping[str, Sequence[Any]],
+        pad_id: int,
+    ) -> "Rows":
+        """Creates one row per example, whose choices are padded to the longest of the example."""
+        arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
+        fills = {**dict.fromkeys(arrays, 0), INPUT_IDS.name: pad_id}
+        for positions in map(Positions, choices):
+            for name, fill in fills.items():
+                rows = positions.rows(name)._replace(
+                    padding=fill, width=int(positions.lengths.max())
+                )
+                arrays[name].append(rows.array())
+        return cls(arrays, labels, pad_id)
 
     def by_example(self, outputs: Sequence[Any]) -> list[list[tuple[Any, Any]]]:
         """Returns the details and the outputs of each example's rows."""
@@ -248,6 +266,12 @@ def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
 def _by_name(values: Any) -> dict[str, np.ndarray]:
     named = values if isinstance(values, Mapping) else {"labels": values}
     return {name: np.asarray(each) for name, each in named.items()}
+
+
+def arrays_of(sequences: Sequence[EncodedSequence]) -> dict[str, list[np.ndarray]]:
+    """Returns the features of sequences, with one array per sequence."""
+    positions = Positions(sequences)
+    return {name: positions.rows(name).split() for name in FEATURES}
 
 
 def _labels(rows: Sequence[Any]) -> list[np.ndarray]:

@@ -12,13 +12,11 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.readers import Row, check_row, make_each, rows_of
 from albert_tf.data.tables import BAD_ROW, NO_HEADER
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task, grade_number
-from albert_tf.data.tasks.choices import pad_choices
-from albert_tf.data.tasks.classification import text_rows
+from albert_tf.data.tasks.classification import text_sequences
 from albert_tf.data.tasks.labels import read_score, write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed
-from albert_tf.tasks import INPUT_IDS, INPUTS
 
 # Default column names, from STS-B and other common datasets.
 FIRST: Final = ("sentence1", "anchor", "text")
@@ -173,22 +171,17 @@ class Similarity(Task[SimilarityExample, Match]):
         max_length: int,
     ) -> Rows:
         texts = [text for example in examples for text in example.texts]
-        encoded = text_rows(tokenizer, texts, max_length=max_length)
-        ids = iter(encoded.arrays[INPUT_IDS.name])
-        arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
-        for example in examples:
-            pieces = [next(ids).tolist() for _ in example.texts]
-            row = [(each, [0] * len(each)) for each in pieces]
-            for name, values in zip(arrays, pad_choices(row, tokenizer.pad_token_id), strict=True):
-                arrays[name].append(values)
+        sequences, cut = text_sequences(tokenizer, texts, None, max_length)
+        each = iter(sequences)
+        choices = [[next(each) for _ in example.texts] for example in examples]
         labels: dict[str, Sequence[Any]] = {}
         if self._is_scored(examples):
             scale = config.largest_score or largest_score(examples)
             labels["labels"] = [(example.score or 0.0) / scale for example in examples]
         else:
             labels["groups"] = _groups(examples)
-        rows = Rows(arrays, labels, tokenizer.pad_token_id)
-        rows.cut, rows.max_length = min(encoded.cut, len(rows)), encoded.max_length
+        rows = Rows.of_choices(choices, labels, tokenizer.pad_token_id)
+        rows.cut, rows.max_length = min(cut, len(rows)), max_length
         return rows
 
     @staticmethod

@@ -14,7 +14,7 @@ from albert_tf.data.readers import FORMATS, Row, check_file, locate, make_each, 
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.columns import columns
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, arrays_of
 from albert_tf.data.tasks.spans import tags_of_spans, words_of_text
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, escaped, listed, short_repr
@@ -30,6 +30,7 @@ from albert_tf.evaluation.entities import (
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import IGNORED
+from albert_tf.text.sequences import EncodedSequence
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
 PREDICTIONS: Final = "predictions.conll"
@@ -328,14 +329,13 @@ def word_rows(
             "Map label names to class ids with config.label2id."
         )
     max_length = max_length or tokenizer.model_max_length
-    encoded = tokenizer.tokens_of_words(words, split_special=True, with_offsets=False)
-    ids, details, samples = [], [], []
+    encoded = tokenizer.tokens_of_words(words)
+    sequences, details, samples = [], [], []
     for sample, tokens in enumerate(encoded):
         spans = word_windows(tokens, max_length)
         for span, decided in zip(spans, deciding_tokens(tokens.words, spans), strict=True):
             details.append(np.pad(decided, 1, constant_values=NO_WORD))
-            inside = tokens.ids[slice(*span)]
-            ids.append([tokenizer.cls_token_id, *inside, tokenizer.sep_token_id])
+            sequences.append(EncodedSequence([tokens.cut(*span)], tokenizer.special))
             samples.append(sample)
     lost = sum(map(len, words)) - sum(int((row != NO_WORD).sum()) for row in details)
     if lost:
@@ -348,5 +348,5 @@ def word_rows(
     if tags is not None:
         known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
         targets["labels"] = [each[row] for each, row in zip(known, details, strict=True)]
-    arrays = {"input_ids": ids, "token_type_ids": [[0] * len(row) for row in ids]}
-    return Rows(arrays, targets, tokenizer.pad_token_id, samples, tags=True, details=details)
+    pad_id = tokenizer.pad_token_id
+    return Rows(arrays_of(sequences), targets, pad_id, samples, tags=True, details=details)

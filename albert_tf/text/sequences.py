@@ -1,0 +1,204 @@
+"""Sequences: the tokens of texts or text pairs between special tokens, and their features."""
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from albert_tf.errors import UserError
+from albert_tf.text.tokens import SpecialTokens, Tokens
+
+Side = Literal["right", "left"]
+NO_TEXT: Final = (0, 0)  # offsets of special tokens and padding
+
+
+class EncodedSequence(NamedTuple):
+    """A sequence of tokens, whose features are lists with one entry per position.
+
+    Attributes:
+        texts: the tokens of one or two texts.
+        special: the special tokens to add, or None.
+        sample: the index of the text or pair in the batch.
+    """
+
+    texts: Sequence[Tokens]
+    special: SpecialTokens | None
+    sample: int = 0
+
+    @property
+    def input_ids(self) -> list[int]:
+        return Positions([self]).input_ids.tolist()
+
+    @property
+    def token_type_ids(self) -> list[int]:
+        return Positions([self]).token_type_ids.tolist()
+
+    @property
+    def offset_mapping(self) -> list[tuple[int, int]]:
+        return as_list(Positions([self]).offset_mapping)
+
+    @property
+    def sequence_ids(self) -> list[int | None]:
+        """The text (0 or 1) of each position, or None for special tokens."""
+        positions = Positions([self])
+        texts = positions.text_ids[positions.is_text]
+        return [None if text < 0 else text for text in positions.spread([texts], -1).tolist()]
+
+    @property
+    def word_ids(self) -> list[int | None]:
+        """The index of each token's word in its text, or None for special tokens."""
+        words = Positions([self]).spread([text.words for text in self.texts], -1)
+        return [None if word < 0 else word for word in words.tolist()]
+
+
+def special_count(is_pair: bool, separators: int = 1) -> int:
+    """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text.
+
+    `separators` is the number of `[SEP]` between the texts of a pair.
+    """
+    return 2 + separators if is_pair else 2
+
+
+class Positions:
+    """The N positions of S sequences, concatenated into arrays.
+
+    Args:
+        sequences: texts and pairs, all with the same special tokens, or all without.
+    Attributes:
+        lengths: `[S]`, the number of positions in each sequence.
+        text_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the text
+            before it, and an additional `[SEP]` to the text after it.
+        is_text: bool `[N]`, False for special tokens.
+    """
+
+    def __init__(self, sequences: Sequence[EncodedSequence]):
+        self._texts = [text for sequence in sequences for text in sequence.texts]
+        self._special = sequences[0].special if sequences else None
+        counts = np.fromiter((len(each.texts) for each in sequences), np.int64, len(sequences))
+        numbers = np.array([at for count in counts.tolist() for at in range(count)], np.int32)
+        sizes = np.fromiter((len(text.ids) for text in self._texts), np.int64, len(self._texts))
+        is_first = numbers == 0
+        if self._special:
+            sizes += np.where(is_first, special_count(False), self._special.separators)
+        ends = np.cumsum(sizes)
+        starts, self._ends = ends - sizes, ends[np.cumsum(counts) - 1]
+        self.lengths = np.diff(self._ends, prepend=0)
+        self.text_ids = np.repeat(numbers, sizes)
+        self.is_text = np.ones(len(self.text_ids), np.bool_)
+        if self._special:
+            self.is_text[starts[is_first]] = self.is_text[ends - 1] = False
+            if self._special.separators > 1:
+                self.is_text[starts[~is_first]] = False
+
+    def rows(self, name: str) -> "RaggedRows":
+        """Returns the rows of a feature, such as `input_ids`."""
+        return RaggedRows(getattr(self, name), self.lengths)
+
+    @property
+    def input_ids(self) -> np.ndarray:
+        special = self._special or SpecialTokens()
+        ids = self.spread([text.ids for text in self._texts], special.sep_id)
+        if self._special:
+            ids[self._ends - self.lengths] = special.cls_id
+        return ids
+
+    @property
+    def token_type_ids(self) -> np.ndarray:
+        return self.text_ids * self._special.second_type if self._special else self.text_ids
+
+    @property
+    def attention_mask(self) -> np.ndarray:
+        return np.ones(len(self.is_text), np.int32)
+
+    @property
+    def special_tokens_mask(self) -> np.ndarray:
+        return (~self.is_text).astype(np.int32)
+
+    @property
+    def offset_mapping(self) -> np.ndarray:
+        return self.spread([text.offsets for text in self._texts], NO_TEXT)
+
+    def spread(self, values: Sequence[np.ndarray], other: Any) -> np.ndarray:
+        """Returns an array with the tokens' values at their positions, and `other` elsewhere."""
+        joined = np.concatenate([np.empty((0, *np.shape(other)), np.int32), *values])
+        result = np.full((len(self.is_text), *joined.shape[1:]), other, np.int32)
+        result[self.is_text] = joined
+        return result
+
+
+class RaggedRows(NamedTuple):
+    """Concatenated rows of any length, and how to pad them.
+
+    Attributes:
+        values: int32 `[N]`, or `[N, 2]` for offsets.
+        lengths: int64 `[S]`, the length of each row.
+        width: length to which shorter rows are padded.
+        padding: padding value.
+        side: "right" or "left".
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    width: int = 0
+    padding: Any = 0
+    side: str = "right"
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
+        """Concatenates lists of numbers, or of pairs of numbers."""
+        values = np.array(list(chain.from_iterable(rows)), np.int32)
+        return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
+
+    def split(self) -> list[np.ndarray]:
+        """Returns each row as an array, without padding."""
+        return self._cut(self.values)
+
+    def lists(self) -> list[list[Any]]:
+        """Returns each row as a list."""
+        rows = self._cut(as_list(self.values))
+        if not self.width:
+            return rows
+        return [pad(row, self.width, self.padding, self.side) for row in rows]
+
+    def array(self) -> np.ndarray:
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`."""
+        lengths = np.maximum(self.lengths, self.width)
+        longest = int(lengths.max(initial=0))
+        if (lengths < longest).any():
+            raise ValueError(f"from {lengths.min()} to {longest}")
+        shape = len(lengths), longest, *self.values.shape[1:]
+        result = np.full(shape, self.padding, np.int32)
+        columns, count = np.arange(longest), self.lengths[:, None]
+        result[columns >= longest - count if self.side == "left" else columns < count] = self.values
+        return result
+
+    def _cut(self, values: Any) -> list[Any]:
+        ends = np.cumsum(self.lengths).tolist()
+        return [values[start:end] for start, end in pairwise([0, *ends])]
+
+
+def as_list(values: np.ndarray) -> list[Any]:
+    """Returns a list of numbers, or of tuples for `[N, 2]`."""
+    return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
+
+
+def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
+    """Pads a sequence to `length` with `value`. Longer sequences don't change."""
+    padding = [value] * (length - len(values))
+    return padding + values if side == "left" else values + padding
+
+
+def padded_length(longest: int, jit_compile: bool) -> int:
+    """Returns the length to which a batch is padded: the length of its longest sequence.
+
+    With XLA, the length is rounded up to a multiple of 8, because XLA recompiles for each length.
+    """
+    return -(-longest // 8) * 8 if jit_compile else longest
+
+
+def checked_side(side: str, name: str = "padding_side") -> Side:
+    """Checks and returns the side to pad or truncate."""
+    if side not in ("right", "left"):
+        raise UserError(f"{name} must be 'right' or 'left'. Received: {side!r}.")
+    return side  # type: ignore[return-value]
