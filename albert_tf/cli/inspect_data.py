@@ -18,6 +18,7 @@ from albert_tf.tasks import (
     SENTENCE_ORDER_LABEL,
     TOKEN_TYPE_IDS,
 )
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 SUMMARY = "show pretraining examples and their statistics"
 EXAMPLES = """examples:
@@ -101,7 +102,7 @@ def run(options: OPTIONS) -> int:
     return 0
 
 
-def _description(example: dict[str, Any], tokenizer: Any) -> str:
+def _description(example: dict[str, Any], tokenizer: BaseTokenizer) -> str:
     """Returns the label and tokens of an example as text that marks the tokens to predict."""
     length = int(example[ATTENTION_MASK.name].sum())
     second = length - int(example[TOKEN_TYPE_IDS.name].sum())

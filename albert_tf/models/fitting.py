@@ -142,7 +142,7 @@ def encoded(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Any
     reject_empty(x)
     if not holds_strings(x):
         return None
-    from albert_tf.text.tokenizer import check_fit
+    from albert_tf.text.tokenizer import check_fit, longest_sequence
 
     tokenizer = model.tokenizer
     if tokenizer is None:
@@ -150,7 +150,7 @@ def encoded(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Any
             "Texts require a tokenizer, but the model was loaded without one. Set "
             "model.tokenizer = AlbertTokenizer.from_pretrained(directory)."
         )
-    length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    length = longest_sequence(tokenizer, model.config)
     check_fit(tokenizer, model.config, length)
     rows = model.encode_examples(x, y, tokenizer, length)
     rows.warn_of_cut()

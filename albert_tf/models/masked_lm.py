@@ -14,6 +14,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.examples import Target, text_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -69,7 +70,7 @@ class AlbertForMaskedLM(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         if y is not None:
             raise UserError("Labels can't be passed with texts. Drop y, or pass ids and labels.")
         (texts,) = text_columns(x, 1)

@@ -14,6 +14,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 # Logit of a padding choice. It fits into float16, and its probability is 0 in float32.
 NO_CHOICE: Final = -1e4
@@ -77,7 +78,7 @@ class AlbertForMultipleChoice(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         contexts, choices = two_columns(x, "(context, choices)")
         return choice_rows(tokenizer, contexts, choices, y, max_length=max_length)
 

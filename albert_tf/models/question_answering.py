@@ -22,6 +22,7 @@ from albert_tf.models.examples import Target, two_columns
 from albert_tf.models.fitting import encoded
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -123,7 +124,7 @@ class AlbertForQuestionAnswering(TaskModel):
         start_logits, end_logits = self.qa_outputs(hidden)
         return {"start_logits": start_logits, "end_logits": end_logits}
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         questions, contexts = two_columns(x, "(question, context)")
         return question_rows(
             *(tokenizer, questions, contexts, y),

@@ -29,6 +29,7 @@ from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
 from albert_tf.options import COUNT, checks_numbers
 from albert_tf.probabilities import reject_nan, sigmoid
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "regression": "number",
@@ -106,7 +107,7 @@ class AlbertForSequenceClassification(TaskModel):
         logits = self.classifier(encoded["pooler_output"], training=training)
         return {"logits": logits}
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         labels = label_arrays(self, y, x)
         if labels is not None:
             check_types({"labels": labels})

@@ -29,6 +29,7 @@ from albert_tf.models.fitting import (
 from albert_tf.models.outputs import ON_REQUEST, ModelOutput
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, RATE, checks_numbers
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 _backend: Any = importlib.import_module(f"albert_tf.models.steps_{keras.backend.backend()}")
 
@@ -291,7 +292,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         x, y, sample_weight = checked_arrays(self, "test_function", x, y, sample_weight)
         return super().test_on_batch(x, y, sample_weight, return_dict)
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         """Encodes texts and (unless `y` is None) labels as `Rows` in the task's format."""
         raise UserError(
             f"{type(self).__name__} can't be trained or evaluated on texts. Encode them with "

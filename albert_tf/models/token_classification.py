@@ -13,6 +13,7 @@ from albert_tf.layers.encoder import Unroll
 from albert_tf.models.examples import Target, check_labels, class_ids, holds_strings
 from albert_tf.models.outputs import ModelOutput
 from albert_tf.models.task import Inputs, TaskModel
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -65,7 +66,7 @@ class AlbertForTokenClassification(TaskModel):
     ) -> ModelOutput:
         return self.compute_outputs(locals())
 
-    def encode_examples(self, x: Any, y: Any, tokenizer: Any, max_length: int) -> Any:
+    def encode_examples(self, x: Any, y: Any, tokenizer: BaseTokenizer, max_length: int) -> Any:
         if y is not None:
             y = [
                 class_ids(tags, self.targets["labels"], self.config)

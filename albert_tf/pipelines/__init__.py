@@ -20,8 +20,8 @@ from albert_tf.pipelines.zero_shot_classification import ZeroShotClassificationP
 from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes.exported import ExportedModel
 from albert_tf.tasks import BY_PIPELINE
-from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.transformers_api import TransformersTokenizer
 
 if TYPE_CHECKING:
     from albert_tf.models.base import PreTrainedModel
@@ -55,7 +55,7 @@ ALIASES: Final = {"sentiment-analysis": "text-classification", "ner": "token-cla
 def pipeline(
     task: str,
     model: "str | os.PathLike[str] | PreTrainedModel | ExportedModel",
-    tokenizer: str | os.PathLike[str] | BaseTokenizer | None = None,
+    tokenizer: str | os.PathLike[str] | TransformersTokenizer | None = None,
     *,
     batch_size: int = 8,
     **options: Any,

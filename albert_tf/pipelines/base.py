@@ -15,8 +15,10 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, short_repr
 from albert_tf.huggingface import IGNORED_BY_PIPELINES, PIPELINE, own_options
 from albert_tf.options import COUNT, NOT_NEGATIVE, Range, check_number
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import special_count
-from albert_tf.text.tokenizer import check_fit
+from albert_tf.text.tokenizer import check_fit, longest_sequence
+from albert_tf.text.transformers_api import TransformersTokenizer
 from albert_tf.text.windows import Truncation, make_sequences
 
 Outputs = Mapping[str, np.ndarray]
@@ -116,7 +118,9 @@ class Pipeline(ABC):
     shortest: ClassVar[int] = special_count(True)  # the smallest value of this option
     ahead: int = 1
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
+    def __init__(
+        self, model: Any, tokenizer: TransformersTokenizer, batch_size: int = 8, **options: Any
+    ):
         task = getattr(model, "task", None)
         name = type(model).__name__ if task is None else task.model
         if name not in self.models:
@@ -126,7 +130,7 @@ class Pipeline(ABC):
             )
         self.model = model
         self.tokenizer = tokenizer
-        self.max_length = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        self.max_length = longest_sequence(tokenizer, model.config)
         check_fit(tokenizer, model.config, self.max_length)
         check_number("batch_size", batch_size, COUNT)
         self.batch_size = batch_size
@@ -271,7 +275,9 @@ def as_texts(example: Any) -> Texts:
     return Texts(as_text(text), None if pair is None else as_text(pair, "A text_pair"))
 
 
-def window_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest: int) -> Rows:
+def window_rows(
+    tokenizer: BaseTokenizer, examples: Sequence[Texts], options: Any, longest: int
+) -> Rows:
     """Returns the windows of each text or pair as rows. A short text has a single window.
 
     Args:
@@ -294,7 +300,11 @@ def window_rows(tokenizer: Any, examples: Sequence[Texts], options: Any, longest
 
 
 def _truncation(
-    texts: Sequence[str], lengths: Sequence[int], options: Any, length: int, tokenizer: Any
+    texts: Sequence[str],
+    lengths: Sequence[int],
+    options: Any,
+    length: int,
+    tokenizer: BaseTokenizer,
 ) -> Truncation:
     """Returns how to truncate or split a text or pair longer than `length`.
 
@@ -320,7 +330,7 @@ def _truncation(
         strategy = options.strategy if strategy in (None, True) else strategy
         return Truncation(length, strategy, tokenizer.truncation_side)
     is_pair = len(texts) == 2
-    if not isinstance(strategy, str):
+    if strategy is None or isinstance(strategy, bool):
         strategy = "only_second" if is_pair else "longest_first"
     # Room for the first text if the second is split.
     room = length - tokenizer.num_special_tokens_to_add(pair=True) - stride

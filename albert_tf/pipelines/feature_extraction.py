@@ -19,7 +19,8 @@ from albert_tf.pipelines.base import (
     window_rows,
 )
 from albert_tf.tasks import ENCODER
-from albert_tf.text.sequences import EncodedSequence
+from albert_tf.text.sequences import EncodedSequence, Positions
+from albert_tf.text.transformers_api import TransformersTokenizer
 
 CHOICES: Final = (FOLDER, None, *POOLINGS)
 EDGE: Final = 1  # number of special tokens at each end of a sequence
@@ -74,7 +75,9 @@ class FeatureExtractionPipeline(Pipeline):
                     f"Received: {self.pooling!r}."
                 )
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
+    def __init__(
+        self, model: Any, tokenizer: TransformersTokenizer, batch_size: int = 8, **options: Any
+    ):
         super().__init__(getattr(model, "albert", model), tokenizer, batch_size, **options)
         self._read_folder = functools.cache(model.sentence_embedding)
         self.embedding(self.options)  # fails now if the folder can't be read
@@ -96,7 +99,7 @@ class FeatureExtractionPipeline(Pipeline):
         self, example: Texts, windows: Sequence[tuple[EncodedSequence, Outputs]], options: Options
     ) -> Any:
         states = [
-            outputs["last_hidden_state"][: len(window.input_ids)].astype("float32")
+            outputs["last_hidden_state"][: Positions([window]).lengths[0]].astype("float32")
             for window, outputs in windows
         ]
         features = _join_windows(states, options.stride or 0)[None]

@@ -161,12 +161,13 @@ class TokenClassificationPipeline(Pipeline):
 
     def encode(self, examples: Sequence[SplitText], options: Options) -> Rows:
         length = options.max_length or self.max_length
-        is_split, tokenizer = options.is_split_into_words, self.tokenizer
-        tokens_of = tokenizer.tokens_of_words if is_split else tokenizer.tokens_of
+        tokenizer = self.tokenizer
         windows, starts = [], []
         for example in examples:
-            given = [example.words if is_split else example.text]
-            [tokens] = tokens_of(given, with_offsets=True)
+            if example.words is None:
+                [tokens] = tokenizer.tokens_of([example.text], with_offsets=True)
+            else:
+                [tokens] = tokenizer.tokens_of_words([example.words], with_offsets=True)
             spans = list(word_windows(tokens, length, options.stride))
             starts += [start for start, _ in spans]
             windows.append(

@@ -13,6 +13,7 @@ from albert_tf.pipelines.base import Outputs, Pipeline, Texts, TruncationOptions
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import SEQUENCE_CLASSIFICATION
 from albert_tf.text.sequences import EncodedSequence
+from albert_tf.text.transformers_api import TransformersTokenizer
 
 ENTAILS, CONTRADICTS = "entail", "contradict"  # prefixes of an NLI model's labels
 
@@ -74,7 +75,9 @@ class ZeroShotClassificationPipeline(Pipeline):
                     f"stand for braces. Received: {self.hypothesis_template!r}."
                 )
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 8, **options: Any):
+    def __init__(
+        self, model: Any, tokenizer: TransformersTokenizer, batch_size: int = 8, **options: Any
+    ):
         super().__init__(model, tokenizer, batch_size, **options)
         labels = model.config.labels
         entailment = _index(labels, ENTAILS)

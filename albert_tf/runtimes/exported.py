@@ -38,8 +38,8 @@ from albert_tf.quiet import hidden_stderr
 from albert_tf.runtimes import run as runtimes
 from albert_tf.runtimes.run import Arrays, RuntimeSignature
 from albert_tf.tasks import BEAM, MASKED_LM_POSITIONS, QUESTION_ANSWERING, TASKS, TaskFacts
-from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.transformers_api import TransformersTokenizer
 
 FILES: Final = (CONFIG, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, SENTENCEPIECE[0], WORDPIECE[0])
 CHECKSUM: Final = "sha256.txt"
@@ -70,7 +70,7 @@ class ExportedModel:
         self.path = user_path(path)
         with _directory(self.path) as folder:
             self.task, self.config = _facts(self.path, folder)
-            self.tokenizer: BaseTokenizer = AlbertTokenizer.from_pretrained(folder)
+            self.tokenizer: TransformersTokenizer = AlbertTokenizer.from_pretrained(folder)
             self._embedding = sentence_transformers.read(folder)
         self._signatures = _id_signatures(self.path, 3 if self.task.has_choices else 2)
         self._shapes = _output_shapes(self.task, self.config)

@@ -19,7 +19,7 @@ _TRAINED: Final = ("cls", "sep", "mask", "pad", "unk")
 
 
 def add_tokens(tokenizer: Any, new_tokens: str | Sequence[Any], special: bool = False) -> int:
-    """Adds tokens at the end of a vocabulary; see `BaseTokenizer.add_tokens`."""
+    """Adds tokens at the end of a vocabulary; see `TransformersTokenizer.add_tokens`."""
     tokens = [new_tokens] if isinstance(new_tokens, str) else [str(token) for token in new_tokens]
     known = tokenizer.get_vocab()
     new = [token for token in dict.fromkeys(tokens) if token not in known]

@@ -28,9 +28,9 @@ _FIXED: Final = frozenset(
 class BaseTokenizer(ABC):
     """Converts raw text to ids. `AlbertTokenizer` and `WordPieceTokenizer` add a vocabulary.
 
-    The package encodes texts with the methods of this class: `tokens_of` returns the tokens of
-    texts, and `make_sequences` adds special tokens around them. `TransformersTokenizer` wraps both
-    in the call that users of transformers know.
+    Tasks and pipelines encode texts in two steps: `tokens_of` returns the tokens of each text, and
+    `make_sequences` (windows.py) adds the special tokens. `TransformersTokenizer` combines both
+    steps in the call that users of transformers know.
 
     Args:
         special: the special tokens.

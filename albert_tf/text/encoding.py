@@ -10,7 +10,8 @@ import optree
 from albert_tf.errors import UserError
 from albert_tf.huggingface import ENCODING_METHODS
 from albert_tf.options import without_methods
-from albert_tf.text.sequences import NO_TEXT, EncodedSequence, pad
+from albert_tf.text.padding import pad
+from albert_tf.text.sequences import NO_TEXT, EncodedSequence
 
 
 class CharSpan(NamedTuple):

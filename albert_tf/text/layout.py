@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from albert_tf.errors import short_repr
 from albert_tf.options import COUNT, NOT_NEGATIVE, check_number
-from albert_tf.text.sequences import checked_side
+from albert_tf.text.sequences import Side, checked_side
 from albert_tf.text.windows import Truncation
 
 Tensors = Literal["np", "tf", "pt"]
@@ -40,7 +40,7 @@ class Layout:
     is_split_into_words: bool = False
     pad_to_multiple_of: int | None = None
     padding_side: str = "right"
-    truncation_side: str = "right"
+    truncation_side: Side = "right"
     split_special_tokens: bool = False
     return_tensors: str | None = None
     return_token_type_ids: bool | None = None
@@ -73,12 +73,13 @@ class Layout:
             object.__setattr__(self, name, known[value])
 
     @property
-    def cut(self) -> Truncation | None:
+    def as_truncation(self) -> Truncation | None:
         """How to shorten texts, or None to keep all tokens."""
         if self.truncation == "do_not_truncate":
             return None
         stride = self.stride if self.return_overflowing_tokens else None
-        return Truncation(self.length, str(self.truncation), self.truncation_side, stride)
+        strategy: Any = self.truncation
+        return Truncation(self.length, strategy, self.truncation_side, stride)
 
     @property
     def length(self) -> int:

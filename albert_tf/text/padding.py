@@ -1,13 +1,14 @@
 """Pads the features of a tokenizer call, and converts them to lists or tensors."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from albert_tf.errors import UserError
 from albert_tf.text.layout import NO_LIMIT, Layout
-from albert_tf.text.sequences import NO_TEXT, EncodedSequence, Positions, RaggedRows
+from albert_tf.text.sequences import NO_TEXT, EncodedSequence, Positions, as_list
 
 # The padding value of each feature. `input_ids` are padded with the padding token.
 PADDING: Final[Mapping[str, Any]] = {
@@ -18,13 +19,63 @@ PADDING: Final[Mapping[str, Any]] = {
 }
 
 
+class RaggedRows(NamedTuple):
+    """Concatenated rows of any length, and how to pad them.
+
+    Attributes:
+        values: int32 `[N]`, or `[N, 2]` for offsets.
+        lengths: int64 `[S]`, the length of each row.
+        width: length to which shorter rows are padded.
+        padding: padding value.
+        side: "right" or "left".
+    """
+
+    values: np.ndarray
+    lengths: np.ndarray
+    width: int = 0
+    padding: Any = 0
+    side: str = "right"
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
+        """Concatenates lists of numbers, or of pairs of numbers."""
+        values = np.array(list(chain.from_iterable(rows)), np.int32)
+        return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
+
+    def lists(self) -> list[list[Any]]:
+        """Returns each row as a list."""
+        values, ends = as_list(self.values), np.cumsum(self.lengths).tolist()
+        rows = [values[start:end] for start, end in pairwise([0, *ends])]
+        if not self.width:
+            return rows
+        return [pad(row, self.width, self.padding, self.side) for row in rows]
+
+    def array(self) -> np.ndarray:
+        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`."""
+        lengths = np.maximum(self.lengths, self.width)
+        longest = int(lengths.max(initial=0))
+        if (lengths < longest).any():
+            raise ValueError(f"from {lengths.min()} to {longest}")
+        shape = len(lengths), longest, *self.values.shape[1:]
+        result = np.full(shape, self.padding, np.int32)
+        columns, count = np.arange(longest), self.lengths[:, None]
+        result[columns >= longest - count if self.side == "left" else columns < count] = self.values
+        return result
+
+
+def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
+    """Pads a sequence to `length` with `value`. Longer sequences don't change."""
+    padding = [value] * (length - len(values))
+    return padding + values if side == "left" else values + padding
+
+
 def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[str, Any]:
     """Returns features keyed by name, as `RaggedRows` or as a list with one number per sequence."""
     positions = Positions(sequences)
     return {
         name: [sequence.sample for sequence in sequences]
         if name == "overflow_to_sample_mapping"
-        else positions.rows(name)
+        else RaggedRows(getattr(positions, name), positions.lengths)
         for name in names
     }
 

@@ -1,7 +1,7 @@
 """Sequences: the tokens of texts or text pairs between special tokens, and their features."""
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -67,8 +67,8 @@ class Positions:
         sequences: texts and pairs, all with the same special tokens, or all without.
     Attributes:
         lengths: `[S]`, the number of positions in each sequence.
-        text_ids: int32 `[N]`, the text (0 or 1) of each position. `[SEP]` belongs to the text
-            before it, and an additional `[SEP]` to the text after it.
+        text_ids: int32 `[N]`, the text (0 or 1) of each position. `[CLS]` belongs to the first
+            text, `[SEP]` to the text before it, and an additional `[SEP]` to the text after it.
         is_text: bool `[N]`, False for special tokens.
     """
 
@@ -79,7 +79,7 @@ class Positions:
         numbers = np.array([at for count in counts.tolist() for at in range(count)], np.int32)
         sizes = np.fromiter((len(text.ids) for text in self._texts), np.int64, len(self._texts))
         is_first = numbers == 0
-        if self._special:
+        if self._special:  # [CLS] and [SEP] around the first text, and the [SEP] of the second
             sizes += np.where(is_first, special_count(False), self._special.separators)
         ends = np.cumsum(sizes)
         starts, self._ends = ends - sizes, ends[np.cumsum(counts) - 1]
@@ -91,9 +91,11 @@ class Positions:
             if self._special.separators > 1:
                 self.is_text[starts[~is_first]] = False
 
-    def rows(self, name: str) -> "RaggedRows":
-        """Returns the rows of a feature, such as `input_ids`."""
-        return RaggedRows(getattr(self, name), self.lengths)
+    def split(self, name: str) -> list[np.ndarray]:
+        """Returns a feature, such as `input_ids`, as one array per sequence."""
+        ends = self._ends.tolist()
+        values = getattr(self, name)
+        return [values[start:end] for start, end in pairwise([0, *ends])]
 
     @property
     def input_ids(self) -> np.ndarray:
@@ -127,74 +129,9 @@ class Positions:
         return result
 
 
-class RaggedRows(NamedTuple):
-    """Concatenated rows of any length, and how to pad them.
-
-    Attributes:
-        values: int32 `[N]`, or `[N, 2]` for offsets.
-        lengths: int64 `[S]`, the length of each row.
-        width: length to which shorter rows are padded.
-        padding: padding value.
-        side: "right" or "left".
-    """
-
-    values: np.ndarray
-    lengths: np.ndarray
-    width: int = 0
-    padding: Any = 0
-    side: str = "right"
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[Any]]) -> "RaggedRows":
-        """Concatenates lists of numbers, or of pairs of numbers."""
-        values = np.array(list(chain.from_iterable(rows)), np.int32)
-        return cls(values, np.fromiter(map(len, rows), np.int64, len(rows)))
-
-    def split(self) -> list[np.ndarray]:
-        """Returns each row as an array, without padding."""
-        return self._cut(self.values)
-
-    def lists(self) -> list[list[Any]]:
-        """Returns each row as a list."""
-        rows = self._cut(as_list(self.values))
-        if not self.width:
-            return rows
-        return [pad(row, self.width, self.padding, self.side) for row in rows]
-
-    def array(self) -> np.ndarray:
-        """Returns the rows as int32 `[S, T]` or `[S, T, 2]`."""
-        lengths = np.maximum(self.lengths, self.width)
-        longest = int(lengths.max(initial=0))
-        if (lengths < longest).any():
-            raise ValueError(f"from {lengths.min()} to {longest}")
-        shape = len(lengths), longest, *self.values.shape[1:]
-        result = np.full(shape, self.padding, np.int32)
-        columns, count = np.arange(longest), self.lengths[:, None]
-        result[columns >= longest - count if self.side == "left" else columns < count] = self.values
-        return result
-
-    def _cut(self, values: Any) -> list[Any]:
-        ends = np.cumsum(self.lengths).tolist()
-        return [values[start:end] for start, end in pairwise([0, *ends])]
-
-
 def as_list(values: np.ndarray) -> list[Any]:
     """Returns a list of numbers, or of tuples for `[N, 2]`."""
     return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
-
-
-def pad(values: list[Any], length: int, value: Any, side: str = "right") -> list[Any]:
-    """Pads a sequence to `length` with `value`. Longer sequences don't change."""
-    padding = [value] * (length - len(values))
-    return padding + values if side == "left" else values + padding
-
-
-def padded_length(longest: int, jit_compile: bool) -> int:
-    """Returns the length to which a batch is padded: the length of its longest sequence.
-
-    With XLA, the length is rounded up to a multiple of 8, because XLA recompiles for each length.
-    """
-    return -(-longest // 8) * 8 if jit_compile else longest
 
 
 def checked_side(side: str, name: str = "padding_side") -> Side:

@@ -212,6 +212,11 @@ def check_fit(tokenizer: BaseTokenizer, config: AlbertConfig, max_length: int) -
     check_length(config, max_length)
 
 
+def longest_sequence(tokenizer: BaseTokenizer, config: AlbertConfig) -> int:
+    """Returns the maximum length of a sequence that a tokenizer and a model support."""
+    return min(tokenizer.model_max_length, config.max_position_embeddings)
+
+
 def check_length(config: AlbertConfig, max_length: int) -> None:
     """Checks that a model supports sequences of `max_length` tokens."""
     limit = config.max_position_embeddings

@@ -78,7 +78,7 @@ class SpecialTokens:
     def _written(self) -> re.Pattern[str]:
         return re.compile("|".join(re.escape(token) for token in self.tokens))
 
-    def tokens_of(self, token: str) -> Tokens:
+    def single(self, token: str) -> Tokens:
         """Returns the tokens of a text that consists of one special token."""
         ids = np.array([self.ids[self.tokens.index(token)]], np.int32)
         return Tokens(ids, np.array([[0, len(token)]], np.int32), np.zeros(1, np.int32))
@@ -110,7 +110,7 @@ def join_segments(
 
     `plain` yields the tokens of each segment that isn't a special token.
     """
-    tokens = [special.tokens_of(s.content) if s.is_special else next(plain) for s in segments]
+    tokens = [special.single(s.content) if s.is_special else next(plain) for s in segments]
     if len(tokens) == 1:
         return tokens[0]
     counts = [t.words.max(initial=-1) + 1 for t in tokens]

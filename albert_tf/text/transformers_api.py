@@ -31,7 +31,7 @@ from albert_tf.text.windows import make_sequences
 class TransformersTokenizer(BaseTokenizer):
     """Base class of both tokenizers, with the methods of a transformers tokenizer.
 
-    These methods are for users. The package itself encodes texts with those of `BaseTokenizer`.
+    Tasks and pipelines don't encode texts with these methods, but with those of `BaseTokenizer`.
     """
 
     is_fast = True  # returns offsets, words, and windows
@@ -154,7 +154,7 @@ class TransformersTokenizer(BaseTokenizer):
         options = layout.split_special_tokens, layout.return_offsets_mapping
         second = None if pairs is None else tokens_of(pairs, *options)
         special = self.special if layout.add_special_tokens else None
-        return make_sequences(tokens_of(texts, *options), second, special, layout.cut)
+        return make_sequences(tokens_of(texts, *options), second, special, layout.as_truncation)
 
     def encode(self, text: Any, text_pair: Any = None, **options: Any) -> Any:
         """Returns only the `input_ids`. The options are the same as in `__call__`."""

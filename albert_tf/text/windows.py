@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from albert_tf.errors import UserError
-from albert_tf.text.sequences import EncodedSequence, special_count
+from albert_tf.text.sequences import EncodedSequence, Side, special_count
 from albert_tf.text.tokens import SpecialTokens, Tokens
 
 # Number of tokens by which windows overlap if every word has a label. The window that decides a
@@ -17,21 +17,24 @@ WORD_OVERLAP: Final = 64
 NO_WORD: Final = -1  # marks a token that doesn't decide the label of a word
 
 
+Strategy = Literal["longest_first", "only_first", "only_second"]
+
+
 @dataclass(frozen=True)
 class Truncation:
     """How to shorten texts that don't fit into a sequence.
 
     Attributes:
         max_length: maximum number of tokens in a sequence, including special tokens.
-        strategy: "longest_first", "only_first", or "only_second".
-        side: "right" or "left", the side on which tokens are dropped.
+        strategy: which text of a pair to shorten.
+        side: the side on which tokens are dropped.
         stride: if set, a long text isn't truncated, but split into windows that overlap by this
             number of tokens.
     """
 
     max_length: int
-    strategy: str = "longest_first"
-    side: str = "right"
+    strategy: Strategy = "longest_first"
+    side: Side = "right"
     stride: int | None = None
 
 
@@ -50,19 +53,30 @@ def make_sequences(
     batch = list(zip(first) if second is None else zip(first, second, strict=True))
     if truncation is None:
         return [EncodedSequence(texts, special, at) for at, texts in enumerate(batch)]
-    added = special_count(second is not None, special.separators) if special else 0
-    room = truncation.max_length - added
-    if batch and room < 0:
-        raise UserError(
-            f"max_length must be at least {added}, the number of special tokens. "
-            f"Received: max_length={truncation.max_length}."
-        )
+    if not batch:
+        return []
+    room = text_room(truncation.max_length, special, second is not None)
     sequences: list[EncodedSequence] = []
     for sample, texts in enumerate(batch):
         is_long = sum([len(text.ids) for text in texts]) > room
         for kept in _truncate(texts, room, truncation) if is_long else [texts]:
             sequences.append(EncodedSequence(kept, special, sample))
     return sequences
+
+
+def text_room(max_length: int, special: SpecialTokens | None, is_pair: bool) -> int:
+    """Returns how many tokens of texts fit into a sequence.
+
+    Raises:
+        UserError: if not even the special tokens fit.
+    """
+    added = special_count(is_pair, special.separators) if special else 0
+    if max_length < added:
+        raise UserError(
+            f"max_length must be at least {added}, the number of special tokens. "
+            f"Received: max_length={max_length}."
+        )
+    return max_length - added
 
 
 def _truncate(

@@ -26,7 +26,7 @@ from albert_tf.probabilities import sigmoid, softmax
 from albert_tf.progress import Progress
 from albert_tf.runtimes.exported import ExportedModel, ExportedSimilarity
 from albert_tf.tasks import SIMILARITY
-from albert_tf.text.tokenizer import AlbertTokenizer, check_fit
+from albert_tf.text.tokenizer import AlbertTokenizer, check_fit, longest_sequence
 from albert_tf.training.mistakes import write_mistakes
 from albert_tf.training.reports import CLASSES, LOSS, TEST, write_finetuning
 
@@ -92,7 +92,7 @@ def _predict(
     else:
         model = getattr(models, task.model).from_pretrained(name)
     tokenizer = model.tokenizer or AlbertTokenizer.from_pretrained(name)  # raises if none exists
-    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    longest = longest_sequence(tokenizer, model.config)
     check_fit(tokenizer, model.config, longest)
     task = task_of(options, model.config)
     if examples is None:
@@ -252,7 +252,7 @@ def soft_labels(
     """
     model = models.AlbertForSequenceClassification.from_pretrained(teacher)
     tokenizer = AlbertTokenizer.from_pretrained(teacher)
-    longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    longest = longest_sequence(tokenizer, model.config)
     rows = text_rows(tokenizer, texts, text_pairs=text_pairs, max_length=longest)
     rows.warn_of_cut()
     logits = np.stack([row["logits"] for row in model_outputs(rows, model, batch_size)])

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.tasks.classification import text_sequences
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, features_of
 from albert_tf.models.base import PreTrainedModel
 from albert_tf.runtimes.run import without_objects
 from albert_tf.tasks import BEAM
@@ -44,7 +44,6 @@ TEXTS: Final = (
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
 CLOSE: Final = 1e-3  # Sums of scores closer than this count as equal.
-NAMES: Final = ("input_ids", "token_type_ids")
 
 
 def sample(
@@ -73,7 +72,10 @@ def sample(
         first = row[TEXT] if model.task.has_choices else [row[TEXT]]
         second = pair if model.task.has_choices or pair is None else [pair]
         sequences, _ = text_sequences(tokenizer, first, second, max_length)
-        rows = {name: [getattr(each, name) for each in sequences] for name in NAMES}
+        rows = {
+            name: [values.tolist() for values in arrays]
+            for name, arrays in features_of(sequences).items()
+        }
         features = Rows.of_choices([sequences], {}, tokenizer.pad_token_id).arrays
         pieces.append(features["input_ids"][0].shape[-1])
         if model.task.has_choices:
@@ -192,8 +194,8 @@ def _probes(tokenizer: BaseTokenizer) -> list[str]:
     kinds = dict(zip(map(_kind, reversed(tokens)), reversed(tokens), strict=True))
     plain = [token.replace(SPACE, " ").strip() for token in kinds.values()]
     unknown: dict[int, str] = {}
-    for character, tokens_of_it in zip(RARE, tokenizer.tokens_of(list(RARE)), strict=True):
-        if tokenizer.unk_token_id in tokens_of_it.ids:
+    for character, encoded in zip(RARE, tokenizer.tokens_of(list(RARE)), strict=True):
+        if tokenizer.unk_token_id in encoded.ids:
             unknown.setdefault(len(character.encode()), character)
     return [
         *unknown.values(),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.text.sequences import RaggedRows, padded_length
+from albert_tf.text.padding import RaggedRows
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 
@@ -32,8 +32,3 @@ def test_rows_as_lists_and_arrays():
     assert rows.lists() == rows.array().tolist() == [[9, 5, 6, 7], [9] * 4, [9, 9, 9, 8]]
     with pytest.raises(ValueError, match="from 0 to 3"):
         RaggedRows.of([[5, 6, 7], []]).array()
-
-
-def test_lengths_for_xla_are_multiples_of_8():
-    assert [padded_length(length, jit_compile=True) for length in (1, 8, 9)] == [8, 8, 16]
-    assert padded_length(9, jit_compile=False) == 9

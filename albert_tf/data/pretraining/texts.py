@@ -9,11 +9,10 @@ import numpy as np
 from albert_tf.data.pretraining import rng
 from albert_tf.data.pretraining.masking import Unmasked, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.data.tasks.rows import Rows, arrays_of
+from albert_tf.data.tasks.classification import text_sequences
+from albert_tf.data.tasks.rows import Rows, features_of, padded_length
 from albert_tf.tasks import IGNORED, INPUT_IDS
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.sequences import padded_length
-from albert_tf.text.windows import Truncation, make_sequences
 
 SHORTEST: Final = 8  # tokens, the minimum in `ExampleOptions`
 
@@ -32,11 +31,11 @@ class MaskedTexts(Rows):
     """
 
     def __init__(self, tokenizer: BaseTokenizer, texts: Sequence[str], max_length: int):
-        truncation = Truncation(max_length, side=tokenizer.truncation_side)
-        tokens = tokenizer.tokens_of(list(texts))
-        arrays = arrays_of(make_sequences(tokens, None, tokenizer.special, truncation))
+        sequences, cut = text_sequences(tokenizer, texts, None, max_length)
+        arrays = features_of(sequences)
         labels = {"labels": arrays[INPUT_IDS.name]}
         super().__init__(arrays, labels, tokenizer.pad_token_id, tags=True)
+        self.cut, self.max_length = cut, max_length
         self._table = word_table(tokenizer)
         self._options = ExampleOptions(max_seq_length=max(max_length, SHORTEST))
         self._key = rng.key(0)

@@ -22,6 +22,7 @@ from albert_tf.text.answers import (
     context_positions,
     find_answers,
 )
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 ORIGINAL: Final = "original"
 TRANSFORMERS: Final = "transformers"
@@ -60,7 +61,11 @@ class QuestionAnswering(Task[Question, Decoded]):
         return {"answerability": head == ORIGINAL, "problem_type": None}
 
     def encode(
-        self, examples: Sequence[Question], tokenizer: Any, config: AlbertConfig, max_length: int
+        self,
+        examples: Sequence[Question],
+        tokenizer: BaseTokenizer,
+        config: AlbertConfig,
+        max_length: int,
     ) -> Rows:
         return encode_questions(examples, tokenizer, max_length, config.answerability)
 

@@ -16,6 +16,7 @@ from albert_tf.data.readers import FORMATS
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.errors import UserError, listed
 from albert_tf.files import fault
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 # An example is a NamedTuple whose last field is its `location` in a file, for error messages.
 Example = TypeVar("Example", bound=tuple[Any, ...])
@@ -133,7 +134,11 @@ class Task(ABC, Generic[Example, Prediction]):
 
     @abstractmethod
     def encode(
-        self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
+        self,
+        examples: Sequence[Example],
+        tokenizer: BaseTokenizer,
+        config: AlbertConfig,
+        max_length: int,
     ) -> Rows:
         """Encodes examples as rows, with labels if the examples have labels.
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import require_file
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.probabilities import softmax
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import EncodedSequence
+from albert_tf.text.windows import text_room
 
 RACE: Final = "race"
 SWAG: Final = "swag"
@@ -214,7 +216,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
     def encode(
         self,
         examples: Sequence[ChoiceExample],
-        tokenizer: Any,
+        tokenizer: BaseTokenizer,
         config: AlbertConfig,
         max_length: int,
     ) -> Rows:
@@ -281,7 +283,7 @@ class Choices(Task[ChoiceExample, np.ndarray]):
 
 
 def choice_rows(
-    tokenizer: Any,
+    tokenizer: BaseTokenizer,
     contexts: Sequence[str],
     choices: Sequence[Sequence[str]],
     labels: Sequence[int] | None = None,
@@ -318,7 +320,7 @@ def choice_rows(
         segments(*example, fills_blanks) for example in zip(contexts, asked, choices, strict=True)
     ]
     max_length = max_length or tokenizer.model_max_length
-    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    room = text_room(max_length, tokenizer.special, is_pair=True)
     most = min(MAX_CHOICE_LENGTH, room)
     # A RACE article has several questions.
     articles = list(dict.fromkeys(first for first, _ in pairs))

@@ -15,11 +15,10 @@ from albert_tf.data.readers import Example, Row, read_examples
 from albert_tf.data.tasks.base import Keys, Outputs, Predicted, Task, find_split_file
 from albert_tf.data.tasks.columns import columns
 from albert_tf.data.tasks.glue import GLUE, GlueTask, ScoredSet
-from albert_tf.data.tasks.rows import Rows, arrays_of
+from albert_tf.data.tasks.rows import Rows, features_of
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import EncodedSequence
-from albert_tf.text.texts import as_texts
 from albert_tf.text.windows import Truncation, make_sequences
 
 # Flags a model that predicts one class for almost all examples.
@@ -142,7 +141,11 @@ class Classification(Task[Example, np.ndarray]):
         """Writes the predictions for one part to `stem` plus a suffix."""
 
     def encode(
-        self, examples: Sequence[Example], tokenizer: Any, config: AlbertConfig, max_length: int
+        self,
+        examples: Sequence[Example],
+        tokenizer: BaseTokenizer,
+        config: AlbertConfig,
+        max_length: int,
     ) -> Rows:
         first = examples[0]
         return text_rows(
@@ -232,7 +235,7 @@ def baseline_scores(
 
 
 def text_rows(
-    tokenizer: Any,
+    tokenizer: BaseTokenizer,
     texts: Sequence[str],
     labels: Sequence[Any] | None = None,
     text_pairs: Sequence[str] | None = None,
@@ -257,7 +260,7 @@ def text_rows(
     length = max_length or tokenizer.model_max_length
     sequences, cut = text_sequences(tokenizer, texts, text_pairs, length)
     targets = {} if labels is None else {"labels": labels}
-    rows = Rows(arrays_of(sequences), targets, tokenizer.pad_token_id)
+    rows = Rows(features_of(sequences), targets, tokenizer.pad_token_id)
     rows.max_length, rows.cut = length, cut
     if sample_weight is not None:
         rows.weights = [np.float32(weight) for weight in sample_weight]
@@ -271,9 +274,8 @@ def text_sequences(
     max_length: int,
 ) -> tuple[list[EncodedSequence], int]:
     """Returns the sequences of texts or pairs, and how many of them were truncated."""
-    column, pairs, _ = as_texts(texts, text_pairs)
-    first = tokenizer.tokens_of(column)
-    second = None if pairs is None else tokenizer.tokens_of(pairs)
+    first = tokenizer.tokens_of(texts)
+    second = None if text_pairs is None else tokenizer.tokens_of(text_pairs)
     truncation = Truncation(max_length, side=tokenizer.truncation_side)
     sequences = make_sequences(first, second, tokenizer.special, truncation)
     room = max_length - tokenizer.num_special_tokens_to_add(pair=second is not None)

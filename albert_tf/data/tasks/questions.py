@@ -19,6 +19,7 @@ from albert_tf.data.text_files import open_text
 from albert_tf.errors import UserError, listed, short_repr
 from albert_tf.tasks import IGNORED
 from albert_tf.text.answers import CLS, context_part, question_windows
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import EncodedSequence
 
 _JSON: Final = (".json", ".json.gz")
@@ -326,7 +327,7 @@ def _answers(answer: Any, row: int) -> Mapping[str, Sequence[Any]]:
 
 
 def question_rows(
-    tokenizer: Any,
+    tokenizer: BaseTokenizer,
     questions: Sequence[str],
     contexts: Sequence[str],
     answers: Sequence[Any] | None = None,
@@ -346,7 +347,7 @@ def question_rows(
 
 
 def encode_questions(
-    questions: Sequence[Question], tokenizer: Any, max_length: int, answerability: bool
+    questions: Sequence[Question], tokenizer: BaseTokenizer, max_length: int, answerability: bool
 ) -> Rows:
     """Returns the windows of questions, each labeled with the position of the answer.
 

@@ -17,7 +17,7 @@ from albert_tf.tasks import (
     MASKED_LM_POSITIONS,
     TOKEN_TYPE_IDS,
 )
-from albert_tf.text.sequences import EncodedSequence, Positions, padded_length
+from albert_tf.text.sequences import EncodedSequence, Positions
 
 FEATURES: Final = (INPUT_IDS.name, TOKEN_TYPE_IDS.name)
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Rows:
     ) -> "Rows":
         """Creates one row per window; `details` contains the windows."""
         details = [window for each in windows for window in each]
-        arrays = arrays_of(details)
+        arrays = features_of(details)
         examples = [number for number, each in enumerate(windows) for _ in each]
         rows = cls(arrays, labels, pad_id, examples, label_inputs, details=details)
         rows.count = len(windows)
@@ -99,10 +99,7 @@ class Rows:
         fills = {**dict.fromkeys(arrays, 0), INPUT_IDS.name: pad_id}
         for positions in map(Positions, choices):
             for name, fill in fills.items():
-                rows = positions.rows(name)._replace(
-                    padding=fill, width=int(positions.lengths.max())
-                )
-                arrays[name].append(rows.array())
+                arrays[name].append(_padded(positions.split(name), fill, None))
         return cls(arrays, labels, pad_id)
 
     def by_example(self, outputs: Sequence[Any]) -> list[list[tuple[Any, Any]]]:
@@ -263,15 +260,23 @@ def in_batches(rows: np.ndarray, batch_size: int) -> list[np.ndarray]:
     return np.split(rows, range(batch_size, len(rows), batch_size))
 
 
+def padded_length(longest: int, jit_compile: bool) -> int:
+    """Returns the length to which a batch is padded: the length of its longest sequence.
+
+    With XLA, the length is rounded up to a multiple of 8, because XLA recompiles for each length.
+    """
+    return -(-longest // 8) * 8 if jit_compile else longest
+
+
 def _by_name(values: Any) -> dict[str, np.ndarray]:
     named = values if isinstance(values, Mapping) else {"labels": values}
     return {name: np.asarray(each) for name, each in named.items()}
 
 
-def arrays_of(sequences: Sequence[EncodedSequence]) -> dict[str, list[np.ndarray]]:
+def features_of(sequences: Sequence[EncodedSequence]) -> dict[str, list[np.ndarray]]:
     """Returns the features of sequences, with one array per sequence."""
     positions = Positions(sequences)
-    return {name: positions.rows(name).split() for name in FEATURES}
+    return {name: positions.split(name) for name in FEATURES}
 
 
 def _labels(rows: Sequence[Any]) -> list[np.ndarray]:

@@ -17,6 +17,7 @@ from albert_tf.data.tasks.labels import read_score, write_tsv
 from albert_tf.data.tasks.rows import Rows
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, listed
+from albert_tf.text.base_tokenizer import BaseTokenizer
 
 # Default column names, from STS-B and other common datasets.
 FIRST: Final = ("sentence1", "anchor", "text")
@@ -166,7 +167,7 @@ class Similarity(Task[SimilarityExample, Match]):
     def encode(
         self,
         examples: Sequence[SimilarityExample],
-        tokenizer: Any,
+        tokenizer: BaseTokenizer,
         config: AlbertConfig,
         max_length: int,
     ) -> Rows:

@@ -14,7 +14,7 @@ from albert_tf.data.readers import FORMATS, Row, check_file, locate, make_each, 
 from albert_tf.data.tasks.base import Graded, Keys, Outputs, Predicted, Task
 from albert_tf.data.tasks.classification import one_class
 from albert_tf.data.tasks.columns import columns
-from albert_tf.data.tasks.rows import Rows, arrays_of
+from albert_tf.data.tasks.rows import Rows, features_of
 from albert_tf.data.tasks.spans import tags_of_spans, words_of_text
 from albert_tf.data.text_files import warn_once
 from albert_tf.errors import UserError, escaped, listed, short_repr
@@ -30,6 +30,7 @@ from albert_tf.evaluation.entities import (
 )
 from albert_tf.probabilities import softmax
 from albert_tf.tasks import IGNORED
+from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import EncodedSequence
 from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 
@@ -121,7 +122,11 @@ class Tagging(Task[Sentence, Tagged]):
                     )
 
     def encode(
-        self, examples: Sequence[Sentence], tokenizer: Any, config: AlbertConfig, max_length: int
+        self,
+        examples: Sequence[Sentence],
+        tokenizer: BaseTokenizer,
+        config: AlbertConfig,
+        max_length: int,
     ) -> Rows:
         labels = None if examples[0].tags is None else self.class_ids(examples, config)
         words = [example.words for example in examples]
@@ -295,7 +300,7 @@ def _tags(row: Row, names: Sequence[str], count: int) -> tuple[str | int, ...]:
 
 
 def word_rows(
-    tokenizer: Any,
+    tokenizer: BaseTokenizer,
     words: Sequence[Sequence[str]],
     tags: Sequence[Sequence[int]] | None = None,
     *,
@@ -349,4 +354,4 @@ def word_rows(
         known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
         targets["labels"] = [each[row] for each, row in zip(known, details, strict=True)]
     pad_id = tokenizer.pad_token_id
-    return Rows(arrays_of(sequences), targets, pad_id, samples, tags=True, details=details)
+    return Rows(features_of(sequences), targets, pad_id, samples, tags=True, details=details)

@@ -21,7 +21,7 @@ from albert_tf.options import accepts_keywords
 from albert_tf.outputs import WEB_PAGE
 from albert_tf.tasks import TASKS
 from albert_tf.text.base_tokenizer import BaseTokenizer
-from albert_tf.text.tokenizer import AlbertTokenizer
+from albert_tf.text.tokenizer import AlbertTokenizer, longest_sequence
 from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 from albert_tf_export.options import WebOptions, refuse_left
 from albert_tf_export.report import Report
@@ -145,7 +145,7 @@ def export_web(
         )
     settings = {"name": options.name, "task": task, **_settings(model, tokenizer, options.pairs)}
     check_free(path, options.force, WEB_PAGE)
-    limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+    limit = longest_sequence(tokenizer, model.config)
     longest = min(limit, MAX_TOKENS)
     lengths = options.lengths or [*(length for length in LENGTHS if length < longest), longest]
     with (

@@ -177,6 +177,13 @@ def test_long_texts(tiny_tokenizer, xlm_roberta, length, caplog):
     assert "the first: line 1" in caplog.text
 
 
+def test_special_tokens_must_fit(tiny_tokenizer):
+    columns = ["bread"], [["people", "days"]]
+    assert choice_rows(tiny_tokenizer, *columns, max_length=3).lengths.tolist() == [3]
+    with pytest.raises(UserError, match="at least 3, the number of special tokens"):
+        choice_rows(tiny_tokenizer, *columns, max_length=2)
+
+
 def test_scores_by_part(tmp_path):
     given = task(write(tmp_path / "a.jsonl", ROW, ROW, ROW))
     parts = zip(read_split(given, "dev"), ("easy", "hard", "easy"), strict=True)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.tasks.rows import Rows
+from albert_tf.data.tasks.rows import Rows, padded_length
 from albert_tf.tasks import INPUTS
 
 IDS = [[2, 5, 6, 3], [2, 7, 3], [2, *range(4, 13), 3]]
@@ -81,3 +81,8 @@ def test_lengths_are_rounded_up_to_the_longest_of_all_rows():
     for_xla = [data.inputs(row, jit_compile=True)["input_ids"].shape[1] for row in each]
     assert for_xla == [8, 8, 11]
     assert [data.inputs(row)["input_ids"].shape[1] for row in each] == [4, 3, 11]
+
+
+def test_lengths_for_xla_are_multiples_of_8():
+    assert [padded_length(length, jit_compile=True) for length in (1, 8, 9)] == [8, 8, 16]
+    assert padded_length(9, jit_compile=False) == 9
