@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from albert_tf.training.finetune import finetune as finetune
     from albert_tf.training.pretrain import pretrain as pretrain
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
 
 _HOMES = {
     **dict.fromkeys(BY_MODEL, "albert_tf.models"),
