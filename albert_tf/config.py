@@ -381,7 +381,7 @@ class AlbertConfig:
 
         Args:
             pretrained_model_name_or_path: a directory or a Hub model ID, as for models.
-            **options: hub options (`revision`, `token`, `cache_dir`, …). All other options
+            **options: Hub options (`revision`, `token`, `cache_dir`, …). All other options
                 override fields; `num_labels` and `label2id` override the labels.
         Raises:
             UserError: the checkpoint doesn't exist, or isn't an ALBERT model.

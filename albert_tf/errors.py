@@ -104,7 +104,7 @@ def escaped(text: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns text on one line; escapes control characters, and cuts the middle of long text."""
+    """Returns text as one line, with control characters escaped and the middle of long text cut."""
     line = escaped(re.sub(r"\s*[\r\n]+\s*", " ", text.strip()))
     if len(line) <= LINE_LENGTH:
         return line

@@ -55,7 +55,7 @@ def written_atomically(
         path: file or folder to write. Missing parent folders are created.
         force: whether to replace an existing `path`.
         nowait: whether to raise an error if another process is writing `path`, instead of waiting.
-        own: for a folder, the patterns of its files (see `outputs.py`).
+        own: for a folder, patterns that match its files (see `outputs.py`).
     Raises:
         UserError: if another process is writing `path`, or if `check_free` rejects it.
         OSError: if it can't be written; the message names `path`, not the temporary path.
@@ -92,7 +92,7 @@ def check_free(path: Path, force: bool, own: Sequence[str] = ()) -> None:
     """Rejects an output that exists, unless it is an empty folder or `force` allows replacing it.
 
     Args:
-        own: for a folder, the patterns of its files (see `outputs.py`).
+        own: for a folder, patterns that match its files (see `outputs.py`).
     Raises:
         UserError: if `path` exists and `force` is False, if a file would replace a folder (or vice
             versa), or if the folder contains a file that isn't part of this kind of output.
@@ -122,7 +122,7 @@ def check_own(folder: Path, own: Sequence[str]) -> None:
     """Rejects a folder unless it is an earlier output, finished or interrupted.
 
     Args:
-        own: the patterns of its files (see `outputs.py`).
+        own: patterns that match its files (see `outputs.py`).
     Raises:
         UserError: if a file matches no pattern, no file matches the first pattern, or there is a
             symbolic link.
@@ -401,7 +401,7 @@ def locked(
         wait: whether to wait until the other run ends.
     Raises:
         UserError: if another run holds the lock, or the folder is a file.
-        OSError: if the folder can't be written.
+        OSError: if writing to the folder fails.
     """
     from filelock import FileLock, Timeout  # imported here, because the import is slow
 

@@ -67,7 +67,7 @@ def _inverse(label2id: Any) -> dict[int, str]:
 def sort_labels(labels: Any) -> dict[int, str]:
     """Returns `id2label` sorted by integer class id (in JSON, class ids are strings).
 
-    Names that are numbers become strings, which they already are in the keys of `label2id`.
+    Numeric names are converted to strings, because the keys of `label2id` are always strings.
 
     Raises:
         ValueError: a name is missing, repeated, or not a valid string.

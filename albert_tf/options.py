@@ -192,8 +192,8 @@ def option(default: Any = dataclasses.MISSING, *, help: str, **details: Any) -> 
             - `needs`: an option that must also be set.
             - `excludes`: options that must not be set.
             - `instead_of`: an alternative option; exactly one of the two must be set.
-            - `multiple_of`: an option that the number must be a multiple of.
-            - `below`: an option that the number must be less than.
+            - `multiple_of`: the option whose value must divide the number.
+            - `below`: the option whose value must exceed the number.
     """
     return dataclasses.field(default=default, metadata={"help": help, **details})
 

@@ -88,7 +88,7 @@ _counts: dict[str, int] = {}
 
 
 def count(name: str) -> None:
-    """Counts a finished item for the next line of `heartbeat`."""
+    """Counts an item as finished, to be reported in the next line that `heartbeat` prints."""
     _counts[name] = _counts.get(name, 0) + 1
 
 

@@ -35,9 +35,9 @@ class TaskFacts(NamedTuple):
     Attributes:
         name: name on the command line and in `load_pretrained`.
         model: name of the class in `albert_tf.models`.
-        pipeline_tag: name of the task on the hub. Checkpoints with the same tag have the same head.
-        heads: the parts that identify a checkpoint without a class name; see
-            `checkpoints.names.part`.
+        pipeline_tag: name of the task on the Hub. Checkpoints with the same tag have the same head.
+        heads: names of the parts that identify the task of a checkpoint whose configuration names
+            no class; see `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
         outputs_by_token: whether outputs are per token. If so, callers also need the tokens.
         has_classes: whether labels are the classes in the configuration. Exports return

@@ -177,7 +177,7 @@ def read_config(name_or_path: str | os.PathLike[str], **hub_options: Any) -> Alb
 
 
 def split_hub_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits the options of `from_pretrained` into hub options and all other options."""
+    """Splits the options of `from_pretrained` into Hub options and all other options."""
     chosen = {name: value for name, value in options.items() if name in hub.OPTIONS}
     return chosen, {name: value for name, value in options.items() if name not in hub.OPTIONS}
 

@@ -62,7 +62,7 @@ def upload(
     Returns:
         The commit's URL.
     Raises:
-        UserError: if there is no token, no write permission, or no network.
+        UserError: if there is no access token, write permission, or network connection.
     """
     import huggingface_hub
 
@@ -146,7 +146,7 @@ class Repository:
         reason = "not found there" if error is None else type(error).__name__
         if constants.HF_HUB_OFFLINE:
             reason += ", HF_HUB_OFFLINE is set"
-        way_out = "Download it on a machine with a network, or pass a directory."
+        way_out = "Download it on a machine with network access, or pass a directory."
         if isinstance(error, errors.RepositoryNotFoundError | errors.GatedRepoError):
             way_out = "Check the name, and pass a token= if it is private or gated."
         if isinstance(error, errors.RevisionNotFoundError):

@@ -7,7 +7,7 @@ from albert_tf.config import AlbertConfig
 
 
 class _Form(NamedTuple):
-    """The suffixes of a weight's names, and whether it is the transpose of Hugging Face's."""
+    """A weight's name suffixes, and which formats store the transpose of Hugging Face's array."""
 
     ours: str
     hugging_face: str

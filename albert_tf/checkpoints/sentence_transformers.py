@@ -41,8 +41,8 @@ _EPSILON: Final = 1e-12  # torch.nn.functional.normalize
 _LOWEST: Final = -1e9
 
 Pooled = Callable[[Any, Any, Any], Any]
-# Functions of the states [B, T, H], the mask [B, T, 1], and NumPy or keras.ops. Rows are padded on
-# the right, and may consist only of padding.
+# Each function takes the hidden states [B, T, H], the mask [B, T, 1], and a module (NumPy or
+# keras.ops). Rows are padded on the right, and may consist only of padding.
 POOLINGS: Final[dict[str, Pooled]] = {
     "mean": lambda states, mask, ops: (
         ops.sum(states * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1e-9)

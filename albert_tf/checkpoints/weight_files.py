@@ -308,7 +308,7 @@ def _require_package(package: str, kind: str, path: Path, way_out: str) -> Any:
 
 
 def require_stored(path: Path, declared: int, stored: int | None = None) -> None:
-    """Rejects tensors that claim more bytes than are stored, because a claim could be huge.
+    """Rejects tensors that declare more bytes than are stored, which could exhaust memory.
 
     Args:
         stored: number of stored bytes; by default, the file's size.

@@ -25,7 +25,7 @@ class Checkpoint(NamedTuple):
         config: configuration of the saved model.
         tensors: arrays in Hugging Face's orientation, keyed by Hugging Face names without
             "albert.".
-        origin: path and format, for messages.
+        origin: path and format, for use in error messages.
         folder: directory of the files, or None.
     """
 
@@ -78,7 +78,7 @@ def assign(
 
     Args:
         tensors: arrays, keyed by Hugging Face's names without "albert.".
-        source: origin of the tensors, for messages.
+        source: where the tensors came from, for use in log and error messages.
         ignore_mismatched_sizes: whether to treat a head with a different shape as missing.
     Returns:
         The newly initialized parts, for example `["classifier"]`.

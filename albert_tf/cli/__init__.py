@@ -115,7 +115,7 @@ def _parse(arguments: Sequence[str] | None) -> tuple[Any, Any]:
 
 
 def _fail(message: str) -> int:
-    """Prints an error and returns the exit status of a user error."""
+    """Prints an error and returns the exit status for user errors."""
     print(f"albert-tf: error: {one_line(message)}", file=sys.stderr)
     return 2
 

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   albert-tf build-vocab --input haber.txt --language tr --accents keep --output turkish.model
 
 Writes a SentencePiece model with ALBERT's settings: a unigram model whose first five pieces are
-<pad> <unk> [CLS] [SEP] [MASK], followed by ( ) " - . – £ €. The model itself lower-cases text and
+<pad> <unk> [CLS] [SEP] [MASK], followed by ( ) " - . – £ €. The model itself lowercases text and
 strips accents, so every SentencePiece runtime can tokenize raw text with it.
 
 Dropping accents also drops the virama in Hindi, the tone marks in Thai, and the difference between
@@ -30,8 +30,8 @@ become the same.
 
 Reads all input and draws a sample of passages. The same input and options produce the same file.
 """
-# Fraction of words with an accent: .0002 in English, .001 in English novels, .004 in Dutch, and at
-# least .01 in each of 36 other languages with accents (docs/languages.md).
+# Fraction of words with an accent: 0.0002 in English, 0.001 in English novels, 0.004 in Dutch, and
+# at least 0.01 in each of 36 other languages with accents (docs/languages.md).
 WITH_ACCENTS: Final = 1 / 400
 SEED: Final = 12345  # for drawing the sample
 _TURKISH_I: Final = ("tr", "az")  # Unicode's SpecialCasing.txt
@@ -43,7 +43,7 @@ class OPTIONS(CorpusInput):
 
     output: Path = option(help="vocabulary file to write", metavar="FILE")
     vocab_size: int = option(
-        30_000, help="maximum number of pieces; a small text supports fewer", range=VOCABULARY
+        30_000, help="maximum number of pieces; a short text may yield fewer", range=VOCABULARY
     )
     cased: bool = option(False, help="distinguish upper and lower case")
     accents: Literal["auto", "keep", "drop"] = option(
@@ -65,7 +65,7 @@ class OPTIONS(CorpusInput):
 
     @property
     def turkish_i(self) -> bool:
-        """Whether to lower-case I to ı."""
+        """Whether to lowercase I to ı."""
         return not self.cased and re.split("[-_]", self.language.lower())[0] in _TURKISH_I
 
     @property
@@ -145,7 +145,7 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
 
 
 def _description(found: Any) -> str:
-    """Describes how many words change or merge, with the most frequent merges."""
+    """Returns a phrase with the shares of changed and merged words, and the top merges."""
     examples = "; ".join(", ".join(group) for group in found.examples)
     shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")

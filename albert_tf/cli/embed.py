@@ -33,12 +33,12 @@ class OPTIONS(TextInputOptions):
     pooling: Pooling | None = option(
         None,
         help="how to pool the hidden states: mean (of all tokens), cls (the state of [CLS]), or "
-        "max; default: as defined in a sentence-transformers folder, or else mean",
+        "max; default: the pooling of the sentence-transformers folder, if any, otherwise mean",
         metavar="POOLING",
     )
     normalize: bool | None = option(
         None,
-        help="scale vectors to unit length; default: as defined in a sentence-transformers folder",
+        help="scale vectors to unit length; default: as in the sentence-transformers folder",
     )
     output: Path | None = option(
         None, help=".npy or .jsonl file to write instead of printing", metavar="FILE"

@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   albert-tf inspect-data tf_examples.tfrecord --vocab spiece.model --examples 10
 
 Shows a token to predict as {token → input}, where the input is [MASK], a different token, or the
-token itself. Examples are masked as in evaluation; training masks them anew in each epoch. With
+token itself. Examples are masked as in evaluation; training draws new masks in each epoch. With
 --vocab, also shows files from the original create_pretraining_data.py.
 """
 COUNTED: Final = 10_000  # maximum number of examples whose tokens and masks are counted

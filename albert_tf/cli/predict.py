@@ -38,7 +38,7 @@ EXAMPLES = """examples:
 
 Prints a line for each text: its label and probability, or each of its scores. For a multi-label
 model, the line contains every label that reaches its threshold. For a tagging model, prints each
-word and its tag on a line, and an empty line between texts; white space separates words. For a
+word and its tag on a line, and an empty line between texts; whitespace separates words. For a
 sentence embedding model, prints the cosine similarity of each pair. Files of any size are read as
 needed. With --output, writes a table with all columns of the input, and label and score (only score
 for a regression model, and cosine for a sentence embedding model). If the input has a column with
@@ -142,8 +142,8 @@ class _Answer(NamedTuple):
     """A classifier's answer.
 
     Attributes:
-        labels: the predicted labels; for a regression model, the names of all its numbers.
-        scores: the probabilities, or numbers, of all labels.
+        labels: the predicted labels; for a regression model, the names of all its outputs.
+        scores: the probabilities of all labels, or the regression outputs, keyed by name.
         has_several: whether there can be any number of labels.
         has_numbers: whether the model is a regression model.
     """
@@ -275,7 +275,7 @@ def _cosines(options: OPTIONS, stream: Iterator[str]) -> Iterator[float]:
 def _tags(
     options: OPTIONS, given: Iterator[str]
 ) -> Iterator[tuple[dict[str, Any], Sequence[Block]]]:
-    """Splits texts at white space, as `finetune` does, and yields their words with their tags."""
+    """Splits texts at whitespace, as `finetune` does, and yields their words with their tags."""
     from albert_tf.data.tasks.outputs import model_outputs
     from albert_tf.data.tasks.tagging import Sentence, Tagging
 

@@ -26,7 +26,7 @@ _WORDS: Final = ("word", "words", "token", "tokens", "form")
 _TAGS: Final = ("tag", "tags", "label", "labels", "nertag", "nertags", "ner", "pos", "upos")
 _SENTENCES: Final = ("sentence", "sentenceid", "sentenceidx", "sentencenumber", "sentid")
 _DOCUMENT: Final = "-DOCSTART-"
-_SPACES: Final = re.compile("[ \t]+")  # other white space can be part of a word
+_SPACES: Final = re.compile("[ \t]+")  # other whitespace can be part of a word
 _QUOTED: Final = re.compile('"(?:[^"]|"")+"')  # as pandas writes a word with a quotation mark
 _SAMPLE: Final = 1000  # sentences whose columns are compared
 _COMMENT: Final = re.compile(r"#(\s|$)")
@@ -39,10 +39,10 @@ class _Layout(NamedTuple):
     """The columns of a file.
 
     Attributes:
-        separator: a character, or None for white space.
+        separator: a character, or None for whitespace.
         is_quoted: whether fields can be quoted.
         width: number of columns.
-        words, tags: 0-based indices of the columns; `tags` is None if they aren't read.
+        words, tags: 0-based indices of the columns; `tags` is None if tags aren't read.
         has_ids: whether the first column contains word ids. Lines with an id such as 1-2 (a range
             of words) or 1.1 (a word that isn't in the text) are skipped.
         start: 0-based index of the first line after the header.
@@ -73,7 +73,7 @@ class _Layout(NamedTuple):
 def sentences(
     path: Path, words: str | None, tags: str | None, labelled: bool, encoding: str | None = None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Yields each sentence's first line number, and the sentence's columns `WORDS` and `TAGS`.
+    """Yields the line number where each sentence starts, and its columns `WORDS` and `TAGS`.
 
     A sentence becomes a `BAD_ROW` if one of its lines has the wrong number of columns.
 

@@ -1,4 +1,4 @@
-"""Rows of Parquet files, and of datasets on the Hugging Face hub."""
+"""Rows of Parquet files, and of datasets on the Hugging Face Hub."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ INSTALL: Final = "pip install 'albert_tf[datasets]'"
 
 
 def is_hub(data: Path) -> bool:
-    """Returns whether a path names a dataset on the hub: `hub:owner/name/config@revision`."""
+    """Returns whether a path names a dataset on the Hub: `hub:owner/name/config@revision`."""
     return data.parts[:1] != () and data.parts[0].startswith(PREFIX)
 
 
@@ -24,7 +24,7 @@ def split(data: Path, name: str) -> Path:
 
 
 def rows(path: Path, encoding: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the 1-based number and values of each row in a Parquet file or a split on the hub.
+    """Yields the 1-based number and values of each row in a Parquet file or a split on the Hub.
 
     Raises:
         UserError: an encoding was passed (only text files have one); `pyarrow` or `datasets` isn't
@@ -120,7 +120,7 @@ def require_pyarrow(path: Path) -> None:
 
 
 def _values(column: Any) -> list[Any]:
-    """Converts a column to Python objects. A value that can't be converted becomes an exception."""
+    """Converts a column to Python objects. Returns the exception for a value that fails."""
     import pyarrow
 
     kinds = pyarrow.types

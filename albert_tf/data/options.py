@@ -33,7 +33,7 @@ class TaskData(Checked):
         choices=TASKS,
     )
     data: Path = option(
-        help="folder with train and dev files, a single file, or a dataset on the Hugging Face hub "
+        help="folder with train and dev files, a single file, or a dataset on the Hugging Face Hub "
         "(hub:owner/name/config@revision). Files must be in the task's format. Your own "
         "files can be .tsv, .csv, .json, .jsonl, or .parquet (for tag, also CoNLL); text files can "
         "be compressed (.gz)",

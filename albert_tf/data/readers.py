@@ -1,6 +1,6 @@
-"""Makes examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the hub.
+"""Builds examples from the rows of TSV, CSV, JSON, and Parquet files, and of datasets on the Hub.
 
-`rows_of` opens a file in any of these formats. `make_each` makes an example from each row, and
+`rows_of` opens a file in any of these formats. `make_each` builds an example from each row, and
 either stops at a bad row or skips it.
 """
 
@@ -165,12 +165,12 @@ def rows_of(
     """Yields the rows of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file lazily.
 
     All formats except `.parquet` can be compressed (`.gz`). In a `.tsv` file, quotation marks are
-    part of the text, unless the whole file is quoted the way Excel and pandas write it. If the
+    part of the text, unless the whole file is quoted as Excel and pandas do. If the
     header contains the columns only when split at a different separator, that separator is used and
     logged.
 
     Args:
-        path: the file, or a split on the hub as returned by `hub.split`.
+        path: the file, or a split on the Hub as returned by `hub.split`.
         columns: the columns that the file must have. If the first is an index, the file has no
             header.
         encoding: a Python codec. Default: UTF-8, unless there is a byte order mark.
@@ -197,7 +197,7 @@ def locate(
 
 
 def check_file(path: Path, formats: Sequence[str], content: str = "examples") -> None:
-    """Rejects a path that is neither a regular file in one of the formats nor a hub split."""
+    """Rejects a path that is neither a regular file in one of the formats nor a Hub split."""
     if hub.is_hub(path):
         return
     require_file(path)
@@ -219,10 +219,10 @@ def make_each(
     skip_bad_rows: bool | None = False,
     name: str = "row",
 ) -> list[Made]:
-    """Makes an example from each item of a file or folder.
+    """Builds an example from each item of a file or folder.
 
     Args:
-        make: function that makes an example from an item, and raises `UserError` for a bad one.
+        make: function that builds an example from an item, and raises `UserError` for a bad one.
         skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
             row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
             means False, but errors don't recommend skipping, because every row needs a prediction.

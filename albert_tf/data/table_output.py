@@ -1,4 +1,4 @@
-"""Writes tables of the formats that `readers.rows_of` reads."""
+"""Writes tables in the formats that `readers.rows_of` reads."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> No
     that UTF-8 can't represent become "?". Rows of `.json` and `.parquet` are collected in memory.
 
     Args:
-        path: file to write, whose own suffix is ignored.
+        path: file to write; its suffix is ignored, because `suffix` determines the format.
         names: names of the columns. A row that lacks a column contains None.
         suffix: determines the format; see `check_format`.
     Raises:
@@ -56,7 +56,7 @@ def _values(names: Sequence[str], row: Mapping[str, Any]) -> list[Any]:
 
 def _write_separated(path: Path, names: Sequence[str], rows: Values, separator: str) -> None:
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        # A writer doesn't quote a carriage return, at which readers end a line.
+        # csv.writer doesn't quote carriage returns, but readers treat them as line ends.
         plain, quoted = (
             csv.writer(file, delimiter=separator, lineterminator="\n", quoting=quoting)
             for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)

@@ -25,7 +25,7 @@ class AnswerScore(NamedTuple):
 
 
 def normalized(text: str) -> str:
-    """Lower-cases a text, and drops ASCII punctuation, articles, and extra white space."""
+    """Lowercases a text, and drops ASCII punctuation, articles, and extra whitespace."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 

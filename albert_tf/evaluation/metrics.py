@@ -112,7 +112,7 @@ def class_report(
     f1: Sequence[float],
     support: Sequence[int],
 ) -> ClassReport:
-    """Returns a row for each class, and their averages; a class may have an average's name."""
+    """Returns a row per class and per average. A class named like an average replaces it."""
     columns = np.array([precision, recall, f1], "float64")
     rows = [*zip(names, columns.T, support, strict=True)]
     total = int(np.sum(support))

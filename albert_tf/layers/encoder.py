@@ -260,9 +260,9 @@ class AlbertEncoder(ConfiguredLayer):
         hidden: `[B, T, H]`.
         attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
             Default: all positions are attended to.
-        unroll: False runs each group in a graph loop. Exported files are then smaller and load
-            faster. With "last", `cls_only` runs the last layer outside the loop, so its weights
-            occur twice in the graph.
+        unroll: whether to unroll the layers. If False, each group runs in a graph loop, so exported
+            files are smaller and load faster. With "last", `cls_only` runs the last layer outside
+            the loop, so its weights occur twice in the graph.
         cls_only: whether to compute the last block only at `[CLS]`, for heads that only
             read `[CLS]`. In a 4-layer model, this saves a fifth of the computation. Ignored if
             `unroll=False`.

@@ -146,7 +146,8 @@ class AnswerSpans(ConfiguredLayer):
     Call arguments:
         hidden: `[B, T, H]`.
         p_mask: float `[B, T]`, 1 where an answer can't start or end.
-        start_positions: int `[B]`, the true starts, for training. Default: the five best starts.
+        start_positions: int `[B]`, the true start positions, used in training. Default: the five
+            best start positions.
     Returns:
         A dict of float32 tensors (int32 for indices):
 
@@ -216,7 +217,7 @@ class AnswerSpans(ConfiguredLayer):
         }
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
-        """Returns log probabilities `[B, K, T]` of the ends, given K start states `[B, K, H]`."""
+        """Returns end log probabilities `[B, K, T]`, given the states of K starts `[B, K, H]`."""
         # Splits the dense layer on [state; start state] into a sum, to avoid a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)

@@ -32,9 +32,9 @@ class AlbertModel(PreTrainedModel):
         inputs_embeds: float `[B, T, E]`, word embeddings to pass instead of `input_ids`.
             To look them up, call `get_input_embeddings()(input_ids)`.
         output_attentions, output_hidden_states: whether to also return the results of every block.
-        unroll: False runs the layers in a graph loop. A loop returns only the last hidden state.
-            "last" runs the last layer outside the loop if `pooled_only` is set; see
-            `AlbertEncoder`.
+        unroll: whether to unroll the layers. If False, they run in a graph loop, which returns only
+            the last hidden state. "last" runs the last layer outside the loop if `pooled_only` is
+            set; see `AlbertEncoder`.
         pooled_only: whether to omit `last_hidden_state`. This saves most of the last layer's work.
     Returns:
         A `ModelOutput` with `last_hidden_state` `[B, T, H]` and `pooler_output` `[B, H]`. On

@@ -546,7 +546,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         Returns:
             The URL of the commit.
         Raises:
-            UserError: if there is no token, no write permission, or no network.
+            UserError: if there is no access token, write permission, or network connection.
         """
         return models.upload(self, repo_id, **options)
 

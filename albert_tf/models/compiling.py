@@ -14,7 +14,7 @@ from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
 from albert_tf.recipes import FROM_RANDOM_WEIGHTS, recipe_of_width
 from albert_tf.tasks import IGNORED
 
-# By the function that converts their logits to probabilities.
+# Losses and metrics, keyed by the function that converts the logits to probabilities.
 _CROSS_ENTROPIES: Final[Mapping[str, tuple[type, ...]]] = {
     "softmax": (
         keras.losses.SparseCategoricalCrossentropy,

@@ -44,7 +44,7 @@ class Target(NamedTuple):
             contains this number; "choices" for the number of choices per example; None if the
             number varies.
         by_token: whether each token has a label.
-        limits: smallest and largest value of a number.
+        limits: smallest and largest values allowed for a number.
     """
 
     output: str

@@ -103,7 +103,7 @@ def soft_cross_entropy(probabilities: Any, logits: Any, weight: float = 1.0) -> 
     sizes = {values.shape[-1] for values in (probabilities, logits)} - {None}
     if len(sizes) > 1:
         raise ValueError(
-            "Probabilities as labels must have the same shape as the logits. Received: shape "
+            "Labels given as probabilities must have the shape of the logits. Received: shape "
             f"{tuple(probabilities.shape)} for logits of shape {tuple(logits.shape)}."
         )
     target = ops.cast(probabilities, logits.dtype)

@@ -29,7 +29,7 @@ class AlbertForMaskedLM(TaskModel):
     Args:
         config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, plus
         masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions. This
             takes much more memory.
         labels: int `[B, T]`, or `[B, P]` with `masked_lm_positions`. Labels of -100 are ignored.

@@ -36,7 +36,8 @@ class AlbertForMultipleChoice(TaskModel):
     Args:
         config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, with a choice axis (`input_ids` `[B, C, T]`), and
+    Call arguments: the same as for `AlbertModel`, with a choice axis (`input_ids` `[B, C, T]`),
+    plus
         labels: int `[B]`, the index of the correct choice.
     Returns:
         A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, C]`, and on request

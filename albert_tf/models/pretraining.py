@@ -25,7 +25,7 @@ class AlbertForPreTraining(TaskModel):
     Args:
         config: an `AlbertConfig`. The label names in it are dropped.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, plus
         masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions.
         labels: int `[B, T]`, or `[B, P]` with `masked_lm_positions`. Labels of -100 are ignored.
         sentence_order_label: int `[B]`, 0 if the two segments are in order, 1 if they are swapped.

@@ -50,7 +50,7 @@ class AlbertForQuestionAnswering(TaskModel):
         config: an `AlbertConfig`. The label names in it are dropped.
         answerability: whether to use the original SQuAD 2.0 head. Default: `config.answerability`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, plus
         p_mask: `[B, T]`, 1 where an answer can't start or end; requires `answerability`. By
             default, answers are limited to `[CLS]` and the context.
         start_positions, end_positions: int `[B]`. Positions outside `[0, T)` are ignored.

@@ -60,7 +60,7 @@ class AlbertForSequenceClassification(TaskModel):
     Args:
         config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, plus
         labels: see above.
     Returns:
         A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, num_labels]`, and on

@@ -42,7 +42,7 @@ class AlbertForSimilarity(TaskModel):
         config: an `AlbertConfig`.
         pooling: a key of `sentence_transformers.POOLINGS`. Default: "mean".
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, with a text axis (`input_ids` `[B, C, T]`), and
+    Call arguments: the same as for `AlbertModel`, with a text axis (`input_ids` `[B, C, T]`), plus
         labels: float `[B]`, the target cosine similarities.
         groups: int `[B]`, the group of each example. All texts in a group belong together.
     Returns:

@@ -128,7 +128,7 @@ class TrainingStep:
         self.metrics_of(batch, outputs)
 
     def _logs(self: Any) -> dict[str, Any]:
-        """Returns the metrics. On several hosts, returns only the loss, with an axis to reduce."""
+        """Returns the metrics. On multiple hosts, returns only the loss, with an axis to reduce."""
         if isinstance(self.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return {"loss": tf.reshape(self._loss_tracker.result(), [1])}
         return self.get_metrics_result()

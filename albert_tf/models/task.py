@@ -302,7 +302,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     def activation_of(self, output: str | None) -> str | None:
         """Returns the function that maps logits to probabilities, or None for regression.
 
-        For None and for outputs without a label, the first target determines the function.
+        If `output` is None or has no label, the first target's function is returned.
         """
         activations = {target.output: target.activation for target in self.targets.values()}
         return activations.get(output or "", next(iter(activations.values())))

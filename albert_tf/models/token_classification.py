@@ -29,7 +29,7 @@ class AlbertForTokenClassification(TaskModel):
     Args:
         config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
-    Call arguments: the same as for `AlbertModel`, and
+    Call arguments: the same as for `AlbertModel`, plus
         labels: int `[B, T]`. Labels of -100 are ignored.
     Returns:
         A `ModelOutput` with `loss` (if labels are passed), `logits` `[B, T, num_labels]`, and on

@@ -260,13 +260,13 @@ def as_texts(example: Any) -> Texts:
         unknown = set(example) - {"text", "text_pair"}
         if unknown or "text" not in example:
             raise TypeError(
-                "A dict must have the key text, and can have the key text_pair. "
+                "A dict must have the key 'text', and may have the key 'text_pair'. "
                 f"Received: {', '.join(map(repr, example)) or 'an empty dict'}."
             )
         example = (example["text"], example.get("text_pair"))
     if isinstance(example, list) or (isinstance(example, tuple) and len(example) != 2):
         raise TypeError(
-            "A text pair must be a tuple of two texts or a dict with text and text_pair. "
+            "A text pair must be a tuple of two texts or a dict with 'text' and 'text_pair'. "
             f"Received: {short_repr(example)}."
         )
     if not isinstance(example, tuple):

@@ -57,10 +57,10 @@ class FeatureExtractionPipeline(Pipeline):
         Attributes:
             return_tensors: whether to return NumPy arrays instead of lists.
             pooling: None for the states of all positions, "mean" for their mean (including special
-                tokens), "cls" for the state of `[CLS]`, or "max" for the maximum of each
-                dimension. Default: as configured in a sentence-transformers folder, otherwise None.
-            normalize: whether to scale embeddings to unit length. Default: as configured in a
-                sentence-transformers folder, otherwise False.
+                tokens), "cls" for the state of `[CLS]`, or "max" for the maximum of each dimension.
+                Default: the pooling of the sentence-transformers folder, if any, otherwise None.
+            normalize: whether to scale embeddings to unit length. Default: as configured in the
+                sentence-transformers folder, if any, otherwise False.
         """
 
         return_tensors: bool | str = False

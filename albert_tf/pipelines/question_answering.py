@@ -123,7 +123,7 @@ class QuestionAnsweringPipeline(Pipeline):
             given = dict(zip(QuestionInContext._fields, given, strict=True))
         if not isinstance(given, Mapping):
             raise TypeError(
-                "A question must be a dict with the keys question and context. "
+                "A question must be a dict with the keys 'question' and 'context'. "
                 f"Received: {short_repr(given)}."
             )
         parts = []

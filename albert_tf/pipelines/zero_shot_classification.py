@@ -1,4 +1,4 @@
-"""The zero-shot classification pipeline, by natural language inference."""
+"""The zero-shot classification pipeline, based on natural language inference."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 def reason(error: Exception) -> str:
     """Returns the end of a runtime's error message, without TensorFlow's lines about nodes.
 
-    TensorFlow puts those lines first, and LiteRT puts all earlier errors first.
+    TensorFlow prepends those lines to its message; LiteRT prepends all earlier errors.
     """
     lines = (line.strip() for line in str(error).splitlines())
     nodes = ("Graph execution error", "Detected at node", "<stack traces", "[[{{node", "File ")

@@ -220,7 +220,7 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
 
 
 def rule_normalizer(**source: Any) -> sentencepiece.SentencePieceNormalizer:
-    """Returns a normalizer that applies only rules, without adding or escaping spaces."""
+    """Returns a normalizer that only applies its rules, and neither adds nor escapes spaces."""
     sentencepiece.set_min_log_level(1)  # Otherwise, SentencePiece prints the size of every table.
     return sentencepiece.SentencePieceNormalizer(
         **source, add_dummy_prefix=False, escape_whitespaces=False, remove_extra_whitespaces=False

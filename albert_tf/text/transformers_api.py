@@ -79,7 +79,7 @@ class TransformersTokenizer(BaseTokenizer):
             padding_side, truncation_side, split_special_tokens: override the constructor
                 arguments for this call.
             return_tensors: "np", "tf", or "pt". Default: lists.
-            return_token_type_ids, return_attention_mask: False omits the feature.
+            return_token_type_ids, return_attention_mask: whether to return the feature.
             return_offsets_mapping: whether to add each token's `(start, end)` character offsets.
                 They refer to the raw text, or to the word if texts are lists of words. A stray byte
                 counts as one character, and special tokens have `(0, 0)`.
@@ -207,7 +207,7 @@ class TransformersTokenizer(BaseTokenizer):
         the start of a word.
 
         Args:
-            new_tokens: tokens in normalized form (in lower case for uncased vocabularies). Existing
+            new_tokens: tokens in normalized form (lowercase for uncased vocabularies). Existing
                 tokens are skipped.
             special_tokens: whether decoding with `skip_special_tokens` skips the tokens. This
                 doesn't affect how texts are encoded.
@@ -215,7 +215,7 @@ class TransformersTokenizer(BaseTokenizer):
             The number of new tokens.
         Raises:
             UserError: if the vocabulary would split or normalize a new token, for example because
-                it lower-cases all text. In this case, no token is added.
+                it lowercases all text. In this case, no token is added.
         """
         return add_tokens(self, new_tokens, special_tokens)
 

@@ -75,7 +75,7 @@ def convert(path: Path, digit_comma: Any = None) -> tuple[bytes, Baked]:
 
 
 def _read_normalizer(content: Mapping[str, Any], path: Path) -> tuple[bytes, dict[str, Any]]:
-    """Returns SentencePiece's rules, and the options of `bake` for the steps before them."""
+    """Returns SentencePiece's rules, and the `bake` options for the steps that precede them."""
     steps = steps_of(content.get("normalizer"), "normalizers")
     rules = [step for step in steps if step.get("type") == "Precompiled"][:1]
     has_quotes, strips = _QUOTES[0] in steps, _ACCENTS[0] in steps

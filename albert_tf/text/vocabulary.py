@@ -1,7 +1,7 @@
 """SentencePiece vocabularies that normalize raw text themselves: normalization, baking, training.
 
 For the published vocabularies, Python code must first clean the text: it collapses whitespace,
-applies NFKD, drops combining characters, and lower-cases the text. The SentencePiece model then
+applies NFKD, drops combining characters, and lowercases the text. The SentencePiece model then
 applies its own table of rules (`nmt_nfkc`). `compile_rules` merges both steps into one table, so
 that every program that loads the model file computes the same pieces from raw text.
 
@@ -102,7 +102,7 @@ def _is_mark(character: str) -> bool:
 
 
 def lower(text: str) -> str:
-    """Lower-cases each character separately."""
+    """Lowercases each character separately."""
     return "".join(map(str.lower, text))
 
 
@@ -226,7 +226,7 @@ def bake(
 
     Args:
         source: path or bytes of a published `spiece.model`.
-        lower_case: whether to lower-case the text. Pass False for cased models.
+        lower_case: whether to lowercase the text. Pass False for cased models.
         keep_accents: whether to keep accents and apply NFC instead of NFKD, like the Hugging Face
             option. The original code always drops accents.
         digit_comma: "original" never chooses a piece that ends in a digit and a comma. This has the
@@ -234,7 +234,7 @@ def bake(
             the trained scores.
         quotes: "huggingface" replaces two grave accents or two apostrophes with `"`. "original"
             keeps them, like google-research/albert.
-        turkish_i: whether to lower-case I to ı and İ to i, as in Turkish and Azerbaijani.
+        turkish_i: whether to lowercase I to ı and İ to i, as in Turkish and Azerbaijani.
         origin: name of the model in error messages if `source` is bytes.
     Returns:
         The serialized model. `model_file.describe` returns the baked options.
@@ -272,7 +272,7 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
         has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
         asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
         raise UserError(
-            f"{origin} was baked with {has}, which can't change. Received: {asked}. Drop these "
+            f"{origin} was baked with {has}, which can't be changed. Received: {asked}. Drop these "
             f"options, or start from the original vocabulary (sha256 {baked.sha256})."
         )
     return content, baked

@@ -78,7 +78,7 @@ class Rules:
     differ.
 
     Attributes:
-        lower_case: whether to lower-case the text.
+        lower_case: whether to lowercase the text.
         strip_accents: whether to apply NFD and drop nonspacing marks.
         split_chinese: whether to treat every Chinese character as a word.
     """
@@ -266,7 +266,7 @@ class WordPieceTokenizer(TransformersTokenizer):
     Args:
         vocab_file: path or bytes of `vocab.txt` (one token per line), or path of a
             `tokenizer.json`.
-        do_lower_case: whether to lower-case the text. Default: True. For a `tokenizer.json`, the
+        do_lower_case: whether to lowercase the text. Default: True. For a `tokenizer.json`, the
             normalizer in the file determines the defaults of this and the next two arguments.
         strip_accents: whether to drop accents. Default: same as `do_lower_case`.
         tokenize_chinese_chars: whether to treat every Chinese character as a word. Default: True.
@@ -279,7 +279,7 @@ class WordPieceTokenizer(TransformersTokenizer):
             transformers class, which must have their default values.
     Raises:
         UserError: if the file doesn't exist, isn't a vocabulary, or lacks a special token, or if a
-            step in a `tokenizer.json` differs from BERT.
+            step in a `tokenizer.json` differs from BERT's.
     """
 
     vocab_name = "vocab.txt"

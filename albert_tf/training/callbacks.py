@@ -134,7 +134,7 @@ class Resume(Saver):
         steps_at_once = self.model.steps_per_execution
         if self.params.get("steps") is None and steps_at_once > 1:
             raise UserError(
-                "With steps_per_execution, Resume requires the number of steps in an epoch. Pass "
+                "With steps_per_execution, Resume requires a known number of steps per epoch. Pass "
                 "steps_per_epoch to fit."
             )
         super().on_train_begin(logs)
@@ -287,7 +287,7 @@ def _without_names(settings: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """Returns the value of a NumPy scalar, an object's configuration, or a function's name."""
+    """Returns a NumPy scalar's value, an object's configuration, or otherwise a name, as JSON."""
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "get_config"):

@@ -1,4 +1,4 @@
-"""Training on one device, several devices, several hosts, or a TPU."""
+"""Training on one device, multiple devices, multiple hosts, or a TPU."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from albert_tf.errors import UserError
 from albert_tf.options import cores
 from albert_tf.training.options import Strategy
 
-# If either variable is set, keras.distribution.initialize connects to several processes.
+# If either variable is set, keras.distribution.initialize connects to multiple processes.
 JAX_CLUSTER: Final = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES")
 
 
@@ -23,7 +23,7 @@ def strategy_for(name: Strategy) -> Any:
 
     Args:
         name: one of `Strategy`. "auto" selects the first that is available: a TPU, the hosts in
-            the environment, several devices of this host, or one device.
+            the environment, multiple devices of this host, or one device.
     Returns:
         on TensorFlow, a `tf.distribute.Strategy`; on JAX, a `keras.distribution.DataParallel`, or
         None for one device; on torch, None. Create the model in its `scope`.
@@ -167,8 +167,8 @@ def share_threads() -> None:
 
     On two cores, a training step of `small` then takes 15% to 20% less time, but tracing takes
     longer, and single predictions take up to 1.7 times as long. Call it before TensorFlow computes
-    anything. It does nothing on several hosts, with accelerators, or if the user has set the number
-    of threads.
+    anything. It does nothing on multiple hosts, with accelerators, or if the user has set the
+    number of threads.
     """
     if keras.backend.backend() != "tensorflow" or "TF_CONFIG" in os.environ:
         return

@@ -124,7 +124,7 @@ class HeldOut:
     """The dev examples, which each host predicts on one device during training.
 
     Args:
-        model: the model being trained. On several devices, a copy of the model predicts.
+        model: the model being trained. On multiple devices, a copy of the model predicts.
         replicas: number of devices.
         batch_size: number of examples that a loss compares with each other, as in training.
     """
@@ -230,7 +230,7 @@ def soft_labels(
     1503.02531.
 
     Args:
-        teacher: directory or hub name of a model fine-tuned for classification.
+        teacher: directory or Hub model ID of a model fine-tuned for classification.
         texts: texts of the kind that the teacher was fine-tuned on.
         text_pairs: second texts, for text pairs.
         temperature: divides the logits before the softmax or sigmoid.

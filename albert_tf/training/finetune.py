@@ -45,15 +45,15 @@ logger = logging.getLogger(__name__)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
     """Fine-tunes a model, and writes the best version on dev to a directory with a report.
 
-    After an interruption, the same call resumes from the newest checkpoint. Interruptions don't
-    affect the final weights.
+    To resume an interrupted run from its newest checkpoint, repeat the same call. Interruptions
+    don't affect the final weights.
 
     A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
     the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the
-    whole file is quoted the way pandas writes it. White space around column names is ignored, and
-    the names of columns that are used must occur once. A `.json` file contains a list of objects,
-    an object with such a list as `data`, or one object per line. Its values can be strings,
-    numbers, true, or false. Objects and NaN are errors; lists are accepted only with `multi_label`.
+    whole file is quoted as pandas does. Whitespace around column names is ignored, and the names of
+    the columns in use must be unique. A `.json` file contains a list of objects, an object with
+    such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
+    false. Objects and NaN are rejected; lists are accepted only with `multi_label`.
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores; on the
@@ -61,7 +61,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
     Raises:
         UserError: if the data, model, or output can't be used, or the loss is not finite or
             diverges.
-        Interrupted: if SIGINT or SIGTERM was received. The same call resumes the run.
+        Interrupted: if SIGINT or SIGTERM was received. To resume, repeat the same call.
     """
     return finetune_on(options, options.read())
 

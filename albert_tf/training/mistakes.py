@@ -59,7 +59,7 @@ def mistakes(graded: Sequence[Graded]) -> str:
 
 
 def _shorten(text: str, around: Graded | None = None) -> str:
-    """Returns text for a table cell; a long text is cut to its start, or around an answer."""
+    """Returns text for a table cell; a long text is truncated to its start, or around an answer."""
     answers = (around.expected, around.predicted) if around else ()
     shown = [answer for answer in answers if answer and answer in text]
     start = max(text.find(shown[0]) - _QUOTED // 2, 0) if shown and len(text) > _QUOTED else 0

@@ -100,11 +100,13 @@ class FinetuningOptions(DeviceOptions, LabelledData):
         decisive=False,
     )
     vocab: Path | None = option(
-        None, help="vocabulary file for random weights: spiece.model or vocab.txt", decisive=False
+        None,
+        help="vocabulary file for training from scratch: spiece.model or vocab.txt",
+        decisive=False,
     )
     vocab_size: int = option(
         8000,
-        help="size of the vocabulary to build from the training texts, for random weights",
+        help="size of the vocabulary to build from the training texts when training from scratch",
         range=VOCABULARY,
         excludes=("vocab",),
     )
@@ -188,7 +190,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
             is_default = getattr(self, name) == getattr(FinetuningOptions, name)
             if not is_default and not self.data.is_file():
                 raise UserError(
-                    f"{flag(name)} splits a single file; folders and hub datasets already have a "
+                    f"{flag(name)} splits a single file; folders and Hub datasets already have a "
                     f"dev split. Received: --data {self.data}."
                 )
         if self.vocab_size != FinetuningOptions.vocab_size and not is_size(self.model):
@@ -268,7 +270,7 @@ class PretrainingOptions(DeviceOptions):
     )
     size: str | None = option(
         None,
-        help=f"named size ({', '.join(SIZES)}) or configuration file, for random weights",
+        help=f"named size ({', '.join(SIZES)}) or configuration file, to train from scratch",
         group=_MODEL,
         original=("albert_config_file",),
         decisive=False,

@@ -86,7 +86,7 @@ def plot_curves(
 
 @contextlib.contextmanager
 def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
-    """Yields an empty figure, sized in inches, and writes it as a PNG with reproducible bytes."""
+    """Yields an empty figure of this size in inches, then writes it as a reproducible PNG."""
     from matplotlib.figure import Figure  # pyplot would look for a display and keep the figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

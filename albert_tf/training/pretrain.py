@@ -44,15 +44,15 @@ _LARGEST: Final = 700.0  # exp of a larger value overflows
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
     """Pretrains a model, and writes a model directory with a report and learning curves.
 
-    After an interruption, the same call resumes from the newest checkpoint. Interruptions don't
-    affect the final weights.
+    To resume an interrupted run from its newest checkpoint, repeat the same call. Interruptions
+    don't affect the final weights.
 
     Returns:
         the report: settings, versions, and the history of training and evaluation.
     Raises:
         UserError: if the data, model, or output can't be used, or the loss is not finite or
             diverges.
-        Interrupted: if SIGINT or SIGTERM was received. The same call resumes the run.
+        Interrupted: if SIGINT or SIGTERM was received. To resume, repeat the same call.
     """
     with open_run(options) as run:
         return _train(options, run)

@@ -84,7 +84,7 @@ class Run:
                 step.
             batch_size: number of examples in a batch across all hosts.
             curve: the learning curve, which contains the number of steps.
-            keep: scores the model; None for a run without evaluation.
+            keep: callback that scores the model; None for a run without evaluation.
             keep_checkpoints: number of checkpoints to keep.
         Raises:
             Interrupted: if SIGINT or SIGTERM was received; the chief has saved a checkpoint.

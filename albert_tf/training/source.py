@@ -1,4 +1,4 @@
-"""The data of a run of `fit` that can resume: its order must be known."""
+"""The training data of a resumable `fit`, whose order must be known."""
 
 import hashlib
 import itertools

@@ -62,7 +62,7 @@ class FreshProcess:
 
     def run(self, *arguments: Any) -> None:
         """Calls `main` in the process with these arguments; without arguments, ends the process."""
-        with contextlib.suppress(OSError):  # If the process has ended already, `wait` reports it.
+        with contextlib.suppress(OSError):  # If the process has already ended, `wait` reports it.
             print(json.dumps(arguments, default=str), file=self.process.stdin, flush=True)
 
     def wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Exports ONNX files, which take ids, for ONNX Runtime and other hosts that read ONNX."""
+"""Exports ONNX files that take token ids, for ONNX Runtime and other ONNX runtimes."""
 
 import copy
 import itertools
@@ -293,7 +293,7 @@ def _sort(
     """Sorts and renames nodes and constants by use, because tf2onnx's order changes between runs.
 
     Args:
-        names: maps old names to new ones; the graph's names are added.
+        names: dict from old names to new ones. This function adds the names in the graph.
         lasting: names that don't change.
         visit_outside: function that renames a value from outside this graph.
     """

@@ -1,4 +1,4 @@
-"""Declares each format's options, for its function and its command, and checks the model.
+"""Declares the options that a format's function and command share, and checks the model.
 
 Doesn't import TensorFlow, so the command line starts quickly.
 """
@@ -86,15 +86,15 @@ class SavedModelOptions(TextExportOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="how `text` pools an encoder's states into one vector per text; default: as defined "
-        "in a sentence-transformers folder, or else no pooling",
+        help="how `text` pools an encoder's states into one vector per text; default: the "
+        "pooling of the sentence-transformers folder, if any, otherwise none",
         metavar="POOLING",
         excludes=("ids_only",),
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in a "
-        "sentence-transformers folder",
+        help="scale these vectors to unit length (L2); default: as in the "
+        "sentence-transformers folder, if any",
         excludes=("ids_only",),
     )
     precision: Precision = option("float32", help="dtype of the weights and the computation")
@@ -118,8 +118,8 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     lengths: tuple[int, ...] = option(
         (),
-        help="fixed input lengths in tokens, for hosts that can't resize inputs; 16,64 writes the "
-        "signatures ids_16 and ids_64, which share the weights",
+        help="fixed input lengths in tokens, for runtimes that can't resize inputs; 16,64 writes "
+        "the signatures ids_16 and ids_64, which share the weights",
         range=COUNT,
         excludes=("max_length",),
     )
@@ -142,14 +142,14 @@ class TFLiteOptions(TextExportOptions, FileOptions):
     )
     pooling: Pooling | None = option(
         None,
-        help="how to pool an encoder's states into one vector per text for MediaPipe; default: as "
-        "defined in a sentence-transformers folder",
+        help="how to pool an encoder's states into one vector per text for MediaPipe; default: the "
+        "pooling of the sentence-transformers folder, if any",
         needs="host",
     )
     normalize: bool | None = option(
         None,
-        help="scale these vectors to unit length (L2); default: as defined in a "
-        "sentence-transformers folder",
+        help="scale these vectors to unit length (L2); default: as in the "
+        "sentence-transformers folder, if any",
         needs="host",
     )
     choices: int | None = option(
@@ -296,8 +296,8 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     if len(copy.weights) < len(model.weights):
         raise UserError(
             f"A model with adapters (LoRA) or quantized weights can't be converted to {precision}. "
-            "To merge adapters, call save_pretrained and export from that folder; to quantize, "
-            "export first."
+            "Merge adapters with save_pretrained, and export the folder that it writes; "
+            "export an unquantized model, and quantize in the export."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._inherit(model)

@@ -1,4 +1,4 @@
-"""Exports SavedModels for TensorFlow Serving and other hosts."""
+"""Exports SavedModels for TensorFlow Serving and other runtimes."""
 
 import contextlib
 import json

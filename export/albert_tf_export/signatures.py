@@ -26,7 +26,7 @@ class Signature:
     """A function that an export provides.
 
     Attributes:
-        name: name by which hosts call the function.
+        name: name by which runtimes call the function.
         inputs: names, dtypes, and shapes, in the order of the function's arguments.
         function: Python function to trace.
     """
@@ -167,7 +167,7 @@ def task_outputs(
         features: `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`, or
             `[B, C, T]` for multiple choice, and the model's other inputs, keyed by name. Outputs at
             padding positions are undefined.
-        unroll: False runs the layers as a loop in the graph; see `AlbertEncoder`.
+        unroll: whether to unroll the layers instead of running a loop; see `AlbertEncoder`.
     """
     if isinstance(model, AlbertForQuestionAnswering) and model.config.answerability:
         features = {name: at_least(BEAM, value) for name, value in features.items()}

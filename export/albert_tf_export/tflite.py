@@ -269,7 +269,7 @@ def check_mediapipe(
     """Rejects models and options that MediaPipe's TextClassifier and TextEmbedder don't support.
 
     MediaPipe requires a single graph, so the layers can't run in a loop. It reads the tokenizer and
-    the tensor names from the metadata, lower-cases ASCII letters, splits the text into tokens with
+    the tensor names from the metadata, lowercases ASCII letters, splits the text into tokens with
     SentencePiece, and adds `[CLS]` and `[SEP]`.
     """
     is_classifier = isinstance(model, AlbertForSequenceClassification)
@@ -287,7 +287,7 @@ def check_mediapipe(
     if not isinstance(tokenizer, AlbertTokenizer) or not tokenizer.do_lower_case:
         raise UserError(
             "MediaPipe requires a SentencePiece vocabulary with do_lower_case=True, because it "
-            f"lower-cases texts. Received: {tokenizer!r}."
+            f"lowercases texts. Received: {tokenizer!r}."
         )
     if tokenizer.baked.special:
         raise UserError(
@@ -296,7 +296,7 @@ def check_mediapipe(
         )
     if tokenizer.baked.turkish_i:
         raise UserError(
-            "MediaPipe doesn't support vocabularies built with turkish_i, because it lower-cases "
+            "MediaPipe doesn't support vocabularies built with turkish_i, because it lowercases "
             "I to i."
         )
     refuse_left(tokenizer, "MediaPipe")
@@ -315,7 +315,7 @@ def for_mediapipe(
     MediaPipe doesn't truncate, and after a sequence that is too long, all later calls fail.
 
     Args:
-        embedding: how an encoder pools one vector per text; None for classifiers.
+        embedding: how to pool an encoder's states into one vector per text; None for classifiers.
     """
 
     def function(*values: tf.Tensor) -> Tensors:

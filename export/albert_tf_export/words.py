@@ -300,7 +300,7 @@ class Pieces(NamedTuple):
 
 
 def of_pieces(tokenizer: BaseTokenizer, texts: tf.Tensor, ids: tf.Tensor) -> Pieces:
-    """Returns tokens with their characters, like `albert_tf.text.tokenizer` in Python.
+    """Returns tokens and the character span of each, as `albert_tf.text.tokenizer` does.
 
     A token covers as many known letters of the normalized text as it contains. An unknown token
     covers the letters between its neighbors.
@@ -369,5 +369,5 @@ def of_categories(names: Sequence[str]) -> Sequence[int]:
 
 @functools.cache
 def marks() -> Sequence[int]:
-    """Returns brackets, quotation marks, stops, and invisible characters as code points."""
+    """Returns the code points of brackets, quotation and other marks, and invisible characters."""
     return sorted({*of_categories((*BRACKETS, *INVISIBLE)), *map(ord, MARKS)})

@@ -35,7 +35,7 @@ BLOCK: Final = 1 << 20  # bytes; smaller and larger blocks aren't faster
 # The UTF-32-LE byte order mark begins with the UTF-16-LE one.
 UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 HEAD: Final = 4096  # bytes; a zero byte among them means a binary file, as in grep and git
-# The white space of str.isspace in UTF-8, except "\n".
+# The whitespace characters of str.isspace in UTF-8, except "\n".
 _ASCII = rb"[\t\v\f\r\x1c-\x1f ]*"
 _WIDE = (
     rb"(?:\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2(?:\x80[\x80-\x8a\xa8\xa9\xaf]|\x81\x9f)|\xe3\x80\x80)"
@@ -47,7 +47,7 @@ _BLANK_LINE = re.compile(
 )
 _SPACE = re.compile(_BLANK.replace(rb"\t", rb"\t\n"))
 _LONGEST_SPACE = 3  # bytes
-JSON_LINE = LONGEST_LINE  # a whole book on one line is cut like any other long document
+JSON_LINE = LONGEST_LINE  # a whole book on one line is split like any other long document
 PASSAGE = 4096  # maximum bytes of a passage (a few paragraphs), far smaller than a sample
 SMALLEST = 64  # a passage counts as at least this many bytes; its Python object takes 300
 ASCII_SPACE = bytes(byte for byte in range(128) if chr(byte).isspace())
@@ -66,7 +66,7 @@ class Document(NamedTuple):
 
     Attributes:
         source: `InputFile.name`.
-        offset: offset in the decompressed file. If a JSON line's text was cut, this is the
+        offset: offset in the decompressed file. If a JSON line's text was split, this is the
             line's offset plus the number of text bytes before the part.
         text: UTF-8, at most `max_document_bytes`, with "\\n" line breaks and no blank lines.
     """
@@ -94,12 +94,12 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 
     In plain text, lines without text separate documents. A document belongs to the range in which
     its preceding blank line begins. In JSON lines, each line is a document, and blank lines within
-    its text are dropped. A document that is too long is cut at a line break if possible, otherwise
-    at white space, otherwise between two characters. A byte order mark is dropped.
+    its text are dropped. A document that is too long is split at a line break if possible,
+    otherwise at whitespace, otherwise between two characters. A byte order mark is dropped.
 
     Args:
         counts: receives "documents", "bytes" (of text), "documents_cut", "empty_documents", and
-            "bad_lines". If a plain-text line is cut, each invalid part counts as a bad line.
+            "bad_lines". If a plain-text line is split, each invalid part counts as a bad line.
     Raises:
         UserError: a line is bad and `bad_lines` is "stop"; the file is UTF-16 or binary; a
             `.gz` file is damaged; or a plain text file contains JSON lines. The message names the
@@ -211,7 +211,7 @@ def _plain_texts(
 def _valid_lines(
     text: bytes, offset: int, file: InputFile, options: CorpusOptions, counts: Counter[str]
 ) -> bytes:
-    """Returns the text without invalid UTF-8 lines and without surrounding white space."""
+    """Returns the text without invalid UTF-8 lines and without surrounding whitespace."""
     try:
         decoded = text.decode()
     except UnicodeDecodeError as error:
@@ -323,8 +323,8 @@ def passages(
         start, end: offsets in the file. If `end` is None, all remaining documents are read.
         limit: maximum bytes in a part.
     Yields:
-        offset: offset of the part in the file. A part doesn't begin with white space.
-        text: bytes of the part, without blank lines. They may end in white space.
+        offset: offset of the part in the file. A part never begins with whitespace.
+        text: bytes of the part, without blank lines. They may end in whitespace.
         part: 0-based index of the part within the document.
     """
     newlines = [-2, -1] if start == 0 else []  # the latest two line breaks after the previous part
@@ -347,9 +347,9 @@ def passages(
 
 
 def cut(data: bytes, start: int, limit: int) -> int:
-    """Returns where to cut, at most `limit` bytes after `start`; `limit` is at least 4.
+    """Returns where to split, at most `limit` bytes after `start`; `limit` is at least 4.
 
-    Prefers the last line break, then the last white space, then a boundary between two characters.
+    Prefers the last line break, then the last whitespace, then a boundary between two characters.
     """
     stop = start + limit
     line_end = data.rfind(b"\n", start + 1, stop + 1)
@@ -363,7 +363,7 @@ def cut(data: bytes, start: int, limit: int) -> int:
 
 
 def _skip_space(window: ByteWindow, position: int, newlines: list[int]) -> int:
-    """Returns the position of the next character that isn't white space.
+    """Returns the position of the next non-whitespace character.
 
     Updates `newlines`, the offsets of the last two line breaks.
     """

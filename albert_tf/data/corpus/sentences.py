@@ -18,7 +18,7 @@ SplitSentences = Callable[[str], list[str]]
 
 
 def sentence_splitter(name: str, options: CorpusOptions) -> Callable[[Document], list[str]]:
-    """Returns a function that splits a document into sentences, stripped of white space.
+    """Returns a function that splits a document into sentences, stripped of whitespace.
 
     For an unknown language, sentencex falls back to a related one, and finally to English.
 

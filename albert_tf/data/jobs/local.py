@@ -39,7 +39,7 @@ _job: Job  # set only in worker processes
 def map_in_processes(
     job: Job, parts: Sequence[Part], progress: Progress, workers: int | None = None
 ) -> Iterator[PartReport]:
-    """Makes parts in worker processes, or in this process if there is a single worker.
+    """Builds parts in worker processes, or in this process if there is a single worker.
 
     Args:
         workers: number of processes. Default: the number of cores.

@@ -75,7 +75,7 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
     """Builds a job's missing or damaged shards.
 
     Args:
-        engine: function that makes parts and yields their reports in any order. It
+        engine: function that builds parts and yields their reports in any order. It
             doesn't affect the shards.
         force: replace the existing output.
     Raises:

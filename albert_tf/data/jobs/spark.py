@@ -21,7 +21,7 @@ _SETUP: Final = re.compile(
     r"No module named '[^']+'|Python in worker has different version: [^\n]*|"
     r"Cannot run program \"[^\n]*|SparkContext (?:has been|was) shut ?down"
 )
-MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task makes several parts
+MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task builds several parts
 
 
 def map_on_spark(
@@ -44,7 +44,7 @@ def map_on_spark(
 
 
 def _make(job: Job, part: Part) -> None:
-    """Makes a part on an executor, or does nothing if another part has already failed.
+    """Builds a part on an executor, or does nothing if another part has already failed.
 
     Spark wraps an exception's message in its own. An error that the user can fix is
     therefore written to a file, and `_reports` raises it.

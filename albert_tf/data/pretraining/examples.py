@@ -1,4 +1,4 @@
-"""Makes records from documents. Every engine uses `ExampleMaker`."""
+"""Builds records from documents. Every engine uses `ExampleMaker`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ _ORDER: Final = 32  # a stream of random numbers
 
 @dataclass(frozen=True)
 class ExampleMaker:
-    """Makes records from documents. Each record depends only on the document and the options.
+    """Builds records from documents. Each record depends only on the document and the options.
 
     With `pair_task="nsp"`, however, second segments come from other documents in the same group.
 
@@ -92,7 +92,7 @@ def as_passages(
         sizes: number of sentences in each document.
         sentences: the tokens of every sentence, as int32 arrays.
         word_starts: bool `[V]`, whether a token begins a word.
-        longest: maximum number of tokens in a sentence. A longer sentence is cut into several,
+        longest: maximum number of tokens in a sentence. A longer sentence is split into several,
             between words if possible.
         counts: receives `tokens`, `empty_documents`, and `long_sentences`.
     """

@@ -208,7 +208,8 @@ class _Words(NamedTuple):
         numbers: int32 `[R, T]`, index of the last bound at or before each position.
         counts: int32 `[R, 1]`, number of words.
         visit_order: int32 `[R, W]`, word indices in the order in which they are visited.
-        ends: int32 `[R, W]`, index of the bound after the n-gram of each word in `visit_order`.
+        ends: int32 `[R, W]`, for each word in `visit_order`, index of the bound that ends the
+            n-gram starting at the word.
         longest: maximum number of words in an n-gram.
     """
 

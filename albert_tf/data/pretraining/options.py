@@ -32,7 +32,7 @@ class ExampleOptions(Checked):
 
     max_seq_length: int = option(
         512,
-        help="maximum number of tokens in an example, including [CLS] and two [SEP]",
+        help="maximum number of tokens in an example, including [CLS] and two [SEP] tokens",
         range=Range(minimum=8, maximum=MOST_TOKENS),
         group=_EXAMPLES,
     )
@@ -48,7 +48,7 @@ class ExampleOptions(Checked):
     )
     short_seq_prob: float = option(
         0.1,
-        help="fraction of documents that are cut into shorter examples of random length",
+        help="fraction of documents that are split into shorter examples of random length",
         range=SHARE,
         group=_EXAMPLES,
     )
@@ -87,8 +87,8 @@ class ExampleOptions(Checked):
         super().__post_init__()
         if self.predictions > self.max_seq_length - SPECIAL_COUNT:
             raise UserError(
-                "max_predictions_per_seq must be at most max_seq_length - 3, because [CLS] and two "
-                "[SEP] are never masked. Received: "
+                "max_predictions_per_seq must be at most max_seq_length - 3, because [CLS] and the "
+                "two [SEP] tokens are never masked. Received: "
                 f"max_predictions_per_seq={self.predictions}, max_seq_length={self.max_seq_length}."
             )
 

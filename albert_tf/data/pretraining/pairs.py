@@ -1,10 +1,10 @@
-"""Makes pairs of segments from sentences: draws lengths and labels, and cuts segments to fit.
+"""Builds segment pairs from sentences: draws lengths and labels, and truncates segments to fit.
 
-Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1. Lengths and cuts follow the original's
+Source: ALBERT, arXiv 1909.11942, sections 3.1 and 4.1. Lengths and truncation follow the original's
 create_pretraining_data.py, with two deliberate differences:
 
-- For sentence order, a single leftover sentence is cut in two between words. The original pairs it
-  with a segment from another document, but still labels the pair as swapped
+- For sentence order, a single leftover sentence is split in two between words. The original pairs
+  it with a segment from another document, but still labels the pair as swapped
   (google-research/albert#234).
 - A sentence too long for an example is split into several. The original drops most of the sentence.
 
@@ -34,7 +34,7 @@ class _Stream(enum.IntEnum):
     OTHER = 3  # nsp: whether the second segment is from another document
     DONOR = 4  # nsp: which document the second segment is from
     START = 5  # nsp: where the second segment starts in that document
-    FRONT = 6  # whether a token is cut from the front or the end of a segment
+    FRONT = 6  # whether a token is removed from the front or the end of a segment
     ODD = 7  # which of two equally long segments loses the odd token
 
 
@@ -75,11 +75,11 @@ class Pairs(NamedTuple):
 
 
 def make_pairs(passages: Passages, options: ExampleOptions, counts: Counter[str]) -> Pairs:
-    """Makes pairs from passages, in text order, and cuts them to `max_seq_length`.
+    """Builds pairs from passages, in text order, and truncates them to `max_seq_length`.
 
     Args:
-        counts: receives `single_words`, the number of chunks dropped because they can't be cut in
-            two.
+        counts: receives `single_words`, the number of chunks dropped because they can't be split
+            in two.
     """
     # A document has at most as many chunks as sentences, so each sentence gets a key.
     starts, sizes = passages.documents[:-1], np.diff(passages.documents)

@@ -53,7 +53,7 @@ def uniform(keys: Any, stream: Any, indices: Any, xp: Any = numpy_ops) -> Any:
 
     Args:
         keys: uint64 `[R]`.
-        stream: number of the stream, or `[K]`.
+        stream: stream number, or an array `[K]` of stream numbers.
         indices: `[K]` or `[R, K]`, indices into the stream.
     """
     numbers = fold_in(keys[:, None], stream, indices, xp=xp)

@@ -194,7 +194,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return Keys()
 
     def files(self, split: str) -> list[Path]:
-        """Returns a split's files, or its name on the hub. A single file contains all splits."""
+        """Returns a split's files, or its name on the Hub. A single file contains all splits."""
         data = self.options.data
         if hub.is_hub(data):
             return [hub.split(data, split)]
@@ -221,7 +221,7 @@ def grade_number(text: str, target: float, value: float) -> Graded:
 def find_split_file(
     data: Path, names: Sequence[str], formats: Sequence[str] = FORMATS, more: str = ""
 ) -> Path:
-    """Returns the path of the file in a folder that has the first possible of these names.
+    """Returns the path of the file in a folder with the first of these names that exists.
 
     Args:
         names: names with or without a format suffix.

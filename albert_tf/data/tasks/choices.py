@@ -63,7 +63,7 @@ class ChoiceColumns(NamedTuple):
     part: str | None
 
 
-# The columns on the Hugging Face hub. RACE's own files are converted to the same columns.
+# The columns on the Hugging Face Hub. RACE's own files are converted to the same columns.
 _LAYOUTS: Final = {
     RACE: ChoiceColumns("article", "question", ("options",), "answer", "example_id", "part"),
     SWAG: ChoiceColumns(

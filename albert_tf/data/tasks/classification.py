@@ -81,7 +81,7 @@ class Classification(Task[Example, np.ndarray]):
         return read_examples(path, columns, skip, part.name, read_label, self.options.encoding)
 
     def _hub_label(self, row: Row, name: str | int) -> str:
-        """Maps a label name or class id from the hub to the spelling in GLUE's files."""
+        """Maps a label name or class id from the Hub to the spelling in GLUE's files."""
         label, labels = row.text(name), self.table.labels
         spelled = {str(number): written for number, (written, _) in enumerate(labels)}
         return {**spelled, **{named: written for written, named in labels}}.get(label, label)
@@ -113,7 +113,7 @@ class Classification(Task[Example, np.ndarray]):
         """Returns the target of each example: a class id, a float, or a multi-hot array."""
 
     def numbers(self, config: AlbertConfig) -> Mapping[str, int]:
-        """Returns the model's class id of each label."""
+        """Returns the model's class id for each label."""
         return dict(config.label2id)
 
     @abstractmethod

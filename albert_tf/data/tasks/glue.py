@@ -27,7 +27,7 @@ class GlueTask(NamedTuple):
 
     `labels` maps each spelling in the files to the name in a model, and is empty for regression.
     All parts except the first are optional. `test_text` is set if test files have a different text
-    column, and `hub` if the dataset on the Hugging Face hub (nyu-mll/glue) has different columns.
+    column, and `hub` if the dataset on the Hugging Face Hub (nyu-mll/glue) has different columns.
     """
 
     columns: Columns
@@ -38,20 +38,20 @@ class GlueTask(NamedTuple):
     hub: Columns | None = None
 
     def part(self, path: Path) -> ScoredSet:
-        """Returns the part that a file or a hub split belongs to, according to its name."""
+        """Returns the part that a file or a Hub split belongs to, according to its name."""
         names = (set(map(_hub_split, (*part.dev, *part.test))) for part in self.parts)
         parts = zip(self.parts, names, strict=True)
         return next((part for part, own in parts if _hub_split(path.name) in own), self.parts[0])
 
     def splits(self, split: str) -> list[str]:
-        """Returns a split's names on the hub (MNLI has two), excluding the diagnostic set."""
+        """Returns a split's names on the Hub (MNLI has two), excluding the diagnostic set."""
         if split == "train":
             return [split]
         files = [(part.dev if split == "dev" else part.test)[0] for part in self.parts]
         return [_hub_split(file) for file in files if file.startswith(split)]
 
     def columns_of(self, part: ScoredSet, labelled: bool, on_hub: bool) -> Columns:
-        """Returns the columns of a part's files, or of its hub dataset."""
+        """Returns the columns of a part's files, or of its Hub dataset."""
         if on_hub:
             columns = self.hub or self.columns
             return columns if labelled else columns._replace(label=None)
@@ -61,7 +61,7 @@ class GlueTask(NamedTuple):
 
 
 def _hub_split(file: str) -> str:
-    """Returns the name of the hub split for a GLUE file."""
+    """Returns the name of the Hub split for a GLUE file."""
     return re.sub("^dev", "validation", Path(file).name.split(".")[0])
 
 

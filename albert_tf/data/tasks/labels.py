@@ -58,7 +58,7 @@ class SingleLabel(Classification):
     metrics = ("accuracy", "macro_f1")
 
     def read_label(self, row: Row, column: str | int) -> str:
-        """Returns a row's label without white space around it; rejects a list in Python or JSON."""
+        """Returns a row's label without whitespace around it; rejects a list in Python or JSON."""
         value = row.get(column)
         if not isinstance(value, list):
             value = row.text(column).strip()
@@ -188,7 +188,7 @@ class MultiLabel(Classification):
     def read_label(self, row: Row, column: str | int) -> tuple[str, ...]:
         """Returns the labels in a list or in a delimited string.
 
-        In a table, a string can also be a list in Python or JSON syntax.
+        In a table, the string can also contain a list in Python or JSON syntax.
         """
         value = row.get(column)
         if isinstance(value, list) and all(isinstance(label, str) for label in value):

@@ -100,7 +100,7 @@ def read_questions(
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
     """Returns the character span of an answer in its context, or None.
 
-    If the answer isn't at `start`, returns the match nearest to `start`. White space between
+    If the answer isn't at `start`, returns the match nearest to `start`. Whitespace between
     words may differ. If there is no such match, case is ignored.
     """
     if text and start >= 0 and context.startswith(text, start):
@@ -143,7 +143,7 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
 def question_of(
     question: str, context: str, answers: Mapping[str, Sequence[Any]] | None, name: str = ""
 ) -> Question:
-    """Makes a question. `answers` contains the columns `text` and `answer_start`.
+    """Creates a question. `answers` contains the columns `text` and `answer_start`.
 
     If the columns are empty, the question is unanswerable. If `answers` is None, the question is
     unlabeled.
@@ -238,7 +238,7 @@ def _has_lines(path: Path, encoding: str | None) -> bool:
 
 
 def _row_nodes(row: Row) -> _Nodes:
-    """Returns the nodes of a row in the hub's format.
+    """Returns the nodes of a row in the Hub's format.
 
     `answers` contains a list of texts and a list of start offsets. A table has an `answer` instead,
     whose start is searched for unless there is an `answer_start`.

@@ -78,7 +78,7 @@ def train_and_dev(
 ) -> tuple[list[Any], list[Any]]:
     """Reads the training examples and the dev examples.
 
-    A folder or hub dataset contains both splits. A single file is split.
+    A folder or Hub dataset contains both splits. A single file is split.
 
     Raises:
         UserError: if the data can't be read or split, or nothing can be learned from it.

@@ -28,9 +28,9 @@ class Rows:
 
     Args:
         arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
-            `[C, T]` for choices, and additional features of this shape. The choices of a row are
-            padded to the same length, and have an `attention_mask`. Other rows contain no padding.
-            Only `masked_lm_positions` are `[P]`.
+            `[C, T]` for choices, and additional features of the same shape. The choices of a row
+            are padded to the same length, and have an `attention_mask`. Other rows contain no
+            padding. Only `masked_lm_positions` are `[P]`.
         labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
         examples: index of each row's example, `[N]`, because a long text may be split into several
@@ -42,8 +42,8 @@ class Rows:
         lengths: int `[N]`, the length T of each row.
         longest: maximum length of a batch. Default: the longest of all rows.
         count: number of examples, including those without a row.
-        weights: a weight per row, or an array in the shape of the row's labels; None if there are
-            no weights.
+        weights: a weight per row, or an array with the same shape as the row's labels; None if
+            there are no weights.
         cut: number of rows that were truncated to `max_length` tokens.
     """
 

@@ -91,7 +91,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return make_each(path, rows, example, skip)
 
     def _columns_of(self, path: Path, labelled: bool) -> dict[str, str]:
-        """Determines a file's columns by role from its first row and the options."""
+        """Determines which column has which role, from the file's first row and the options."""
         options = self.options
         rows = rows_of(path, (None,), options.encoding)
         if options.skip_bad_rows:

@@ -128,7 +128,7 @@ def export_web(
         UserError: if the page doesn't support the task, the vocabulary, or the pooling; if npm or a
             package is missing; or if `path` exists.
         ParityError: if the outputs differ from Keras's.
-        OSError: if the folder can't be written.
+        OSError: if writing to the folder fails.
     """
     path = user_path(path)
     task = page_task(model)
