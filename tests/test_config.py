@@ -16,12 +16,12 @@ def test_dict_round_trip(name):
     assert AlbertConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_v1_and_v2_differ_in_dropout_only_and_v2_is_the_default():
-    v1, v2 = AlbertConfig.from_size("large-v1"), AlbertConfig.from_size("large-v2")
-    assert (v1.hidden_dropout_prob, v2.hidden_dropout_prob) == (0.1, 0.0)
+@pytest.mark.parametrize(("size", "dropout"), [("large", 0.1), ("xlarge", 0.1), ("xxlarge", 0.0)])
+def test_v1_and_v2_differ_in_dropout_only_and_v2_is_the_default(size, dropout):
+    v1, v2 = AlbertConfig.from_size(f"{size}-v1"), AlbertConfig.from_size(f"{size}-v2")
+    assert (v1.hidden_dropout_prob, v2.hidden_dropout_prob) == (dropout, 0.0)
     assert dataclasses.replace(v1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0) == v2
-    assert AlbertConfig.from_size("large") == v2
-    assert AlbertConfig.from_size("xxlarge-v1").hidden_dropout_prob == 0.0
+    assert AlbertConfig.from_size(size) == v2
 
 
 def test_is_frozen_and_hashable():
