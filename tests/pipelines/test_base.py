@@ -238,8 +238,8 @@ def test_texts_in_every_form():
         (as_texts, ("a", 3), "text_pair .*3"),
         (as_texts, ("a", "b", "c"), "tuple of two"),
         (as_texts, ["a", "b"], r"tuple of two .* Received: \['a', 'b'\]"),
-        (as_texts, {"first": "a"}, "text_pair. Received: 'first'"),
-        (as_texts, {}, "text_pair. Received: an empty dict"),
+        (as_texts, {"first": "a"}, "'text_pair'. Received: 'first'"),
+        (as_texts, {}, "'text_pair'. Received: an empty dict"),
     ],
 )
 def test_no_texts(read, given, received):

@@ -172,7 +172,7 @@ def test_forms_of_calls(pipe):
         ({"question": "who"}, UserError, "context is missing"),
         ({"question": "a", "context": " \n"}, UserError, "A context must not be empty"),
         ({"question": 3, "context": "a"}, TypeError, "A question must be a str. Received: 3"),
-        ({"inputs": "who sat"}, TypeError, "question and context. Received: 'who sat'"),
+        ({"inputs": "who sat"}, TypeError, "'question' and 'context'. Received: 'who sat'"),
         ({"inputs": ("a", "b"), "question": "c"}, TypeError, "not both"),
         ({"question": ["a", "b"], "context": ["c"]}, UserError, "2 questions and 1 contexts"),
         ({**BOTH, "max_seq_len": 33}, UserError, "max_seq_len must be between 4 and 32"),
