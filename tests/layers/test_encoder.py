@@ -133,6 +133,7 @@ def test_a_graph_contains_a_block_once_that_many_layers_apply(
     """Outputs and gradients are those of layers in eager mode, with dropout."""
     import tensorflow as tf
 
+    keras.utils.set_random_seed(5)  # for the dropout
     rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.3)
     encoder = AlbertEncoder(small_config.replace(**changes, **rates), checkpointing)
     encoder.build()
@@ -157,11 +158,11 @@ def test_a_graph_contains_a_block_once_that_many_layers_apply(
     names = [each.signature.name for each in graph.library.function]
     functions = sum(name.startswith("__forward") for name in names)
     assert (functions, sum(node.op == "Softmax" for node in graph.node)) == expected
-    keras.tree.map_structure(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5),
-        [function(tf.constant(HIDDEN)) for _ in range(2)],
-        one_by_one,
-    )
+
+    def compare(one, other):  # an element near 0 is rounded like the largest terms of its sum
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * np.abs(other).max())
+
+    keras.tree.map_structure(compare, [function(tf.constant(HIDDEN)) for _ in range(2)], one_by_one)
 
 
 def test_each_layer_draws_its_own_dropout(small_config, monkeypatch):
