@@ -145,7 +145,7 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
 
 
 def _description(found: Any) -> str:
-    """Returns a phrase with the shares of changed and merged words, and the top merges."""
+    """Describes what share of the words changes or merges, with the most frequent merges."""
     examples = "; ".join(", ".join(group) for group in found.examples)
     shares = f"changes {found.changed:.2%} of the words and merges {found.merged:.2%}"
     return shares + (f" ({examples})" if examples else "")

@@ -287,7 +287,7 @@ def _without_names(settings: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """Returns a NumPy scalar's value, an object's configuration, or otherwise a name, as JSON."""
+    """Converts a NumPy scalar, a Keras object, a function, or a class to a value for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     if hasattr(value, "get_config"):
