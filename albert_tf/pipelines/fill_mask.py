@@ -220,7 +220,7 @@ class FillMaskPipeline(Pipeline):
         token = tokenizer.convert_tokens_to_ids(target)
         start = SPACE + target
         if token == tokenizer.unk_token_id and target != tokenizer.unk_token:
-            [tokens] = tokenizer.tokens_of([target])
+            [tokens] = tokenizer.tokens_of([target], split_special=False)
             ids = tokens.ids.tolist()
             # A word without known tokens is encoded as a single "▁" and unknown tokens.
             if not ids or ids[0] in (tokenizer.unk_token_id, self._space_id()):
