@@ -42,7 +42,6 @@ class BaseTokenizer(ABC):
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    continuation: ClassVar[str] = ""  # prefix of tokens that continue a word
     # The special tokens that files contain, by their transformers names.
     special_names: ClassVar[tuple[str, ...]] = ("unk", "sep", "pad", "cls", "mask")
     vocab_file: str | None  # None if the vocabulary was passed as bytes
@@ -115,16 +114,8 @@ class BaseTokenizer(ABC):
         """
 
     @abstractmethod
-    def _tokenize(self, text: str) -> list[str]:
-        """Returns the tokens as strings. Unknown tokens are normalized text or `[UNK]`."""
-
-    @abstractmethod
     def _encode_with_offsets(self, text: str) -> Tokens:
         """Returns tokens with offsets and words, treating special tokens as plain text."""
-
-    @abstractmethod
-    def _with_tokens(self, tokens: Sequence[str]) -> bytes:
-        """Returns the content of the vocabulary file with the tokens appended."""
 
     @abstractmethod
     def _token(self, index: int) -> str:

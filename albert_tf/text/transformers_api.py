@@ -3,10 +3,11 @@
 import copy
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,6 +37,15 @@ class TransformersTokenizer(BaseTokenizer):
 
     is_fast = True  # returns offsets, words, and windows
     pad_token_type_id = 0
+    continuation: ClassVar[str] = ""  # prefix of tokens that continue a word
+
+    @abstractmethod
+    def _tokenize(self, text: str) -> list[str]:
+        """Returns the tokens as strings. Unknown tokens are normalized text or `[UNK]`."""
+
+    @abstractmethod
+    def _with_tokens(self, tokens: Sequence[str]) -> bytes:
+        """Returns the content of the vocabulary file with the tokens appended."""
 
     def __call__(
         self,

@@ -65,25 +65,20 @@ def sample(
     Returns:
         A case for each signature that an export of the model may have.
     """
-    texts = _texts(tokenizer, max_length, pairs, choices if model.task.has_choices else None)
+    has_choices = model.task.has_choices
+    texts = _texts(tokenizer, max_length, pairs, choices if has_choices else None)
     ids, pieces, with_ids, expected = [], [], [], []
     for row in texts:
-        pair = row.get(TEXT_PAIR)
-        first = row[TEXT] if model.task.has_choices else [row[TEXT]]
-        second = pair if model.task.has_choices or pair is None else [pair]
-        sequences, _ = text_sequences(tokenizer, first, second, max_length)
+        given = row if has_choices else {name: [text] for name, text in row.items()}
+        sequences, _ = text_sequences(tokenizer, given[TEXT], given.get(TEXT_PAIR), max_length)
         rows = {
             name: [values.tolist() for values in arrays]
             for name, arrays in features_of(sequences).items()
         }
         features = Rows.of_choices([sequences], {}, tokenizer.pad_token_id).arrays
         pieces.append(features["input_ids"][0].shape[-1])
-        if model.task.has_choices:
-            ids.append(rows)
-            batch = {name: array[None] for name, [array] in features.items()}
-        else:
-            ids.append({name: values[0] for name, values in rows.items()})
-            batch = {name: array for name, [array] in features.items()}
+        ids.append(rows if has_choices else {name: values[0] for name, values in rows.items()})
+        batch = {name: array[None] if has_choices else array for name, [array] in features.items()}
         inputs = batch
         if model.config.answerability:  # A beam needs at least as many positions as its width.
             inputs = {name: at_least(BEAM, value) for name, value in batch.items()}

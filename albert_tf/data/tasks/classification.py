@@ -19,7 +19,7 @@ from albert_tf.data.tasks.rows import Rows, features_of
 from albert_tf.errors import UserError, short_repr
 from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.sequences import EncodedSequence
-from albert_tf.text.windows import Truncation, make_sequences
+from albert_tf.text.windows import Truncation, make_sequences, text_room
 
 # Flags a model that predicts one class for almost all examples.
 ONE_CLASS: Final = "one_class"
@@ -278,7 +278,7 @@ def text_sequences(
     second = None if text_pairs is None else tokenizer.tokens_of(text_pairs)
     truncation = Truncation(max_length, side=tokenizer.truncation_side)
     sequences = make_sequences(first, second, tokenizer.special, truncation)
-    room = max_length - tokenizer.num_special_tokens_to_add(pair=second is not None)
+    room = text_room(max_length, tokenizer.special, second is not None)
     batch = zip(first) if second is None else zip(first, second, strict=True)
     return sequences, sum(sum(len(text.ids) for text in sample) > room for sample in batch)
 
