@@ -61,6 +61,7 @@ def test_targets_that_are_no_words(pipe, caplog):
     fill = pipe("fill-mask")
     assert fill("a [MASK]", targets="dogs")[0]["token_str"] == "dog"
     assert "'dogs' isn't a token, and is replaced with its first token, '▁dog'" in caplog.text
+    assert fill("a [MASK]", targets="[SEP]dog")[0]["token_str"] == "[SEP]"
     caplog.clear()
     fill("a [MASK]", targets="a")
     assert "The target 'a' continues a word. Pass '▁a'" in caplog.text
