@@ -1,7 +1,8 @@
 """Draws faults at random: each changes one expression or drops one statement of the package.
 
 The files are drawn in proportion to their lines. `python tests/mutants MARKERS --random 60` runs
-the tests of each file, and then those of its folder, up to the first failure. The same
+the tests of each file, those of its folder, those of the public names, and the test files of the
+modules that import it, up to the first failure. The same
 ALBERT_TF_SEED draws the same faults, as long as the sources are the same.
 """
 
@@ -95,16 +96,32 @@ def replaced(source: str, node: ast.AST, new: ast.AST) -> str:
     return (content[:start] + text.encode() + content[end:]).decode()
 
 
-def tests_of(root: Path, path: Path) -> list[str]:
+def mirrored(root: Path, path: Path) -> list[Path]:
     """Returns the test file of a source file, if there is one, and the folder of its tests."""
     *folders, name = path.relative_to(root).parts
-    mirrored = Path("tests", *(["export"] if folders[0] == "export" else folders[1:]))
-    while not (root / mirrored).is_dir():
-        mirrored = mirrored.parent
-    tests = [mirrored / f"test_{name}"] if (root / mirrored / f"test_{name}").is_file() else []
-    if mirrored != Path("tests"):
-        tests.append(mirrored)
-    return [each.as_posix() for each in tests] or ["tests/test_tasks.py", "tests/test_options.py"]
+    folder = root.joinpath("tests", *(["export"] if folders[0] == "export" else folders[1:]))
+    while not folder.is_dir():
+        folder = folder.parent
+    found = [folder / f"test_{name}"] if (folder / f"test_{name}").is_file() else []
+    return [*found, folder] if folder != root / "tests" else found
+
+
+def imports(text: str) -> set[str]:
+    """Returns the modules that a source may import, and the names that it imports from them."""
+    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    return {f"{node.module}.{name.name}" for node in found for name in node.names} | {
+        str(node.module) for node in found
+    }
+
+
+def tests_of(root: Path, path: Path, imported: dict[Path, set[str]]) -> str:
+    """Returns the tests of a source file, of the public names, and of modules that import it."""
+    module = ".".join(path.relative_to(root).with_suffix("").parts).removeprefix("export.")
+    tests = [*mirrored(root, path), root / "tests" / "test_public_api.py"]
+    importers = [each for each, names in imported.items() if module in names]
+    for each in importers:
+        tests += [test for test in mirrored(root, each) if test.is_file()]
+    return " ".join(dict.fromkeys(each.relative_to(root).as_posix() for each in tests))
 
 
 def draw(root: Path, count: int, seed: str, folder: Path) -> list[Path]:
@@ -113,6 +130,7 @@ def draw(root: Path, count: int, seed: str, folder: Path) -> list[Path]:
     paths = sorted(path for part in SOURCES for path in (root / part).rglob("*.py"))
     texts = {path: path.read_text("utf-8") for path in paths}
     sizes = [text.count("\n") for text in texts.values()]
+    imported = {path: imports(text) for path, text in texts.items()}
     patches: list[Path] = []
     faults: set[str] = set()
     while len(patches) < count:
@@ -135,6 +153,7 @@ def draw(root: Path, count: int, seed: str, folder: Path) -> list[Path]:
             f"{len(patches):03d}-{name.replace('/', '.')}-{node.lineno}-{kind.replace(' ', '-')}"
         )
         patch = folder / f"{title}.patch"
-        patch.write_text(f"# tests: {' '.join(tests_of(root, path))}\n" + "".join(diff), "utf-8")
+        tests = tests_of(root, path, imported)
+        patch.write_text(f"# tests: {tests}\n" + "".join(diff), "utf-8")
         patches.append(patch)
     return patches
