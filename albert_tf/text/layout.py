@@ -1,4 +1,4 @@
-"""The options of a tokenizer call, which describe how to lay out sequences."""
+"""The options of a tokenizer call: how to truncate and pad sequences, and what to return."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -140,7 +140,7 @@ class Resume(Saver):
         super().on_train_begin(logs)
         self.checkpoints.restore(self.model)
         if self._data.batches is not None:
-            # On JAX and torch, Keras has already read a batch, which began an epoch.
+            # On JAX and torch, Keras has already read a batch, and so started a new epoch.
             self._data.batches.next_epoch = 0
         progress = self.checkpoints.progress
         if not progress:

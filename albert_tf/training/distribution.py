@@ -125,7 +125,7 @@ def check_same_step(strategy: Any, step: int) -> None:
 
 @contextlib.contextmanager
 def errors_of_lost_hosts(strategy: Any) -> Iterator[None]:
-    """Raises a `UserError` if another TensorFlow host is lost within the block."""
+    """Raises a `UserError` if the connection to another TensorFlow host is lost in the block."""
     if keras.backend.backend() != "tensorflow" or hosts(strategy)[1] == 1:
         yield
         return

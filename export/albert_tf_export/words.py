@@ -277,7 +277,7 @@ class Characters:
 
 
 class Pieces(NamedTuple):
-    """The tokens of texts, and the characters that they cover.
+    """The tokens of a batch of texts, and the character span of each token.
 
     Attributes:
         characters: characters of the texts, up to the last token.

@@ -39,7 +39,8 @@ def tags_of_spans(row: Row, column: str | None, words: list[tuple[int, int]]) ->
     """Returns a tag for each word: "O", or "B-" or "I-" and the label of the word's span.
 
     Raises:
-        UserError: a span cuts a word or overlaps with another, or the row was rejected in Prodigy.
+        UserError: a span starts or ends inside a word, two spans overlap, or the row was rejected
+            in Prodigy.
     """
     if (answer := row.get("answer")) in ("reject", "ignore"):
         raise UserError(f"'answer' must be 'accept'. Received: {answer!r} ({row.location}).")
