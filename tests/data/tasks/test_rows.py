@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data.tasks.rows import Rows, padded_length
 from albert_tf.tasks import INPUTS
+from tests.data.conftest import task, write
 
 IDS = [[2, 5, 6, 3], [2, 7, 3], [2, *range(4, 13), 3]]
 TYPES = [[0] * len(row) for row in IDS]
@@ -11,6 +13,30 @@ PAD = 9
 
 def rows(labels, **others):
     return Rows({"input_ids": IDS, "token_type_ids": TYPES}, {"labels": labels}, PAD, **others)
+
+
+LONG = "a " * 50
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "target", "labels", "shape"),
+    [
+        ("classify", f"text,label\n{LONG},yes\nb,no\n", "labels", [1, 0], (2,)),
+        ("similarity", f"text,text_pair,score\n{LONG},b,2\nc,d,4\n", "labels", [0.5, 1], (2, 2)),
+        # The first and the third row share "a", the second and the fourth "B".
+        ("similarity", f"text,text_pair\na,{LONG}\nb,B\na,C\nd,B", "groups", [0, 1, 0, 1], (4, 2)),
+        ("similarity", f"anchor,positive,negative\na,b,x\nc,{LONG},y", "groups", [0, 1], (2, 3)),
+    ],
+)
+def test_rows_of_each_task(tmp_path, tiny_tokenizer, name, table, target, labels, shape):
+    given = task(name, write(tmp_path / "a.csv", table))
+    examples = given.read(given.options.data)
+    config = AlbertConfig(**given.config_fields(examples))
+    encoded = given.encode(examples, tiny_tokenizer, config, 12)
+    features, found, _ = encoded.batch(np.arange(len(encoded)))
+    assert features["input_ids"].shape == (*shape, 12)
+    assert found.keys() == {target} and found[target].tolist() == labels
+    assert encoded.cut == 1
 
 
 def test_batches_follow_the_schema():
@@ -36,15 +62,6 @@ def test_numbers_that_int32_lacks_are_floats(scores):
     """So are all others, because a batch has one type."""
     found = rows(scores).batch(np.arange(3))[1]["labels"]
     assert found.dtype == "float32" and found.tolist() == scores
-
-
-def test_a_batch_for_xla_can_be_longer_than_all_rows():
-    """The pipelines raise `longest` to the model's maximum, so that texts compile few programs."""
-    data, each = rows([4, 0, 1]), np.split(np.arange(3), 3)
-    data.longest = 43
-    for_xla = [data.inputs(row, jit_compile=True)["input_ids"] for row in each]
-    assert [ids.shape[1] for ids in for_xla] == [8, 8, 16]
-    assert for_xla[0][0].tolist() == [2, 5, 6, 3, *[PAD] * 4]
 
 
 def test_masked_positions_are_padded_to_their_own_length():
@@ -76,11 +93,17 @@ def test_labels_that_the_model_needs_are_features_of_training_alone():
 
 
 def test_lengths_are_rounded_up_to_the_longest_of_all_rows():
-    """For example, a model with 11 positions can't take 16 tokens."""
+    """For example, a model with 11 positions can't take 16 tokens.
+
+    The pipelines raise `longest` to the model's maximum, so that texts compile few programs.
+    """
     data, each = rows([4, 0, 1]), np.split(np.arange(3), 3)
-    for_xla = [data.inputs(row, jit_compile=True)["input_ids"].shape[1] for row in each]
-    assert for_xla == [8, 8, 11]
     assert [data.inputs(row)["input_ids"].shape[1] for row in each] == [4, 3, 11]
+    for longest, expected in ((11, [8, 8, 11]), (43, [8, 8, 16])):
+        data.longest = longest
+        for_xla = [data.inputs(row, jit_compile=True)["input_ids"] for row in each]
+        assert [ids.shape[1] for ids in for_xla] == expected
+    assert for_xla[0][0].tolist() == [2, 5, 6, 3, *[PAD] * 4]
 
 
 def test_lengths_for_xla_are_multiples_of_8():
