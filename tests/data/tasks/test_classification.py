@@ -1,24 +1,17 @@
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
 from albert_tf.data.readers import Example
-from albert_tf.data.tasks.base import Predicted, find_split_file
+from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS, baseline_scores, text_rows
 from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.labels import classification
 from albert_tf.data.tasks.registry import read_split
 from albert_tf.errors import UserError
+from tests.data.conftest import task, write
 
+CLASSIFY = task("classify")
 PAIRS = "index\tsentence1\tsentence2"
-
-
-def task(name, data=".", **others):
-    return classification(LabelledData(task=name, data=Path(data), **others), None)
 
 
 def numbers(task, examples, **fields):
@@ -43,7 +36,7 @@ def numbers(task, examples, **fields):
     ],
 )
 def test_every_glue_layout(tmp_path, name, content, label):
-    (tmp_path / GLUE[name].parts[0].dev[0]).write_text(content + "\n")
+    write(tmp_path / GLUE[name].parts[0].dev[0], content + "\n")
     glue = task(name, tmp_path)
     (example,) = read_split(glue, "dev")
     pair = {"cola": None, "sst2": None, "mrpc": 'B "C.'}.get(name, "B.")
@@ -77,14 +70,14 @@ def submitted(glue, folder, chosen, **fields):
     ],
 )
 def test_every_test_file_and_what_its_site_takes(tmp_path, name, content, file, label):
-    (tmp_path / GLUE[name].parts[0].test[0]).write_text(content + "\n")
+    write(tmp_path / GLUE[name].parts[0].test[0], content + "\n")
     chosen = [[-0.5] if name == "stsb" else [0.1, 0.8, 0.1][: max(2, len(GLUE[name].labels))]]
     found = submitted(task(name, tmp_path), tmp_path, chosen)
     assert found == {file: ["index\tprediction", f"0\t{label}"]}
 
 
 def test_labels_of_the_site_whatever_the_models_order(tmp_path):
-    (tmp_path / "test.tsv").write_text(f"{PAIRS}\n0\tA.\tB.")
+    write(tmp_path / "test.tsv", f"{PAIRS}\n0\tA.\tB.")
     labels = {0: "not_entailment", 1: "entailment"}
     found = submitted(task("rte", tmp_path), tmp_path, [[0.9, 0.1]], id2label=labels)
     assert found["RTE.tsv"][1] == "0\tnot_entailment"
@@ -96,16 +89,13 @@ def mnli_files(folder):
     mnli.mkdir()
     pairs.mkdir()
     header = f"{PAIRS}\tgold_label\n"
-    (mnli / "dev_matched.tsv").write_text(header + "0\ta\tb\tneutral\n1\tc\td\tneutral\n")
-    (mnli / "dev_mismatched.tsv").write_text(header + "0\te\tf\tneutral\n")
+    write(mnli / "dev_matched.tsv", header + "0\ta\tb\tneutral\n1\tc\td\tneutral\n")
+    write(mnli / "dev_mismatched.tsv", header + "0\te\tf\tneutral\n")
     full = "Domain\tPremise\tHypothesis\tLabel\nNews\tg\th\tentailment\nNews\ti\tj\tneutral\n"
-    (pairs / "diagnostic-full.tsv").write_text(full)
-    for path, count in (
-        (mnli / "test_matched.tsv", 2),
-        (mnli / "test_mismatched.tsv", 1),
-        (pairs / "diagnostic.tsv", 2),
-    ):
-        path.write_text(f"{PAIRS}\n" + "0\ta\tb\n" * count)
+    write(pairs / "diagnostic-full.tsv", full)
+    write(mnli / "test_matched.tsv", f"{PAIRS}\n0\ta\tb\n1\ta\tb\n")
+    write(mnli / "test_mismatched.tsv", f"{PAIRS}\n0\ta\tb\n")
+    write(pairs / "diagnostic.tsv", f"{PAIRS}\n0\ta\tb\n1\ta\tb\n")
     return mnli
 
 
@@ -129,14 +119,6 @@ def test_mnli_is_submitted_by_part(tmp_path):
         "MNLI-mm.tsv": ["index\tprediction", "0\tcontradiction"],
         "AX.tsv": ["index\tprediction", "0\tneutral", "1\tentailment"],
     }
-
-
-def test_labels_of_a_new_model():
-    examples = [Example("a", None, label) for label in ("spam", "spam", "ham", "eggs")]
-    fields = task("classify").config_fields(examples)
-    assert fields["id2label"] == {0: "eggs", 1: "ham", 2: "spam"}
-    with pytest.raises(UserError, match="at least two labels. Received: 2 examples, .* 'spam'"):
-        task("classify").config_fields(examples[:2])
 
 
 @pytest.mark.parametrize(
@@ -168,27 +150,6 @@ def test_labels_of_another_task(names, name, regression):
     config = AlbertConfig(id2label=dict(enumerate(names)))
     with pytest.raises(UserError, match=f"labels of the task {name}: .*Received: {names[0]}"):
         task(name, regression=regression).check([], config)
-
-
-def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match="one file train. Received: nothing"):
-        find_split_file(tmp_path, ["train"])
-    (tmp_path / "train.csv").touch()
-    assert find_split_file(tmp_path, ["train"]).name == "train.csv"
-    (tmp_path / "train.tsv").touch()
-    with pytest.raises(UserError, match="one file train. Received: train.csv, train.tsv"):
-        find_split_file(tmp_path, ["train"])
-    with pytest.raises(UserError, match="must be a folder or a file"):
-        find_split_file(tmp_path / "missing", ["train"])
-
-
-@pytest.mark.posix
-def test_a_pipe_in_the_place_of_examples(tmp_path):
-    os.mkfifo(tmp_path / "train.tsv")
-    with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
-        read_split(task("classify", tmp_path), "train")
-    with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
-        read_split(task("classify", tmp_path / "train.tsv"), "train")
 
 
 MNLI = {0: "entailment", 1: "neutral", 2: "contradiction"}
@@ -226,14 +187,6 @@ def test_predictions_of_one_class_are_said(logits, labels, expected):
     assert sst2.scores(Predicted(examples, found, config)) == pytest.approx(expected)
 
 
-def test_rows_have_a_class_and_at_most_max_length_pieces(tiny_tokenizer):
-    examples = [Example("the old square " * count, None, "01"[count % 2]) for count in range(1, 9)]
-    config = AlbertConfig(**task("classify").config_fields(examples))
-    rows = task("classify").encode(examples, tiny_tokenizer, config, 16)
-    assert rows.lengths.max() == 16
-    assert [int(label) for label in rows.labels["labels"]] == [1, 0] * 4
-
-
 @pytest.mark.parametrize(
     "names", [("not_equivalent", "equivalent"), ("equivalent", "not_equivalent")]
 )
@@ -247,30 +200,30 @@ def test_f1_is_of_glues_second_class_in_any_order(names):
 
 def test_labels_that_differ_in_case_are_two():
     examples = [Example("a", None, label) for label in ("US", "us", "US")]
-    assert numbers(task("classify"), examples) == [0, 1, 0]
+    assert numbers(CLASSIFY, examples) == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
+        (("spam", "spam", "ham", "eggs"), ["eggs", "ham", "spam"]),
         (("10", "2", "2.0"), ["2", "2.0", "10"]),
         (("3", "nan", "20", "1"), ["1", "20", "3", "nan"]),
         (("inf", "Infinity", "1"), ["1", "Infinity", "inf"]),
     ],
 )
-def test_the_order_of_numbers_as_labels(labels, expected):
+def test_the_order_of_labels(labels, expected):
     """It is the same in every process, although the order of sets differs between them."""
     examples = [Example("a", None, label) for label in labels]
-    assert list(task("classify").config_fields(examples)["id2label"].values()) == expected
+    assert list(CLASSIFY.config_fields(examples)["id2label"].values()) == expected
 
 
 def test_a_baseline_learns():
     words = ["wonderful", "dreadful"]
     train = [Example(f"a {words[row % 2]} film {row}", None, "ab"[row % 2]) for row in range(40)]
     dev = [Example("so wonderful", None, "a"), Example("how dreadful", None, "b")]
-    classify = task("classify")
-    config = AlbertConfig(**classify.config_fields(train))
-    assert baseline_scores(classify, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
+    config = AlbertConfig(**CLASSIFY.config_fields(train))
+    assert baseline_scores(CLASSIFY, train, dev, config) == {"accuracy": 1.0, "macro_f1": 1.0}
 
 
 @pytest.mark.parametrize("kind", ["tiny_tokenizer", "xlm_roberta"])

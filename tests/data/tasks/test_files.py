@@ -1,10 +1,12 @@
 """Files of every task: the examples in them, or what is wrong with them."""
 
 import json
+import os
 from unittest.mock import ANY
 
 import pytest
 
+from albert_tf.data.tasks.registry import read_split
 from albert_tf.errors import UserError
 from tests.data.conftest import assert_read, task, write
 
@@ -303,3 +305,35 @@ def test_files_that_cannot_be_used(tmp_path, name, file, content, message):
     given = task(name, write(tmp_path / file, content))
     with pytest.raises(UserError, match=message):
         given.config_fields(given.read(given.options.data))
+
+
+def test_files_of_a_folder(tmp_path):
+    squad, classify = task("squad", tmp_path), task("classify", tmp_path)
+    with pytest.raises(UserError, match=r"one file train\*. Received: nothing"):
+        squad.files("train")
+    path = write(tmp_path / "train-v1.1.json.gz", {})
+    assert squad.files("train") == [path]
+    with pytest.raises(UserError, match="one file train. Received: train-v1.1.json.gz"):
+        classify.files("train")
+    path = write(tmp_path / "train.csv", "")
+    assert classify.files("train") == [path]
+    write(tmp_path / "train.tsv", "")
+    for given in (squad, classify):
+        with pytest.raises(UserError, match="Received: train-v1.1.json.gz, train.csv, train.tsv"):
+            given.files("train")
+    with pytest.raises(UserError, match="must be a folder or a file"):
+        task("classify", tmp_path / "missing").files("train")
+
+
+@pytest.mark.posix
+def test_a_pipe_in_the_place_of_a_file(tmp_path):
+    os.mkfifo(tmp_path / "train.tsv")
+    (tmp_path / "middle").mkdir()
+    os.mkfifo(tmp_path / "middle" / "0.txt")
+    for given in (task("classify", tmp_path), task("classify", tmp_path / "train.tsv")):
+        with pytest.raises(UserError, match=r"train\.tsv, which is a pipe"):
+            read_split(given, "train")
+    with pytest.raises(UserError, match=r"middle/0\.txt, which is a pipe"):
+        task("race").read(tmp_path)
+    with pytest.raises(UserError, match=r"missing\.tsv, which doesn't exist"):
+        task("classify").read(tmp_path / "missing.tsv")

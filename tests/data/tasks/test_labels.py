@@ -5,20 +5,18 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData, TaskData
+from albert_tf.data.options import TaskData
 from albert_tf.data.readers import Example
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.classification import ONE_CLASS
 from albert_tf.data.tasks.labels import MultiLabel, Regression, SingleLabel
-from albert_tf.data.tasks.registry import read_split, task_of, training_data
+from albert_tf.data.tasks.registry import task_of, training_data
 from albert_tf.errors import UserError
 from albert_tf.evaluation.metrics import evaluate_labels
+from tests.data.conftest import read, task, write
 
 NAMES = ("long", "sad", "warm")
-
-
-def task(data=".", **others):
-    return task_of(LabelledData(task="classify", data=Path(data), multi_label=True, **others))
+SEVERAL = task("classify", multi_label=True)
 
 
 def examples(*labels):
@@ -30,107 +28,48 @@ def probabilities(*rows):
 
 
 def config(**changes):
-    fields = task().config_fields(examples(("warm", "sad"), ("long",), ()))
+    fields = SEVERAL.config_fields(examples(("warm", "sad"), ("long",), ()))
     return AlbertConfig(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "separator"),
+    ("file", "content", "message"),
     [
-        ("a.csv", 'text,label\na,"warm, sad"\nb,\nc,long\n', ","),
-        ("a.tsv", "text\tlabel\na\twarm|sad|warm\nb\t\nc\tlong\n", "|"),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": ["warm", "sad"]}\n{"text": "b", "label": []}\n'
-            '{"text": "c", "label": "long"}',
-            "a",
-        ),
-        ("a.csv", "text,label\na,\"['warm', 'sad']\"\nb,[]\nc,['long']\n", "a"),
-        ("a.csv", 'text,label\na,"[""warm"",""sad""]"\nb,[]\nc,"[""long""]"\n', ","),
-    ],
-)
-def test_lists_and_separators(tmp_path, name, rows, separator):
-    """A separator splits strings, but not the labels in a list."""
-    (tmp_path / name).write_text(rows)
-    found = read_split(task(tmp_path / name, label_separator=separator), "train")
-    assert [example.label for example in found] == [("warm", "sad"), (), ("long",)]
-
-
-@pytest.mark.parametrize(
-    ("name", "row", "message"),
-    [
-        ("a.jsonl", '{"text": "a", "label": [1]}', "list of strings.*Received: .1. .*line 1"),
-        ("a.jsonl", '{"text": "a", "label": ["x", ""]}', "list of strings"),
-        ("a.jsonl", '{"text": "a"}', "'label'. Received: "),
+        ("a.jsonl", [{"text": "a", "label": [1]}], "list of strings.*Received: .1. .*line 1"),
+        ("a.jsonl", [{"text": "a", "label": ["x", ""]}], "list of strings"),
+        ("a.jsonl", [{"text": "a"}], "'label'. Received: "),
         ("a.csv", "text,label\na,['x' 'y']\n", r"list of strings.*Received: \"\['x' 'y'\]"),
         ("a.csv", "text,label\na,\"{'x', 'y'}\"\n", "list of strings.*Received: \"{'x', 'y'}"),
         ("a.csv", 'text,label\na,"x,,y"\n', "',' separates labels.*Received: 'x,,y'.*line 2"),
     ],
 )
-def test_bad_labels(tmp_path, name, row, message):
-    (tmp_path / name).write_text(row)
+def test_bad_labels(tmp_path, file, content, message):
     with pytest.raises(UserError, match=message):
-        read_split(task(tmp_path / name), "train")
+        read(write(tmp_path / file, content), multi_label=True)
 
 
 @pytest.mark.parametrize("separator", [";", "|", "/"])
 def test_labels_with_another_separator(tmp_path, separator):
-    path = tmp_path / "a.csv"
     labels = ("bug", "bug{0} ui", "ui{0}docs", "docs{0}bug{0}ui")
-    rows = [f"a,{label.format(separator)}\n" for label in labels]
-    path.write_text("".join(["text,label\n", *rows]))
+    lines = ["text,label", *(f"a,{label.format(separator)}" for label in labels)]
+    path = write(tmp_path / "a.csv", "\n".join(lines))
+    several = task("classify", path, multi_label=True)
     message = f"3 of 4 labels with '[{separator}]', .* --label-separator '?[{separator}]"
     with pytest.raises(UserError, match=message):
-        training_data(task(path).options, 0.5, 1)
-    one = task(path, label_separator=separator)
-    assert len(one.config_fields(read_split(one, "train"))["id2label"]) == 3
-    path.write_text("".join(["text,label\n", *rows, 'a,"x/y,z"\n']))  # names may have it
-    assert len(task(path).config_fields(read_split(task(path), "train"))["id2label"]) == 6
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "message"),
-    [
-        (
-            "a.csv",
-            "text,label\na,[x]\nb,\"['x', 'y']\"\n",
-            "one label. Received: .*'x', 'y'.*line 3.*--multi-label",
-        ),
-        (
-            "a.jsonl",
-            '{"text": "a", "label": ["x"]}',
-            "one label. Received: .'x'.*--multi-label",
-        ),
-        ("a.jsonl", '{"text": ["a"], "label": "x"}', r"'text' must(?!.*--multi-label)"),
-    ],
-)
-def test_a_list_is_no_label_of_a_single_class(tmp_path, name, rows, message):
-    (tmp_path / name).write_text(rows)
-    one = task_of(LabelledData(task="classify", data=tmp_path / name))
-    with pytest.raises(UserError, match=message):
-        read_split(one, "train")
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_white_space_around_a_label_is_not_part_of_it(tmp_path, name):
-    rows = [("a", "good"), ("b", " good"), ("c", "bad "), ("d", "very bad")]
-    separator = "\t" if name == "a.tsv" else ","
-    lines = ["text,label".replace(",", separator), *(separator.join(row) for row in rows)]
-    if name == "a.jsonl":
-        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
-    (tmp_path / name).write_text("\n".join(lines) + "\n")
-    one = task_of(LabelledData(task="classify", data=tmp_path / name))
-    labels = [example.label for example in read_split(one, "train")]
-    assert labels == ["good", "good", "bad", "very bad"]
+        training_data(several.options, 0.5, 1)
+    named = task("classify", path, multi_label=True, label_separator=separator)
+    assert len(named.config_fields(named.read(path))["id2label"]) == 3
+    write(path, "\n".join([*lines, 'a,"x/y,z"']))  # names may have it
+    assert len(several.config_fields(several.read(path))["id2label"]) == 6
 
 
 def test_labels_of_the_model():
     assert config().labels == NAMES
     assert config().problem_type == "multi_label_classification"
-    found = task().targets(examples(("sad",), (), ("warm", "long")), config())
+    found = SEVERAL.targets(examples(("sad",), (), ("warm", "long")), config())
     np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 0], [1, 0, 1]])
     with pytest.raises(UserError, match="--multi-label .* Received: 1 examples"):
-        task().config_fields(examples(()))
+        SEVERAL.config_fields(examples(()))
 
 
 def test_a_trained_model_says_what_its_labels_are():
@@ -165,10 +104,10 @@ def test_one_label_as_csv_and_parquet_spell_it(tmp_path, names, labels):
 
 
 def test_an_unseen_label_in_dev_is_named(tmp_path):
-    (tmp_path / "train.csv").write_text("text,label\na,x\nb,\n")
-    (tmp_path / "dev.csv").write_text('text,label\na,"x,z"\n')
+    write(tmp_path / "train.csv", "text,label\na,x\nb,\n")
+    write(tmp_path / "dev.csv", 'text,label\na,"x,z"\n')
     with pytest.raises(UserError, match="must be one of x. Received: 'z' .*dev.csv, line 2"):
-        training_data(task(tmp_path).options, 0.1, 1)
+        training_data(task("classify", tmp_path, multi_label=True).options, 0.1, 1)
 
 
 def test_scores_of_one_label():
@@ -181,37 +120,31 @@ def test_scores_of_one_label():
 def test_scores_by_hand():
     given = examples(("long",), ("sad",), ("long", "sad"), ())
     found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
-    scores = task().scores(Predicted(given, found, config()))
+    scores = SEVERAL.scores(Predicted(given, found, config()))
     # long: 2 right, 1 false; sad: 1 right, 1 missed; warm: never
     assert scores["micro_f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 1))
     assert scores["macro_f1"] == pytest.approx((4 / 5 + 2 / 3 + 0) / 3)
     assert scores["mean_average_precision"] == pytest.approx(1)
-    chosen = config(thresholds=(0.65, 0.35, 0.5))
-    assert task().scores(Predicted(given, found, chosen))["micro_f1"] == 1
+    thresholds = SEVERAL.fit_thresholds(Predicted(given, found, config()))["thresholds"]
+    assert thresholds == pytest.approx((0.65, 0.35, 0.5))
+    assert SEVERAL.scores(Predicted(given, found, config(thresholds=thresholds)))["micro_f1"] == 1
+    none = SEVERAL.fit_thresholds(Predicted(given[3:], found[:1], config()))
+    assert none == {"thresholds": (0.5,) * 3}
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("probability", [0.1, 0.9])
 def test_the_same_labels_for_all_texts_are_said(probability):
     found = probabilities(*[[probability] * 3] * 2)
-    assert task().scores(Predicted(examples(("long",), ()), found, config()))[ONE_CLASS] == 1
-    scores = task().scores(Predicted(examples((), ()), found, config()))  # no label at all
+    assert SEVERAL.scores(Predicted(examples(("long",), ()), found, config()))[ONE_CLASS] == 1
+    scores = SEVERAL.scores(Predicted(examples((), ()), found, config()))  # no label at all
     assert scores == {"micro_f1": 0, "macro_f1": 0, "mean_average_precision": 0}
 
 
 def test_written_predictions(tmp_path):
-    task().write(
+    SEVERAL.write(
         Predicted(examples((), ()), probabilities((0.9, 0.8, 0.1), (0, 0, 0)), config()), tmp_path
     )
     lines = (tmp_path / "predictions.jsonl").read_text().splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [["long", "sad"], []]
     assert json.loads(lines[0])["probabilities"] == {"long": 0.9, "sad": 0.8, "warm": 0.1}
-
-
-def test_thresholds_of_labels():
-    given = examples(("long",), ("sad",), ("long", "sad"), ())
-    found = probabilities((0.9, 0.2, 0.1), (0.6, 0.4, 0.1), (0.7, 0.8, 0.1), (0.1, 0.3, 0.1))
-    thresholds = task().fit_thresholds(Predicted(given, found, config()))["thresholds"]
-    assert thresholds == pytest.approx((0.65, 0.35, 0.5))
-    none = task().fit_thresholds(Predicted(given[3:], found[:1], config()))
-    assert none == {"thresholds": (0.5,) * 3}
