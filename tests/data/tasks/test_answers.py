@@ -6,26 +6,21 @@ import numpy as np
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.answers import Decoded, QuestionAnswering, recipe_name
+from albert_tf.data.tasks.answers import Decoded, recipe_name
 from albert_tf.data.tasks.base import Predicted
 from albert_tf.data.tasks.questions import Question, encode_questions, find_answer
-from albert_tf.data.tasks.registry import train_and_dev
-from albert_tf.errors import UserError
 from albert_tf.text.answers import Answers
+from tests.data.conftest import task
 
 CONTEXT = "The old library on a hill in 1999, sold 20,000 books at 7:45 for £3.50 (or €4)."
+SQUAD = task("squad")
 SHORT = AlbertConfig()
 HEAD = AlbertConfig(answerability=True)
 
 
-def task(data=".", **others):
-    return QuestionAnswering(LabelledData(task="squad", data=data, **others))
-
-
-def question(answer, context=CONTEXT, name="q", **others):
+def question(answer, context=CONTEXT):
     span = find_answer(context, answer, 0)
-    return Question(name, "what was sold?", context, (answer,), span, **others)
+    return Question("q", "what was sold?", context, (answer,), span)
 
 
 NONE = Question("none", "who?", CONTEXT, is_impossible=True)
@@ -111,7 +106,7 @@ def test_the_official_answers_of_all_windows(tiny_tokenizer):
     rows = encoded(questions, tiny_tokenizer, length=48)
     assert len(rows) > 2
     peaks = [(*find_answer(CONTEXT, "1999", 0), 5.0), (*find_answer(CONTEXT, "books", 0), 7.0)]
-    ((_, found),) = task().predictions(questions, rows, outputs(rows, peaks), SHORT)
+    ((_, found),) = SQUAD.predictions(questions, rows, outputs(rows, peaks), SHORT)
     assert [(each["answer"], each["score"]) for each in found.best[:3]] == [
         ("books", 14.0),
         ("1999, sold 20,000 books", 12.0),
@@ -130,12 +125,12 @@ def test_the_deployed_answers_are_whole_words(tiny_tokenizer):
         for (start, end), text in zip(window.offset_mapping, window.sequence_ids, strict=True)
         if text == 1 and 8 < start < end <= 15  # a later token of "library"
     )
-    ((deployed, official),) = task().predictions(
+    ((deployed, official),) = SQUAD.predictions(
         questions, rows, outputs(rows, [(start, end, 9.0)]), SHORT
     )
     assert (deployed.text(0.0), official.text(0.0)) == ("library", CONTEXT[start:end].strip())
     assert 0.9 < deployed.best[0]["score"] < 1  # a probability
-    scores = task().scores(Predicted(questions, [Decoded(deployed, official)], SHORT))
+    scores = SQUAD.scores(Predicted(questions, [Decoded(deployed, official)], SHORT))
     assert scores == {
         **{"f1": 100.0, "exact_match": 100.0},
         **{"official_f1": 0.0, "official_exact_match": 0.0},
@@ -157,7 +152,7 @@ def test_the_beam_of_the_original_head(tiny_tokenizer):
                 "cls_logits": np.float32(logit),
             }
         )
-    ((deployed, official),) = task().predictions(questions, rows, found, HEAD)
+    ((deployed, official),) = SQUAD.predictions(questions, rows, found, HEAD)
     assert deployed.null_score == official.null_score == -2.0
     assert deployed.best[0]["score"] == pytest.approx(0.125 + 0.0625)  # both are in one word
     assert official.best[0]["score"] == pytest.approx(math.log(0.125))
@@ -170,7 +165,7 @@ def answers(text, odds):
 
 def test_scores_of_squad_1():
     examples = [question("books"), question("1999")]
-    found = task().scores(
+    found = SQUAD.scores(
         Predicted(examples, [answers("The books!", 9.0), answers("in 1999", 9.0)], SHORT)
     )
     assert next(iter(found)) == "f1", "the first selects the best version"
@@ -182,14 +177,15 @@ def test_scores_of_squad_1():
 def test_scores_of_squad_2():
     examples = [question("books"), question("1999"), NONE, NONE]
     found = [answers("books", 1.0), answers("1999", 3.0), answers("hill", 2.0), answers("x", 4.0)]
-    squad = task()
-    scores = squad.scores(Predicted(examples, found, HEAD))  # with the threshold 0
+    scores = SQUAD.scores(Predicted(examples, found, HEAD))  # with the threshold 0
     assert scores["f1"] == scores["exact_match"] == scores["no_answer_f1"] / 2 == 50.0
     assert scores["has_answer_f1"] == scores["has_answer_exact_match"] == 0.0
     assert scores["best_f1"] == scores["best_exact_match"] == 75.0
     assert scores["best_f1_threshold"] == 1.0
-    at_best = squad.scores(Predicted(examples, found, HEAD.replace(thresholds=(1.0,))))
+    at_best = SQUAD.scores(Predicted(examples, found, HEAD.replace(thresholds=(1.0,))))
     assert at_best["f1"] == 75.0 and at_best["no_answer_f1"] == 100.0
+    assert SQUAD.fit_thresholds(Predicted(examples, found, HEAD)) == {"thresholds": (1.0,)}
+    assert SQUAD.fit_thresholds(Predicted(examples[:2], found[:2], HEAD)) == {}
 
 
 def test_files_of_predictions(tmp_path):
@@ -197,7 +193,7 @@ def test_files_of_predictions(tmp_path):
     best = [{"answer": "bücks", "score": 2.0}, {"answer": "hill", "score": 1.0}]
     other = Answers([{"answer": "other", "score": 0.5}], 0.5, 9.0)
     found = [Decoded(other, Answers(best, 0.5, -1.0)), Decoded(other, Answers([], 0.5, 3.0))]
-    task().write(Predicted(examples, found, HEAD), tmp_path)
+    SQUAD.write(Predicted(examples, found, HEAD), tmp_path)
     read = {path.stem: json.loads(path.read_text("utf-8")) for path in tmp_path.iterdir()}
     assert read["predictions"] == {"a": "bücks", "b": ""}
     assert read["null_odds"] == {"a": -1.0, "b": 3.0}
@@ -216,67 +212,6 @@ def test_files_of_predictions(tmp_path):
     ],
 )
 def test_the_head_and_the_recipe(examples, head, expected, recipe):
-    fields = task(head=head).config_fields(examples)
+    fields = task("squad", head=head).config_fields(examples)
     assert fields == {"answerability": expected, "problem_type": None}
     assert recipe_name(examples) == recipe
-
-
-def written(path, *articles):
-    """Writes articles, each given by the names of its questions."""
-    given = {"question": "?", "answers": [{"text": "1999", "answer_start": 29}]}
-    data = [
-        {"paragraphs": [{"context": CONTEXT, "qas": [{"id": name, **given} for name in names]}]}
-        for names in articles
-    ]
-    path.write_text(json.dumps({"data": data}))
-
-
-def test_files_of_a_folder(tmp_path):
-    with pytest.raises(UserError, match=r"one file train\*. Received: nothing"):
-        task(tmp_path).files("train")
-    written(tmp_path / "train-v1.1.json", ["a"], ["b"])
-    written(tmp_path / "dev-v1.1.json", ["c"])
-    train, dev = train_and_dev(task(tmp_path), 0.5, 1)
-    assert [each.id for each in (*train, *dev)] == ["a", "b", "c"]
-    written(tmp_path / "train-v2.0.json", ["a"])
-    with pytest.raises(UserError, match="Received: dev-v1.1.json, train-v1.1.json, train-v2.0"):
-        task(tmp_path).files("train")
-
-
-def test_a_single_file_is_split_by_article(tmp_path):
-    path = tmp_path / "all.json"
-    written(path, *([f"{article}.{number}" for number in range(3)] for article in range(7)))
-    train, dev = train_and_dev(task(path), 0.3, 1)
-    assert len(train) + len(dev) == 21 and len(dev) == 9
-    assert not {each.article for each in train} & {each.article for each in dev}
-    written(tmp_path / "one.json", ["a"])
-    with pytest.raises(UserError, match="one.json .* 1 examples in 1 groups, .* 0 "):
-        train_and_dev(task(tmp_path / "one.json"), 0.1, 1)
-
-
-def test_questions_about_one_context_stay_together(tmp_path):
-    questions = [
-        (text, f"Where is {number}?") for text in ("A.", "B.", "C.") for number in range(4)
-    ]
-    answers = {"text": [], "answer_start": []}
-    rows = [{"question": asked, "context": text, "answers": answers} for text, asked in questions]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(map(json.dumps, rows)))
-    train, dev = train_and_dev(task(path), 0.3, 1)
-    assert len(dev) == 4 and {each.context for each in dev}.isdisjoint(
-        each.context for each in train
-    )
-
-
-def test_thresholds_of_answers():
-    """Only questions without an answer have a threshold."""
-    context = "Two hundred books in 1999."
-    examples = [
-        Question("a", "?", context, ("books",), (12, 17)),
-        Question("b", "?", context, ("1999",), (21, 25)),
-        *(Question(name, "?", context, is_impossible=True) for name in "cd"),
-    ]
-    texts = (("books", 1.0), ("1999", 3.0), ("Two", 2.0), ("in", 4.0))
-    found = [answers(*each) for each in texts]
-    assert task().fit_thresholds(Predicted(examples, found, HEAD)) == {"thresholds": (1.0,)}
-    assert task().fit_thresholds(Predicted(examples[:2], found[:2], HEAD)) == {}

@@ -1,24 +1,18 @@
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.options import LabelledData
 from albert_tf.data.tasks.base import Keys
-from albert_tf.data.tasks.registry import split_rows, task_of, train_and_dev
+from albert_tf.data.tasks.registry import split_rows, train_and_dev
 from albert_tf.errors import UserError
-
-
-def task(name, data, **others):
-    return task_of(LabelledData(task=name, data=Path(data), **others))
+from tests.data.conftest import task, write
 
 
 def test_a_single_file_is_split_by_label(tmp_path):
-    path = tmp_path / "all.tsv"
-    rows = [f"text {number}\t{'rare' if number % 5 == 0 else 'common'}" for number in range(100)]
-    path.write_text("text\tlabel\n" + "\n".join(rows))
+    labels = ["rare" if number % 5 == 0 else "common" for number in range(100)]
+    rows = [{"text": f"text {row}", "label": label} for row, label in enumerate(labels)]
+    path = write(tmp_path / "all.jsonl", rows)
     train, dev = train_and_dev(task("classify", path), 0.2, 3)
     assert (len(train), len(dev)) == (80, 20)
     assert [example.label for example in dev].count("rare") == 4
@@ -29,29 +23,34 @@ def test_a_single_file_is_split_by_label(tmp_path):
 
 def test_a_single_file_is_split_by_sets_of_labels(tmp_path):
     sets = [["sad"], ["sad", "warm"], [], ["sad"]]
-    rows = [json.dumps({"text": str(row), "label": sets[row % 4]}) for row in range(80)]
-    path = tmp_path / "all.jsonl"
-    path.write_text("\n".join(rows))
-    train, dev = train_and_dev(task("classify", path, multi_label=True), 0.1, 1)
+    rows = [{"text": str(row), "label": sets[row % 4]} for row in range(80)]
+    several = task("classify", write(tmp_path / "all.jsonl", rows), multi_label=True)
+    train, dev = train_and_dev(several, 0.1, 1)
     assert Counter(each.label for each in dev) == {("sad", "warm"): 2, ("sad",): 4, (): 2}
     assert len(train) == 72
-    assert len(train_and_dev(task("classify", path, multi_label=True), 0.025, 1)[1]) == 2, (
-        "fewer examples than sets"
-    )
+    assert len(train_and_dev(several, 0.025, 1)[1]) == 2, "fewer examples than sets"
 
 
-def test_a_table_too_small_to_be_divided(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text,label\na,x\nb,y\nc,z\n")
-    message = "dev_fraction=.* 3 examples, of which 3 have labels that occur only once"
-    with pytest.raises(UserError, match=message):
-        train_and_dev(task("classify", path, multi_label=True), 0.1, 1)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "classify",
+            "text,label\na,x\nb,y\nc,z\n",
+            "3 examples, of which 3 have labels that occur",
+        ),
+        ("squad", "question,context,answer\nA?,B.,B\n", "1 examples in 1 groups, of which 0 have"),
+    ],
+)
+def test_a_table_too_small_to_be_divided(tmp_path, name, content, message):
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(UserError, match=f"a.csv .* dev_fraction=0.1: {message}"):
+        train_and_dev(task(name, path), 0.1, 1)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_split_without_dev_is_refused(tmp_path, seed):
-    path = tmp_path / "all.csv"
-    path.write_text("text,label\n" + "".join(f"a {row},{row // 2}\n" for row in range(4)))
+    path = write(tmp_path / "all.csv", "text,label\na,0\nb,0\nc,1\nd,1\n")
     try:
         _, dev = train_and_dev(task("classify", path), 0.1, seed)
     except UserError as error:
@@ -64,10 +63,8 @@ def test_a_split_without_dev_is_refused(tmp_path, seed):
 @pytest.mark.parametrize("several", [False, True])
 def test_a_label_that_occurs_once_is_learned(tmp_path, seed, several):
     labels = ["rare", *["b,c"] * 2, *["a"] * 20] if several else ["rare", "b", "b", *["a"] * 20]
-    lines = (f"text {row}\t{label}\n" for row, label in enumerate(labels))
-    path = tmp_path / "all.tsv"
-    path.write_text("text\tlabel\n" + "".join(lines))
-    classify = task("classify", path, multi_label=several)
+    rows = [{"text": f"text {row}", "label": label} for row, label in enumerate(labels)]
+    classify = task("classify", write(tmp_path / "all.jsonl", rows), multi_label=several)
     train, dev = train_and_dev(classify, 0.1, seed)
     assert len(train) + len(dev) == 23 and dev
     learned = {name for names in classify.keys(train).labels for name in names}
@@ -75,12 +72,29 @@ def test_a_label_that_occurs_once_is_learned(tmp_path, seed, several):
     classify.check(dev, AlbertConfig(**classify.config_fields(train)))
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_groups_stay_on_one_side(seed):
-    groups = [row // 4 for row in range(40)]
-    train, dev = split_rows(Keys(groups=groups), 40, 0.2, seed)
-    assert sorted([*train, *dev]) == list(range(40)) and len(dev) == 8
-    assert not {groups[row] for row in train} & {groups[row] for row in dev}
+QUESTION = {"question": "?", "context": "He ran.", "answers": {"text": [], "answer_start": []}}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "column", "group_of"),
+    [
+        ("squad", QUESTION, "title", lambda example: example.article),
+        ("squad", QUESTION, "context", lambda example: example.context),
+        (
+            "choices",
+            {"choices": ["a", "b"], "label": 0},
+            "context",
+            lambda example: example.context,
+        ),
+        ("similarity", {}, "anchor", lambda example: example.texts[0]),
+    ],
+)
+def test_groups_stay_on_one_side(tmp_path, name, fields, column, group_of):
+    rows = [{**fields, column: f"{row // 3}", "positive": f"text {row}"} for row in range(21)]
+    path = write(tmp_path / "all.jsonl", rows)
+    train, dev = train_and_dev(task(name, path), 0.3, 1)
+    assert (len(train), len(dev)) == (12, 9)
+    assert set(map(group_of, train)).isdisjoint(map(group_of, dev))
 
 
 @pytest.mark.parametrize("regression", [False, True])
