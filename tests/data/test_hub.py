@@ -1,18 +1,18 @@
-import gzip
+"""Datasets on the Hub, which are replaced by datasets in memory, and Parquet files."""
+
 import json
 import sys
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 
 import datasets
 import pyarrow
 import pyarrow.parquet
 import pytest
 
-from albert_tf.data.options import LabelledData
-from albert_tf.data.tasks.registry import read_split, task_of, train_and_dev
+from albert_tf.data.tasks.registry import read_split, train_and_dev
 from albert_tf.errors import UserError
+from tests.data.conftest import assert_read, read, task
 
 NAMES = {
     "sst2": ["negative", "positive"],
@@ -28,16 +28,11 @@ TEXTS = {
 }
 
 
-def columns(rows, **features):
-    text = datasets.Value("string")
-    return datasets.Dataset.from_list(
-        rows, datasets.Features({**dict.fromkeys(rows[0], text), **features})
+def glue(name, label):
+    dataset = datasets.Dataset.from_list(
+        [{**dict.fromkeys(TEXTS[name], "A text."), "label": label}]
     )
-
-
-def glue(task, label):
-    row = {**dict.fromkeys(TEXTS[task], "A text."), "label": label}
-    return columns([row], label=datasets.ClassLabel(names=NAMES[task]))
+    return dataset.cast_column("label", datasets.ClassLabel(names=NAMES[name]))
 
 
 @pytest.fixture
@@ -54,10 +49,6 @@ def hub(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     stored["asked"] = asked
     return stored
-
-
-def task(name, data, **others):
-    return task_of(LabelledData(task=name, data=Path(data), **others))
 
 
 @pytest.mark.parametrize(
@@ -96,39 +87,38 @@ def test_a_short_name_is_an_owner_s_or_a_configuration(hub):
     assert [each[:2] for each in hub["asked"]] == [("glue/sst2", None), ("glue", "sst2")]
 
 
-def test_other_tasks(hub):
-    text, number = datasets.Value("string"), datasets.Value("int32")
-    hub["rajpurkar/squad", None, "train"] = columns(
-        [
-            {
-                "id": "q1",
-                "title": "Bread",
-                "context": "She sells bread.",
-                "question": "What does she sell?",
-                "answers": {"text": ["bread"], "answer_start": [10]},
-            }
-        ],
-        answers={"text": datasets.List(text), "answer_start": datasets.List(number)},
+SQUAD = {
+    "context": "She sells bread.",
+    "question": "What does she sell?",
+    "answers": {"text": ["bread"], "answer_start": [10]},
+}
+RACE = {"article": "A.", "question": "Who?", "options": ["x", "y"], "answer": "B"}
+SWAG = {"sent1": "She sits.", "sent2": "She", **{f"ending{n}": str(n) for n in range(4)}}
+CHOICES = datasets.ClassLabel(names=list("0123"))
+TAGS = datasets.List(datasets.ClassLabel(names=["O", "B-x"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "features", "expected"),
+    [
+        ("squad", SQUAD, {}, {"golds": ("bread",), "span": (10, 15)}),
+        ("race", {**RACE, "example_id": "middle7.txt"}, {}, {"label": 1, "part": "middle"}),
+        ("swag", {**SWAG, "label": 3}, {"label": CHOICES}, {"label": 3, "choices": (*"0123",)}),
+        (
+            "tag",
+            {"tokens": ["a", "b"], "ner_tags": [0, 1]},
+            {"ner_tags": TAGS},
+            {"tags": ("O", "B-x")},
+        ),
+    ],
+)
+def test_other_tasks(hub, name, row, features, expected):
+    dataset = datasets.Dataset.from_list([row])
+    hub["owner/name", "config", "train"] = dataset.cast(
+        datasets.Features({**dataset.features, **features})
     )
-    (question,) = read_split(task("squad", "hub:rajpurkar/squad"), "train")
-    assert question.golds == ("bread",) and question.span == (10, 15)
-    row = {"example_id": "middle7.txt", "article": "A.", "answer": "B", "question": "Who?"}
-    hub["ehovy/race", "all", "train"] = columns(
-        [{**row, "options": ["x", "y"]}], options=datasets.List(text)
-    )
-    (example,) = read_split(task("race", "hub:ehovy/race/all"), "train")
-    assert (example.label, example.part, example.choices) == (1, "middle", ("x", "y"))
-    tags = datasets.List(datasets.ClassLabel(names=["O", "B-x"]))
-    hub["o/wnut", None, "train"] = columns(
-        [{"tokens": ["In", "Rome"], "ner_tags": [0, 1]}], tokens=datasets.List(text), ner_tags=tags
-    )
-    (sentence,) = read_split(task("tag", "hub:o/wnut"), "train")
-    assert sentence.tags == ("O", "B-x")
-    swag = {"sent1": "She sits.", "sent2": "She", **{f"ending{n}": str(n) for n in range(4)}}
-    hub["allenai/swag", "regular", "validation"] = columns(
-        [{**swag, "label": 3}], label=datasets.ClassLabel(names=list("0123"))
-    )
-    assert read_split(task("swag", "hub:allenai/swag/regular"), "dev")[0].label == 3
+    (example,) = read_split(task(name, "hub:owner/name/config"), "train")
+    assert {field: getattr(example, field) for field in expected} == expected
 
 
 def test_what_is_missing_is_said(hub, monkeypatch):
@@ -142,18 +132,14 @@ def test_what_is_missing_is_said(hub, monkeypatch):
     with pytest.raises(UserError, match="split train of hub:a/b/c: Couldn't reach the Hub"):
         read_split(task("sst2", "hub:a/b/c"), "train")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(
-        UserError, match=r"hub:a/b/c/train requires the datasets package.*albert_tf\[datasets\]"
-    ):
+    with pytest.raises(UserError, match=r"hub:a/b/c/train requires .*albert_tf\[datasets\]"):
         read_split(task("sst2", "hub:a/b/c"), "train")
 
 
 def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
     """Reads files with and without names of classes, directly and through `datasets`."""
     glue("rte", 1).to_parquet(tmp_path / "train.parquet")
-    columns([{"sentence1": "a", "sentence2": "b", "label": "1"}]).to_parquet(
-        tmp_path / "dev.parquet"
-    )
+    parquet(tmp_path / "dev.parquet", sentence1=["a"], sentence2=["b"], label=["1"])
     train, dev = train_and_dev(task("rte", tmp_path), 0.1, 1)
     assert train[0].label == dev[0].label == "not_entailment"
     assert train[0].location == f"{tmp_path}/train.parquet, row 1"
@@ -162,35 +148,41 @@ def test_a_folder_of_parquet_files(tmp_path, monkeypatch):
     assert read_split(task("rte", "hub:o/rte"), "train")[0].label == "not_entailment"
 
 
-def test_own_parquet_files(tmp_path, monkeypatch):
-    names = datasets.ClassLabel(names=["ham", "spam"])
-    path = tmp_path / "mails.parquet"
-    columns([{"text": "a", "label": 1}, {"text": "b", "label": 0}], label=names).to_parquet(path)
-    assert [each.label for each in task("classify", path).read(path)] == ["spam", "ham"]
+def test_files_that_are_no_parquet(tmp_path, monkeypatch):
+    path = parquet(tmp_path / "mails.parquet", text=["a"], label=["spam"])
     with pytest.raises(UserError, match="--encoding .* Received: cp1252"):
-        task("classify", path, encoding="cp1252").read(path)
+        read(path, encoding="cp1252")
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UserError, match="mails.parquet is not a valid .parquet file"):
-        task("classify", path).read(path)
-    path.write_bytes(b"")
+        read(path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"mails.parquet requires .*pyarrow.*albert_tf\[datasets\]"):
-        task("classify", path).read(path)
+        read(path)
 
 
-def parquet(path, description=None, **given):
+def parquet(path, description=None, **columns):
     """Writes a Parquet file; `description` is what `datasets` writes of columns."""
-    table = pyarrow.table(list(given.values()), names=list(given))
+    table = pyarrow.table(list(columns.values()), names=list(columns))
     if description:
         info = json.dumps({"info": {"features": description}})
         table = table.replace_schema_metadata({"huggingface": info})
     pyarrow.parquet.write_table(table, path)
-    return task("classify", path).read(path)
+    return path
 
 
 def test_parquet_with_text_as_bytes(tmp_path):
-    (example,) = parquet(tmp_path / "a.parquet", text=["Déjà vu".encode()], label=[b"ham"])
-    assert example[:3] == ("Déjà vu", None, "ham")
+    path = parquet(tmp_path / "a.parquet", text=["Déjà vu".encode()], label=[b"ham"])
+    assert_read(path, [("Déjà vu", None, "ham")])
+
+
+@pytest.mark.parametrize("kind", ["List", "Sequence"])
+def test_parquet_names_the_numbers_of_tags(tmp_path, kind):
+    """The schema is that of `datasets`, for a list of classes."""
+    classes = {"_type": "ClassLabel", "names": ["O", "B-PER"]}
+    described = {"ner_tags": {"_type": kind, "feature": classes}, "id": {"_type": "Value"}}
+    columns = {"tokens": [["Anna", "ran"]], "ner_tags": [[1, 0]], "id": ["7"]}
+    path = parquet(tmp_path / "a.parquet", described, **columns)
+    assert_read(path, [(("Anna", "ran"), ("B-PER", "O"))], "tag")
 
 
 @pytest.mark.parametrize(
@@ -206,19 +198,17 @@ def test_parquet_with_text_as_bytes(tmp_path):
 )
 def test_parquet_with_values_that_are_no_text(tmp_path, values, message):
     """A column that isn't read may contain them."""
-    path = tmp_path / "a.parquet"
+    path = parquet(tmp_path / "a.parquet", text=["a"], label=values)
     with pytest.raises(UserError, match=f"'label' must be a string.*{message}.*a.parquet, row 1"):
-        parquet(path, text=["a"], label=values)
-    assert parquet(path, text=["a"], label=["b"], other=values)[0].label == "b"
+        read(path)
+    assert_read(parquet(path, text=["a"], label=["b"], other=values), [("a", None, "b")])
 
 
 def test_a_bad_row_of_parquet_can_be_skipped(tmp_path):
-    path = tmp_path / "a.parquet"
-    pair = {"text": [b"good", b"d\xe9j\xe0"], "label": ["x", "y"]}
+    path = parquet(tmp_path / "a.parquet", text=[b"good", b"d\xe9j\xe0"], label=["x", "y"])
     with pytest.raises(UserError, match="'text' must be .*row 2"):
-        parquet(path, **pair)
-    (example,) = task("classify", path, skip_bad_rows=True).read(path)
-    assert example.text == "good"
+        read(path)
+    assert_read(path, [("good", None, "x")], skip_bad_rows=True)
 
 
 def test_parquet_with_two_columns_of_one_name(tmp_path):
@@ -226,39 +216,17 @@ def test_parquet_with_two_columns_of_one_name(tmp_path):
     table = pyarrow.table([["a"], ["b"], ["c"]], names=["text", "label", "text"])
     pyarrow.parquet.write_table(table, path)
     with pytest.raises(UserError, match="a.parquet, with 'text' more than once"):
-        task("classify", path).read(path)
+        read(path)
 
 
 @pytest.mark.parametrize("names", [["ham", "spam"], None])
 def test_parquet_that_was_written_again(tmp_path, names):
     """The file keeps the column description from `datasets`, which may be of other columns."""
-    described = {"_type": "ClassLabel", "names": names}
+    path, described = tmp_path / "a.parquet", {"_type": "ClassLabel", "names": names}
     stale = {"label": described, "folder": described}
-    (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=["spam"])
-    assert example.label == "spam"
-    (example,) = parquet(tmp_path / "a.parquet", stale, text=["a"], label=[1.0])
-    assert example.label == ("spam" if names else "1.0")
+    assert_read(parquet(path, stale, text=["a"], label=["spam"]), [("a", None, "spam")])
+    expected = "spam" if names else "1.0"
+    assert_read(parquet(path, stale, text=["a"], label=[1.0]), [("a", None, expected)])
     if names:
         with pytest.raises(UserError, match="index into ham, spam. Received: 0.5"):
-            parquet(tmp_path / "a.parquet", stale, text=["a"], label=[0.5])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.tsv.gz", "text\tlabel\nDéjà vu\tx\n"),
-        ("a.csv.gz", 'text,label\n"Déjà vu",x\n'),
-        ("a.jsonl.gz", '{"text": "Déjà vu", "label": "x"}\n'),
-    ],
-)
-def test_compressed_files(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(content.encode()))
-    (example,) = task("classify", path).read(path)
-    assert example[:3] == ("Déjà vu", None, "x")
-    path.write_bytes(content.encode())
-    with pytest.raises(UserError, match="not a valid .gz file: Not a gzipped file"):
-        task("classify", path).read(path)
-    path.write_bytes(gzip.compress(content.encode("latin1")))
-    with pytest.raises(UserError, match="isn't UTF-8: line [12] contains the byte 0xe9"):
-        task("classify", path).read(path)
+            read(parquet(path, stale, text=["a"], label=[0.5]))
