@@ -6,7 +6,6 @@ import numpy as np
 import pandas
 import pytest
 
-from albert_tf import EntityF1, ExactMatch
 from albert_tf.config import AlbertConfig
 from albert_tf.data import (
     classification_dataset,
@@ -15,23 +14,12 @@ from albert_tf.data import (
     token_classification_dataset,
 )
 from albert_tf.errors import UserError
-from albert_tf.evaluation.entities import entity_scores
-from albert_tf.models import (
-    AlbertForMultipleChoice,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-    AlbertForTokenClassification,
-)
+from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.tasks import INPUTS
 
 TEXTS = ["the old square " * (number % 5 + 1) for number in range(11)]
 CONTEXT = "the old square on a hill, the old square. " * 3
 ANSWERS = [{"text": ["hill"], "answer_start": [20]}, {"text": [], "answer_start": []}] * 2
-
-
-def config_of(tokenizer, **fields):
-    sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
-    return AlbertConfig.from_size("tiny", **sizes, **fields)
 
 
 @pytest.mark.filterwarnings("error:`shuffle=True`")
@@ -40,7 +28,8 @@ def test_fit_and_predict(tiny_tokenizer):
     labels = [number % 2 for number in range(11)]
     dataset = classification_dataset(tiny_tokenizer, TEXTS, labels, batch_size=4, max_length=16)
     assert int(dataset.cardinality()) == 3
-    classifier = AlbertForSequenceClassification(config_of(tiny_tokenizer))
+    sizes = {"vocab_size": tiny_tokenizer.vocab_size, "num_hidden_layers": 1}
+    classifier = AlbertForSequenceClassification(AlbertConfig.from_size("tiny", **sizes))
     classifier.compile("adam", metrics=["accuracy"])
     assert classifier.fit(dataset, verbose=0).history.keys() == {"loss", "accuracy"}
     scored = classifier.evaluate(dataset, return_dict=True, verbose=0)
@@ -79,21 +68,6 @@ def test_scores_and_several_labels(tiny_tokenizer, labels, dtype):
     assert found.numpy().tolist() == labels and found.dtype == dtype
 
 
-@pytest.mark.parametrize(
-    ("texts", "labels", "message"),
-    [
-        (TEXTS, [0, 1], "one value per example. Received: 11 texts, 2 labels"),
-        ("ab", [0, 1], "texts must be a list. Received: 'ab'"),
-        ([], None, "Received: 0 texts"),
-        (TEXTS, ["good"] * 11, "labels must be class ids.* Received: 'good'"),
-        (["a", math.nan], [0, 1], "texts must not contain .* nan in row 1. Drop"),
-    ],
-)
-def test_wrong_columns(tiny_tokenizer, texts, labels, message):
-    with pytest.raises(UserError, match=message):
-        classification_dataset(tiny_tokenizer, texts, labels)
-
-
 def test_columns_of_a_shuffled_data_frame(tiny_tokenizer):
     frame = pandas.DataFrame(
         {
@@ -118,75 +92,36 @@ def test_columns_of_a_shuffled_data_frame(tiny_tokenizer):
         keras.tree.map_structure(np.testing.assert_array_equal, *batches)
 
 
-def test_questions_and_answers(tiny_tokenizer, scrambled):
-    columns = ["where?", "who?"] * 2, [CONTEXT] * 4
-    given = (tiny_tokenizer, *columns, ANSWERS)
-    plain = question_answering_dataset(*given, max_length=40).element_spec[1]
+def test_questions_and_answers(tiny_tokenizer):
+    """In each window with the whole answer, the labels are its first and last token."""
+    columns = (tiny_tokenizer, ["where?", "who?"] * 2, [CONTEXT] * 4)
+    plain = question_answering_dataset(*columns, ANSWERS, max_length=40).element_spec[1]
     assert plain.keys() == {"start_positions", "end_positions"}
-    options = {"max_length": 40, "batch_size": 5, "answerability": True}
-    dataset = question_answering_dataset(*given, **options)
-    assert dataset.element_spec[1].keys() == {*plain, "is_impossible"}
-    config = config_of(tiny_tokenizer, answerability=True)
-    answerer = scrambled(AlbertForQuestionAnswering(config))
-    answerer.compile("adam", metrics=[ExactMatch(), "accuracy"], run_eagerly=True)
-    scored = answerer.evaluate(dataset, return_dict=True, verbose=0)
-    assert {"exact_match", "accuracy", "loss"} <= scored.keys()
-    right = []
-    for features, labels in dataset:
-        outputs = answerer(features)
-        start, end = (
-            outputs[answerer.targets[name].output].numpy().argmax(-1) == labels[name].numpy()
-            for name in ("start_positions", "end_positions")
+    found = []
+    for features, labels in question_answering_dataset(
+        *columns, ANSWERS, max_length=40, batch_size=5, answerability=True
+    ):
+        assert labels.keys() == {*plain, "is_impossible"}
+        assert features.keys() == {*(feature.name for feature in INPUTS), "start_positions"}
+        spans = zip(
+            features["input_ids"], labels["start_positions"], labels["end_positions"], strict=True
         )
-        right.extend(start & end)
-    assert len(right) > 4  # windows
-    assert scored["exact_match"] == pytest.approx(np.mean(right))
-    unlabelled = question_answering_dataset(tiny_tokenizer, *columns, max_length=40)
+        found += [tiny_tokenizer.decode(ids.numpy()[start : end + 1]) for ids, start, end in spans]
+    assert len(found) > 4 and set(found) == {"hill", "[CLS]"}
+    unlabelled = question_answering_dataset(*columns, max_length=40)
     assert next(iter(unlabelled)).keys() == {feature.name for feature in INPUTS}
 
 
-def test_answers_that_are_nowhere(tiny_tokenizer):
-    lost = [{"text": ["moon"], "answer_start": [3]}]
-    with pytest.raises(UserError, match="1 questions without one, such as 'number 0'"):
-        question_answering_dataset(tiny_tokenizer, ["where?"], [CONTEXT], lost)
-
-
-@pytest.mark.usefixtures("without_graphs")
-def test_tags(tiny_tokenizer, scrambled):
-    names = ["O", "B-X", "I-X"]
+def test_tags(tiny_tokenizer):
     words = [["the", "old", "harbour", "square"][: number % 4 + 1] * 3 for number in range(11)]
     tags = [[number % 3 for number in range(len(sentence))] for sentence in words]
-    config = config_of(tiny_tokenizer, id2label=dict(enumerate(names)))
-    tagger = scrambled(AlbertForTokenClassification(config), seed=4)
-    tagger.compile(metrics=[EntityF1(names)])
     dataset = token_classification_dataset(tiny_tokenizer, words, tags, batch_size=4)
-    scored = tagger.evaluate(dataset, return_dict=True, verbose=0)["entity_f1"]
+    found = [row[row != -100].tolist() for _, labels in dataset for row in labels.numpy()]
+    assert sorted(found) == sorted(tags)
     unlabelled = token_classification_dataset(tiny_tokenizer, words, batch_size=4)
-    logits = tagger.predict(unlabelled, verbose=0)["logits"]
-    assert len(logits) == len(words)
-    found = []
-    for sentence, row in zip(words, logits, strict=True):
-        origins = tiny_tokenizer([sentence], is_split_into_words=True).word_ids(0)
-        firsts = [origins.index(word) for word in range(len(sentence))]
-        found.append([names[tag] for tag in row[firsts].argmax(-1)])
-    expected = [[names[tag] for tag in row] for row in tags]
-    assert scored > 0
-    assert scored == pytest.approx(entity_scores(expected, found, names)["f1"], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("words", "tags", "message"),
-    [
-        (["a b"], [[0, 1, 2]], "must be a list of words.* Received: 'a b' with"),
-        ([["a", "b"]], [[0]], r"Received: \['a', 'b'\] with \[0\]"),
-        ([["a"]], [["O"]], r"class ids. Received: \['O'\]"),
-        ([["a"]], [[0], [1]], "Received: 1 words, 2 tags"),
-        ([["a"], ["b", math.nan]], [[0], [0, 1]], r"Received: nan in sentence 1, \['b', nan\]"),
-    ],
-)
-def test_wrong_tags(tiny_tokenizer, words, tags, message):
-    with pytest.raises(UserError, match=message):
-        token_classification_dataset(tiny_tokenizer, words, tags)
+    ids = np.concatenate([features["input_ids"] for features in unlabelled])
+    whole = tiny_tokenizer(words, is_split_into_words=True, padding=True).input_ids
+    np.testing.assert_array_equal(ids, whole)
 
 
 def test_a_sentence_without_words(tiny_tokenizer):
@@ -201,18 +136,15 @@ def test_questions_to_predict_have_one_length(tiny_tokenizer):
     assert len({features["input_ids"].shape for features in rows}) == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"text": "sails", "answer_start": 0},
-        {"text": "sails", "answer_start": [0]},
-        {"text": ["sails"], "answer_start": 0},
-    ],
-)
-def test_answers_that_are_not_lists(tiny_tokenizer, answer):
-    """A string would be read as one answer per character."""
-    with pytest.raises(UserError, match="An answer must be .*Received: .*'sails'.* in row 0"):
-        question_answering_dataset(tiny_tokenizer, ["Who?"], ["sails came."], [answer])
+def test_choices_unlike_in_number(tiny_tokenizer):
+    """A choice without attention is padding."""
+    choices = [["fresh bread", "the square", "smoke"][: 2 + number % 2] for number in range(11)]
+    columns = (TEXTS, choices, [1 + number % 2 for number in range(11)], ["a"] * 11)
+    for features, labels in multiple_choice_dataset(tiny_tokenizer, *columns, batch_size=4):
+        given = features["attention_mask"].numpy().any(axis=-1).sum(axis=-1)
+        np.testing.assert_array_equal(given, labels.numpy() + 1)
+    for features in multiple_choice_dataset(tiny_tokenizer, TEXTS[:3], choices[:3], batch_size=1):
+        assert features["input_ids"].shape[1] == 3, "`predict` concatenates batches"
 
 
 def test_weights_without_labels(tiny_tokenizer):
@@ -220,26 +152,48 @@ def test_weights_without_labels(tiny_tokenizer):
         classification_dataset(tiny_tokenizer, ["a"], sample_weight=[2.0])
 
 
-def test_choices_unlike_in_number(tiny_tokenizer):
-    choices = [["fresh bread", "the square", "smoke"][: 2 + number % 2] for number in range(11)]
-    columns = (TEXTS, choices, [number % 2 for number in range(11)], ["a"] * 11)
-    dataset = multiple_choice_dataset(tiny_tokenizer, *columns, batch_size=4, max_length=24)
-    chooser = AlbertForMultipleChoice(config_of(tiny_tokenizer))
-    chooser.compile(metrics=["accuracy"], run_eagerly=True)
-    assert np.isfinite(chooser.evaluate(dataset, verbose=0)).all()
-    unlabelled = multiple_choice_dataset(tiny_tokenizer, TEXTS[:3], choices[:3], batch_size=1)
-    logits = chooser.predict(unlabelled, verbose=0)["logits"]
-    assert logits.shape == (3, 3) and (logits.argmax(-1)[[0, 2]] < 2).all()
+LOST = {"text": ["moon"], "answer_start": [3]}
 
 
 @pytest.mark.parametrize(
-    ("choices", "label"),
+    ("make", "columns", "message"),
     [
-        (["one"], 0),
-        ("one", 0),
-        *((["one", "two"], label) for label in (2, -1, 0.5, "two")),
+        (classification_dataset, (TEXTS, [0, 1]), "Received: 11 texts, 2 labels"),
+        (classification_dataset, ("ab", [0, 1]), "texts must be a list. Received: 'ab'"),
+        (classification_dataset, ([], None), "Received: 0 texts"),
+        (classification_dataset, (TEXTS, ["good"] * 11), "must be class ids.* Received: 'good'"),
+        (classification_dataset, (["a", math.nan], [0, 1]), "missing values.* nan in row 1. Drop"),
+        (question_answering_dataset, (["?"], [CONTEXT], [LOST]), "1 questions .* 'number 0'"),
+        (token_classification_dataset, (["a b"], [[0, 1, 2]]), "list of words.* 'a b' with"),
+        (token_classification_dataset, ([["a", "b"]], [[0]]), r"Received: \['a', 'b'\] with \[0\]"),
+        (token_classification_dataset, ([["a"]], [["O"]]), r"class ids. Received: \['O'\]"),
+        (token_classification_dataset, ([["a"]], [[0], [1]]), "Received: 1 words, 2 tags"),
+        (
+            token_classification_dataset,
+            ([["a"], ["b", math.nan]],),
+            r"nan in sentence 1, \['b', nan\]",
+        ),
+        *(
+            # A string would be read as one answer per character.
+            (
+                question_answering_dataset,
+                (["?"], ["sails"], [answer]),
+                "must be .*'sails'.* in row 0",
+            )
+            for answer in (
+                {"text": "sails", "answer_start": 0},
+                {"text": "sails", "answer_start": [0]},
+                {"text": ["sails"], "answer_start": 0},
+            )
+        ),
+        *(
+            (multiple_choice_dataset, (["A."], [["one", "two"]], [label]), f"with label {label} in")
+            for label in (2, -1, 0.5, "two")
+        ),
+        (multiple_choice_dataset, (["A."], [["one"]], [0]), "with label 0 in example 0"),
+        (multiple_choice_dataset, (["A."], ["one"], [0]), "with label 0 in example 0"),
     ],
 )
-def test_choices_that_cannot_be_chosen(tiny_tokenizer, choices, label):
-    with pytest.raises(UserError, match=f"with label {label} in example 0"):
-        multiple_choice_dataset(tiny_tokenizer, ["A."], [choices], [label])
+def test_wrong_columns(tiny_tokenizer, make, columns, message):
+    with pytest.raises(UserError, match=message):
+        make(tiny_tokenizer, *columns)
