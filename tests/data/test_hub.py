@@ -14,25 +14,18 @@ from albert_tf.data.tasks.registry import read_split, train_and_dev
 from albert_tf.errors import UserError
 from tests.data.conftest import assert_read, read, task
 
-NAMES = {
-    "sst2": ["negative", "positive"],
-    "mnli": ["entailment", "neutral", "contradiction"],
-    "qqp": ["not_duplicate", "duplicate"],
-    "rte": ["entailment", "not_entailment"],
-}
-TEXTS = {
-    "sst2": ["sentence"],
-    "mnli": ["premise", "hypothesis"],
-    "qqp": ["question1", "question2"],
-    "rte": ["sentence1", "sentence2"],
+GLUE = {  # the columns of texts, and the labels
+    "sst2": (["sentence"], ["negative", "positive"]),
+    "mnli": (["premise", "hypothesis"], ["entailment", "neutral", "contradiction"]),
+    "qqp": (["question1", "question2"], ["not_duplicate", "duplicate"]),
+    "rte": (["sentence1", "sentence2"], ["entailment", "not_entailment"]),
 }
 
 
 def glue(name, label):
-    dataset = datasets.Dataset.from_list(
-        [{**dict.fromkeys(TEXTS[name], "A text."), "label": label}]
-    )
-    return dataset.cast_column("label", datasets.ClassLabel(names=NAMES[name]))
+    texts, labels = GLUE[name]
+    dataset = datasets.Dataset.from_list([{**dict.fromkeys(texts, "A text."), "label": label}])
+    return dataset.cast_column("label", datasets.ClassLabel(names=labels))
 
 
 @pytest.fixture
@@ -67,18 +60,16 @@ def test_both_dev_sets_of_mnli(hub):
     for split in ("validation_matched", "validation_mismatched"):
         hub["nyu-mll/glue", "mnli", split] = glue("mnli", 2)
     found = read_split(task("mnli", "hub:nyu-mll/glue/mnli"), "dev")
-    assert [(each.label, each.part) for each in found] == [
-        ("contradiction", ""),
-        ("contradiction", "mismatched"),
-    ]
+    parts = [(each.label, each.part) for each in found]
+    assert parts == [("contradiction", ""), ("contradiction", "mismatched")]
 
 
 def test_test_splits_have_no_labels(hub):
     hub["nyu-mll/glue", "sst2", "test"] = glue("sst2", -1)
-    (example,) = read_split(task("sst2", "hub:nyu-mll/glue/sst2"), "test", labelled=False)
-    assert example.label is None
+    sst2 = task("sst2", "hub:nyu-mll/glue/sst2")
+    assert read_split(sst2, "test", labelled=False)[0].label is None
     with pytest.raises(UserError, match="'label' must not be empty. Received: .*test, row 1"):
-        read_split(task("sst2", "hub:nyu-mll/glue/sst2"), "test")
+        read_split(sst2, "test")
 
 
 def test_a_short_name_is_an_owner_s_or_a_configuration(hub):

@@ -99,7 +99,7 @@ def mnli_files(folder):
     return mnli
 
 
-def test_mnli_is_scored_by_part(tmp_path):
+def test_mnli_is_scored_and_submitted_by_part(tmp_path):
     mnli = task("mnli", mnli_files(tmp_path))
     examples = read_split(mnli, "dev")
     assert [example.part for example in examples] == ["", "", "mismatched", "ax", "ax"]
@@ -109,12 +109,8 @@ def test_mnli_is_scored_by_part(tmp_path):
     assert scores == {"accuracy": 0.5, "mismatched_accuracy": 1.0, "ax_matthews": 1.0}
     alone = read_split(task("mnli", mnli.options.data / "dev_mismatched.tsv"), "dev")
     assert [example.part for example in alone] == ["mismatched"]
-
-
-def test_mnli_is_submitted_by_part(tmp_path):
     chosen = [np.eye(3)[label] for label in (0, 1, 2, 1, 0)]
-    found = submitted(task("mnli", mnli_files(tmp_path)), tmp_path, chosen)
-    assert found == {
+    assert submitted(mnli, tmp_path, chosen) == {
         "MNLI-m.tsv": ["index\tprediction", "0\tentailment", "1\tneutral"],
         "MNLI-mm.tsv": ["index\tprediction", "0\tcontradiction"],
         "AX.tsv": ["index\tprediction", "0\tneutral", "1\tentailment"],
@@ -233,24 +229,21 @@ def test_texts_are_encoded_once_as_the_tokenizer_encodes_them(
     kind, side, pairs, request, monkeypatch
 ):
     tokenizer = request.getfixturevalue(kind)
+    plain, seen = tokenizer.encode_plain, []
+
+    def encode_plain(some, *rest):
+        seen.extend(some)
+        return plain(some, *rest)
+
     monkeypatch.setattr(tokenizer, "truncation_side", side)
+    monkeypatch.setattr(tokenizer, "encode_plain", encode_plain)
     texts = ["a b " * 9, "[SEP] c", "a " * 4]
-    wholes = [
-        tokenizer(text, pairs and pairs[row], split_special_tokens=True)
-        for row, text in enumerate(texts)
-    ]
-    lengths = [len(whole.input_ids) for whole in wholes]
+    lengths = list(map(len, tokenizer(texts, pairs, split_special_tokens=True).input_ids))
     for longest in (10, max(lengths) - 1):
         options = {"truncation": True, "max_length": longest, "split_special_tokens": True}
         encoded = tokenizer(texts, pairs, **options)
-        plain, seen = tokenizer.encode_plain, []
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                tokenizer,
-                "encode_plain",
-                lambda some, *rest, seen=seen, plain=plain: seen.extend(some) or plain(some, *rest),
-            )
-            rows = text_rows(tokenizer, texts, text_pairs=pairs, max_length=longest)
+        seen.clear()
+        rows = text_rows(tokenizer, texts, text_pairs=pairs, max_length=longest)
         assert seen == [*texts, *(pairs or ())]
         for name, values in rows.arrays.items():
             assert [row.tolist() for row in values] == encoded[name]
