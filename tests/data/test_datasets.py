@@ -97,16 +97,14 @@ def test_questions_and_answers(tiny_tokenizer):
     columns = (tiny_tokenizer, ["where?", "who?"] * 2, [CONTEXT] * 4)
     plain = question_answering_dataset(*columns, ANSWERS, max_length=40).element_spec[1]
     assert plain.keys() == {"start_positions", "end_positions"}
+    options = {"max_length": 40, "batch_size": 5, "answerability": True}
     found = []
-    for features, labels in question_answering_dataset(
-        *columns, ANSWERS, max_length=40, batch_size=5, answerability=True
-    ):
+    for features, labels in question_answering_dataset(*columns, ANSWERS, **options):
         assert labels.keys() == {*plain, "is_impossible"}
         assert features.keys() == {*(feature.name for feature in INPUTS), "start_positions"}
-        spans = zip(
-            features["input_ids"], labels["start_positions"], labels["end_positions"], strict=True
-        )
-        found += [tiny_tokenizer.decode(ids.numpy()[start : end + 1]) for ids, start, end in spans]
+        places = labels["start_positions"], labels["end_positions"]
+        for ids, start, end in zip(features["input_ids"].numpy(), *places, strict=True):
+            found.append(tiny_tokenizer.decode(ids[start : end + 1]))
     assert len(found) > 4 and set(found) == {"hill", "[CLS]"}
     unlabelled = question_answering_dataset(*columns, max_length=40)
     assert next(iter(unlabelled)).keys() == {feature.name for feature in INPUTS}
@@ -152,47 +150,42 @@ def test_weights_without_labels(tiny_tokenizer):
         classification_dataset(tiny_tokenizer, ["a"], sample_weight=[2.0])
 
 
-LOST = {"text": ["moon"], "answer_start": [3]}
+WRONG = {
+    classification_dataset: [
+        ((TEXTS, [0, 1]), "one value per example. Received: 11 texts, 2 labels"),
+        (("ab", [0, 1]), "texts must be a list. Received: 'ab'"),
+        (([], None), "Received: 0 texts"),
+        ((TEXTS, ["good"] * 11), "labels must be class ids.* Received: 'good'"),
+        ((["a", math.nan], [0, 1]), "texts must not contain .* nan in row 1. Drop"),
+    ],
+    question_answering_dataset: [
+        ((["?"], ["hill"], [("moon", 3)]), "1 questions without one, such as 'number 0'"),
+        # A string would be read as one answer per character.
+        ((["?"], ["hill"], [{"text": "hill", "answer_start": 0}]), "must be .*'hill'.* in row 0"),
+        ((["?"], ["hill"], [{"text": "hill", "answer_start": [0]}]), "must be .*'hill'.* in row 0"),
+        ((["?"], ["hill"], [{"text": ["hill"], "answer_start": 0}]), "must be .*'hill'.* in row 0"),
+    ],
+    token_classification_dataset: [
+        ((["a b"], [[0, 1, 2]]), "must be a list of words.* Received: 'a b' with"),
+        (([["a", "b"]], [[0]]), r"Received: \['a', 'b'\] with \[0\]"),
+        (([["a"]], [["O"]]), r"class ids. Received: \['O'\]"),
+        (([["a"]], [[0], [1]]), "Received: 1 words, 2 tags"),
+        (([["a"], ["b", math.nan]], [[0], [0, 1]]), r"nan in sentence 1, \['b', nan\]"),
+    ],
+    multiple_choice_dataset: [
+        ((["A."], [["one"]], [0]), "with label 0 in example 0"),
+        ((["A."], ["one"], [0]), "with label 0 in example 0"),
+        ((["A."], [["one", "two"]], [2]), "with label 2 in example 0"),
+        ((["A."], [["one", "two"]], [-1]), "with label -1 in example 0"),
+        ((["A."], [["one", "two"]], [0.5]), "with label 0.5 in example 0"),
+        ((["A."], [["one", "two"]], ["two"]), "with label two in example 0"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
     ("make", "columns", "message"),
-    [
-        (classification_dataset, (TEXTS, [0, 1]), "Received: 11 texts, 2 labels"),
-        (classification_dataset, ("ab", [0, 1]), "texts must be a list. Received: 'ab'"),
-        (classification_dataset, ([], None), "Received: 0 texts"),
-        (classification_dataset, (TEXTS, ["good"] * 11), "must be class ids.* Received: 'good'"),
-        (classification_dataset, (["a", math.nan], [0, 1]), "missing values.* nan in row 1. Drop"),
-        (question_answering_dataset, (["?"], [CONTEXT], [LOST]), "1 questions .* 'number 0'"),
-        (token_classification_dataset, (["a b"], [[0, 1, 2]]), "list of words.* 'a b' with"),
-        (token_classification_dataset, ([["a", "b"]], [[0]]), r"Received: \['a', 'b'\] with \[0\]"),
-        (token_classification_dataset, ([["a"]], [["O"]]), r"class ids. Received: \['O'\]"),
-        (token_classification_dataset, ([["a"]], [[0], [1]]), "Received: 1 words, 2 tags"),
-        (
-            token_classification_dataset,
-            ([["a"], ["b", math.nan]],),
-            r"nan in sentence 1, \['b', nan\]",
-        ),
-        *(
-            # A string would be read as one answer per character.
-            (
-                question_answering_dataset,
-                (["?"], ["sails"], [answer]),
-                "must be .*'sails'.* in row 0",
-            )
-            for answer in (
-                {"text": "sails", "answer_start": 0},
-                {"text": "sails", "answer_start": [0]},
-                {"text": ["sails"], "answer_start": 0},
-            )
-        ),
-        *(
-            (multiple_choice_dataset, (["A."], [["one", "two"]], [label]), f"with label {label} in")
-            for label in (2, -1, 0.5, "two")
-        ),
-        (multiple_choice_dataset, (["A."], [["one"]], [0]), "with label 0 in example 0"),
-        (multiple_choice_dataset, (["A."], ["one"], [0]), "with label 0 in example 0"),
-    ],
+    [(make, *case) for make, cases in WRONG.items() for case in cases],
 )
 def test_wrong_columns(tiny_tokenizer, make, columns, message):
     with pytest.raises(UserError, match=message):

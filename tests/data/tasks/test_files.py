@@ -10,12 +10,16 @@ from albert_tf.data.tasks.registry import read_split
 from albert_tf.errors import UserError
 from tests.data.conftest import assert_read, task, write
 
-SKIP, UNLABELLED, SEVERAL = {"skip_bad_rows": True}, {"labelled": False}, {"multi_label": True}
+SKIP, UNLABELLED = {"skip_bad_rows": True}, {"labelled": False}
+
+# Several labels
+SEVERAL = {"multi_label": True}
 AT_BARS = {**SEVERAL, "label_separator": "|"}
 NOT_AT_A = {**SEVERAL, "label_separator": "a"}  # splits strings, but not the labels in a list
 WARM = [("a", None, ("warm", "sad")), ("b", None, ())]
 WARM_ROWS = [{"text": "a", "label": ["warm", "sad"]}, {"text": "b", "label": []}]
 
+# Tagging
 ANNA = (("Anna", "ran"), ("B-PER", "O"))
 WORDS = [(ANNA[0], None), (("She",), None)]
 MARK = (('"',), ("O",))
@@ -29,7 +33,8 @@ KAGGLE = 'Sentence #,Word,POS,Tag\r\nSentence: 1,Anna,N,B-PER\r\n,ran,V,O\r\nSen
 NUMBERED = ',sentence_id,words,labels\n0,7,Anna,B-PER\n1,7,ran,O\n2,8,"""",O\n'
 ADA = ("Ada", "met", "Bo", ".")
 ADA_TAGGED = [(ADA, ("B-PER", "O", "B-DOG", "O"))]
-PERSON, DOG = ({"start": 0, "end": 3, "label": "PER"}, {"start": 8, "end": 10, "label": "DOG"})
+PERSON = {"start": 0, "end": 3, "label": "PER"}
+DOG = {"start": 8, "end": 10, "label": "DOG"}
 TOKENS = [{"start": start, "end": end} for start, end in ((0, 3), (4, 7), (8, 10), (10, 11))]
 PRODIGY = {"text": "Ada met Bo.", "tokens": TOKENS, "spans": [PERSON, DOG], "answer": "accept"}
 DOCCANO = {"text": "Ada met Bo.", "label": [[0, 3, "PER"], [8, 10, "DOG"]]}
@@ -44,6 +49,7 @@ SCRIPTS = {"body": "Ada's हिन्दी: 北京大学", "names": [[0, 3, "P
 SCRIPT_WORDS = ("Ada", "'", "s", "हिन्दी", ":", *"北京大学")
 SCRIPT_TAGS = ("B-PER", "O", "O", "O", "O", "B-ORG", "I-ORG", "I-ORG", "I-ORG")
 
+# Multiple choice
 ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "Bread."], "label": 0}
 RACE = {"article": "A.", "question": "Who?", "options": list("wxyz"), "answer": "D"}
 RACE_ROWS = [{**RACE, "example_id": f"high{number // 2}.txt"} for number in range(3)]
@@ -60,11 +66,13 @@ OWN_COLUMNS = {
     "choices_columns": ("a", "b", "c"),
 }
 
+# Similarity
 STS_B = "index\tsentence1\tsentence2\tscore\n0\tA man.\tA boy.\t2.5\n1\tA cat.\tOne cat.\t5.0\n"
 PAIRS = {"sentence1": "A.", "text": "B.", "text_pair": "C.", "q": "D.", "score": 1, "grade": 0.5}
 PAIR_COLUMNS = {"text_column": "text", "text_pair_column": "q", "label_column": "grade"}
 WIDE = "sentence1,sentence2,score\na,b,c,1\na,b,1\n"
 
+# Questions
 FLAT_LISBON = (
     '{"id": "a", "question": "Où?", "context": "In Lisbon.", "title": "t", '
     '"answers": {"text": ["Lisbon"], "answer_start": [3]}}'
@@ -74,7 +82,8 @@ FLAT = [
     ("a", "Où?", "In Lisbon.", ("Lisbon",), (3, 9), False),
     (ANY, "?", "In Rome.", (), None, True),
 ]
-FLAT_LINES, FLAT_LIST = f"{FLAT_LISBON}\n{FLAT_NONE}", f"[{FLAT_LISBON},\n{FLAT_NONE}]"
+FLAT_LINES = f"{FLAT_LISBON}\n{FLAT_NONE}"
+FLAT_LIST = f"[{FLAT_LISBON},\n{FLAT_NONE}]"
 CP1252 = {"encoding": "cp1252"}
 ANSWERS = (
     "question;context;answer;answer_start;is_impossible\n"
