@@ -54,6 +54,7 @@ ROW = {"context": "She rang.", "question": "Why.", "choices": ["It is late.", "B
 RACE = {"article": "A.", "question": "Who?", "options": list("wxyz"), "answer": "D"}
 RACE_ROWS = [{**RACE, "example_id": f"high{number // 2}.txt"} for number in range(3)]
 RACE_IDS = ("high0.txt-0", "high0.txt-1", "high1.txt-0")
+RACE_READ = [("A.", "Who?", ("w", "x", "y", "z"), 3, "high", name) for name in RACE_IDS]
 SWAG = (
     ",startphrase,sent1,sent2,ending0,ending1,ending2,ending3,label\n"
     "0,She sits. She,She sits.,She,rises.,barks.,flies.,rains.,2\n"
@@ -163,9 +164,7 @@ READ = {
         ("a.jsonl", [PRODIGY], {}, ADA_TAGGED),
         ("a.jsonl", [SCRIPTS], columns("body", "names"), [(SCRIPT_WORDS, SCRIPT_TAGS)]),
     ],
-    "race": [
-        ("a.jsonl", RACE_ROWS, {}, [("A.", "Who?", (*"wxyz",), 3, "high", id) for id in RACE_IDS])
-    ],
+    "race": [("a.jsonl", RACE_ROWS, {}, RACE_READ)],
     "swag": [
         ("val.csv", SWAG, {}, [("She sits.", "She", ("rises.", "barks.", "flies.", "rains."), 2)])
     ],
@@ -267,7 +266,7 @@ REJECTED = {
         ("a.jsonl", [{**ROW, "label": None}], "'label' must not be empty. Received: .*line 1"),
         ("a.jsonl", [{"question": "?", "choices": ["a", "b"]}], "'label'. Received: .*line 1"),
         ("a.jsonl", [{**ROW, "context": "", "question": ""}], "'context'.*line 1.*--text-col"),
-        ("a.jsonl", [{**ROW, "id": id} for id in (7, 8, 7)], "'7', .*line 1 and .*line 3"),
+        ("a.jsonl", [{**ROW, "id": number} for number in (7, 8, 7)], "'7', .*line 1 and .*line 3"),
     ],
     "similarity": [
         ("a.csv", "text,text_pair,score\na,b,1\nc,d,1\n", r"All 2 examples .* score 1\. "),
