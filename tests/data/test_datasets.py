@@ -59,15 +59,6 @@ def test_weights_and_a_fixed_order(tiny_tokenizer):
         assert [*chain.from_iterable(batch[1].numpy() for batch in dataset)] == [*range(11)]
 
 
-@pytest.mark.parametrize(
-    ("labels", "dtype"), [([0.5, 2.5], "float32"), ([[1, 0], [1, 1]], "int32")]
-)
-def test_scores_and_several_labels(tiny_tokenizer, labels, dtype):
-    dataset = classification_dataset(tiny_tokenizer, TEXTS[:2], labels, shuffle=False)
-    ((_, found),) = dataset
-    assert found.numpy().tolist() == labels and found.dtype == dtype
-
-
 def test_columns_of_a_shuffled_data_frame(tiny_tokenizer):
     frame = pandas.DataFrame(
         {

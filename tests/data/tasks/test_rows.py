@@ -48,20 +48,26 @@ def test_batches_follow_the_schema():
     assert labels["labels"].tolist() == [4, 1] and labels["labels"].dtype == "int32"
 
 
-def test_labels_that_are_no_classes():
-    scores = rows([0.5, 1.0, 2.0]).batch(np.array([1]))[1]["labels"]
-    assert scores.tolist() == [1.0] and scores.dtype == "float32"
-    several = rows([[0.0, 1.0, 1.0]] * 3).batch(np.array([0, 1]))[1]["labels"]
-    assert several.tolist() == [[0, 1, 1]] * 2, "no padding"
+@pytest.mark.parametrize(
+    ("labels", "dtype"),
+    [
+        ([4, 0, 1], "int32"),
+        ([0.5, 1.0, 2.0], "float32"),
+        ([[0, 1, 1]] * 3, "int32"),  # several labels are not padded
+        ([[0.0, 1.0, 1.0]] * 3, "float32"),
+        # Numbers that int32 lacks are floats. So are all others, because a batch has one type.
+        ([3_000_000_000, -7, 0], "float32"),
+        ([1, 2.5, 3], "float32"),
+    ],
+)
+def test_types_of_labels(labels, dtype):
+    found = rows(labels).batch(np.arange(3))[1]["labels"]
+    assert found.dtype == dtype and found.tolist() == labels
+
+
+def test_tags_are_padded_as_the_features():
     tags = rows([[1] * len(row) for row in IDS], tags=True).batch(np.array([0, 1]))[1]["labels"]
-    assert tags.tolist() == [[1] * 4, [1] * 3 + [-100]], "padded as the features"
-
-
-@pytest.mark.parametrize("scores", [[3_000_000_000, -7, 0], [1, 2.5, 3]])
-def test_numbers_that_int32_lacks_are_floats(scores):
-    """So are all others, because a batch has one type."""
-    found = rows(scores).batch(np.arange(3))[1]["labels"]
-    assert found.dtype == "float32" and found.tolist() == scores
+    assert tags.tolist() == [[1] * 4, [1] * 3 + [-100]]
 
 
 def test_masked_positions_are_padded_to_their_own_length():
