@@ -41,7 +41,7 @@ READ = [
     # Quotation marks are part of the text in GLUE's tables, but not in those of pandas and Excel.
     ("a.tsv", 'text\tlabel, old\tlabel\n"x;y\tz\tn\n', {}, [('"x;y', None, "n")]),
     ("a.tsv", 'text\tlabel\n"Go," he said.\tx\n', {}, [('"Go," he said.', None, "x")]),
-    ("a.tsv", 'text\tlabel\n"Yes, I do."\tx\nNo.\ty\n', {}, [('"Yes, I do."',), ("No.",)]),
+    ("a.tsv", 'text\tlabel\n"Yes, I do."\tx\nNo, no.\ty\n', {}, [('"Yes, I do."',), ("No, no.",)]),
     (
         "a.tsv",
         'text\tlabel\n"A ""no""."\tx\na 2" nail\ty\n',
