@@ -257,6 +257,11 @@ OUTPUTS = {
 INPUTS = "input_ids attention_mask token_type_ids position_ids inputs_embeds"
 
 
+@pytest.fixture(scope="module")
+def small_config(small_config):
+    return small_config.replace(num_hidden_layers=1)
+
+
 def parameters(row):
     """Returns the parameters that a row of a table writes, as `inspect` reads them."""
     return inspect.signature(eval(f"(lambda {row}: None)")).parameters

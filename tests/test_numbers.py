@@ -4,6 +4,7 @@
 and their functions are declared with ranges, see tests/test_options.py.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -34,118 +35,23 @@ def tools(small_config, tiny_vocabulary, tmp_path_factory):
     """Returns a folder, a tokenizer, a small model of several classes, and a saved classifier."""
     folder = tmp_path_factory.mktemp("numbers")
     tokenizer = albert_tf.AlbertTokenizer(tiny_vocabulary)
-    config = small_config.replace(vocab_size=len(tokenizer), max_position_embeddings=40)
+    sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 40, "num_hidden_layers": 1}
+    config = small_config.replace(**sizes)
     models = {name: model(config) for name, model in MODELS.items()}
     for model in models.values():
         model.tokenizer = tokenizer
         model.newly_initialized.clear()
     models["classifier"].save_pretrained(folder / "saved")
-    return SimpleNamespace(folder=folder, tokenizer=tokenizer, config=config, **models)
+    return SimpleNamespace(folder=folder, tokenizer=tokenizer, **models)
 
 
-def resume(tools, **options):
-    albert_tf.Resume(tools.folder / "run", **options)
-
-
-def keep_best(tools, **options):
-    albert_tf.KeepBest(lambda: {"score": 1.0}, None, **options)
-
-
-def tokenize(tools, **options):
-    tools.tokenizer(TEXTS, truncation=True, padding=True, return_overflowing_tokens=True, **options)
-
-
-def tokenizer(tools, **options):
-    albert_tf.AlbertTokenizer(tools.tokenizer.model_bytes, **options)
-
-
-def pad(tools, **options):
-    tools.tokenizer.pad({"input_ids": [[5, 6], [7]]}, padding="max_length", **options)
-
-
-def preprocessor(tools, **options):
-    albert_tf.AlbertPreprocessor(tools.tokenizer, **options)
-
-
-def pipeline(task, model, example):
-    """Returns functions that pass options to a pipeline: when it is made, and in a call."""
-
-    def make(tools, **options):
-        albert_tf.pipeline(task, getattr(tools, model), **options)(example)
-
-    def call(tools, **options):
-        albert_tf.pipeline(task, getattr(tools, model))(example, **options)
-
-    return make, call
-
-
-def soft_labels(tools, **options):
-    albert_tf.soft_labels(tools.folder / "saved", TEXTS, **options)
-
-
-def dataset(function, *columns):
-    return lambda tools, **options: function(tools.tokenizer, *columns, **options)
-
-
-def pretraining_batches(tools, **options):
-    files = RecordFiles(("a.tfrecord",), (100,), 16, 2)
-    albert_tf.pretraining_batches(files, **{"batch_size": 4, **options})
-
-
-def compile_model(tools, **options):
-    tools.classifier.compile(**options)
-
-
-def train_vocabulary(tools, **options):
-    albert_tf.train_vocabulary(TEXTS * 20, **{"vocab_size": 40, **options})
-
-
-def with_depth(tools, **options):
-    tools.classifier.with_depth(**options)
-
-
-def resize(tools, **options):
-    tools.classifier.resize_token_embeddings(**options)
-
-
-def load(tools, **options):
-    albert_tf.AlbertForSequenceClassification.from_pretrained(tools.folder / "saved", **options)
-
-
-def schedule(tools, **options):
-    albert_tf.WarmupPolynomialDecay(**{"peak": 0.1, "total_steps": 10, **options})
-
-
-def optimizer(kind):
-    return lambda tools, **options: kind(**options)
-
-
-def export(function, model="classifier"):
-    def call(tools, **options):
-        function(getattr(tools, model), tools.tokenizer, tools.folder / "export", **options)
-
-    return call
-
-
-def config(tools, **options):
-    AlbertConfig(**options)
-
-
-def command(function, **required):
-    def call(tools, **options):
-        paths = {name: tools.folder / path for name, path in PATHS.items() if name in required}
-        function(**{**required, **paths, **options})
-
-    return call
-
-
-# No file is there: numbers are checked first.
-PATHS = {"data": "examples.tsv", "input": "no.txt", "output": "new"}
-TASK = {"task": "classify", "data": None, "model": "small"}
-finetune = command(albert_tf.finetune, output=None, **TASK)
-evaluate = command(albert_tf.evaluate, **TASK)
-pretrain = command(albert_tf.pretrain, data=None, output=None, size="tiny")
-build_data = command(albert_tf.build_data, input=None, output=None, vocab="small")
+OVERFLOWING = {"truncation": True, "padding": True, "return_overflowing_tokens": True}
+RECORDS = RecordFiles(("a.tfrecord",), (100,), 16, 2)
+CLASSIFIER = MODELS["classifier"]
+# These files don't exist: numbers are checked first.
+TASK = {"task": "classify", "data": "missing/examples.tsv", "model": "small"}
+PRETRAINING = {"data": "missing/examples.tfrecord", "size": "tiny"}
+CORPUS = {"input": "missing/corpus.txt", "vocab": "small"}
 # Options are converted, as a command converts them: "4" is 4.
 DECLARED = (0, -1, 2.5, "four")
 
@@ -178,6 +84,30 @@ PIPELINES = [
     ),
     ("feature-extraction", "encoder", "a film", {"stride": NOT_NEGATIVE, "max_length": LENGTH}),
 ]
+
+
+def dataset(function, columns):
+    return lambda tools: partial(function, tools.tokenizer, *columns)
+
+
+def export(function, model="classifier"):
+    return lambda tools: partial(
+        function, getattr(tools, model), tools.tokenizer, tools.folder / "export"
+    )
+
+
+def pipeline(task, model, example):
+    """Returns functions that pass options to a pipeline: when it is made, and in a call."""
+
+    def make(tools):
+        return lambda **options: albert_tf.pipeline(task, getattr(tools, model), **options)(example)
+
+    def call(tools):
+        return partial(albert_tf.pipeline(task, getattr(tools, model)), example)
+
+    return make, call
+
+
 OPTIMIZER = {
     "learning_rate": (-1.0,),
     "weight_decay": (-1, "0.1"),
@@ -188,21 +118,41 @@ OPTIMIZER = {
     "clipnorm": (0, -1, "1"),
     "clipvalue": (0, -1, "1"),
 }
-# For each call its numbers, and values of each that mean nothing.
+# For each function, with its other arguments, its numbers, and values of each that mean nothing.
 CALLS = {
-    "Resume": (resume, {"save_steps": COUNT, "keep": COUNT}),
-    "KeepBest": (keep_best, {"steps": COUNT, "patience": NOT_NEGATIVE}),
+    "Resume": (
+        lambda tools: partial(albert_tf.Resume, tools.folder / "run"),
+        {"save_steps": COUNT, "keep": COUNT},
+    ),
+    "KeepBest": (
+        lambda _: partial(albert_tf.KeepBest, lambda: {"score": 1.0}, None),
+        {"steps": COUNT, "patience": NOT_NEGATIVE},
+    ),
     "tokenizer": (
-        tokenize,
+        lambda tools: partial(tools.tokenizer, TEXTS, **OVERFLOWING),
         {"max_length": LENGTH, "stride": NOT_NEGATIVE, "pad_to_multiple_of": COUNT},
     ),
-    "AlbertTokenizer": (tokenizer, {"model_max_length": COUNT}),
-    "pad": (pad, {"max_length": LENGTH, "pad_to_multiple_of": COUNT}),
-    "AlbertPreprocessor": (preprocessor, {"max_length": (0, -1, 4.5, "16")}),
-    "soft_labels": (soft_labels, {"batch_size": COUNT, "temperature": (0, -1, float("inf"), "2")}),
+    "AlbertTokenizer": (
+        lambda tools: partial(albert_tf.AlbertTokenizer, tools.tokenizer.model_bytes),
+        {"model_max_length": COUNT},
+    ),
+    "pad": (
+        lambda tools: partial(
+            tools.tokenizer.pad, {"input_ids": [[5, 6], [7]]}, padding="max_length"
+        ),
+        {"max_length": LENGTH, "pad_to_multiple_of": COUNT},
+    ),
+    "AlbertPreprocessor": (
+        lambda tools: partial(albert_tf.AlbertPreprocessor, tools.tokenizer),
+        {"max_length": (0, -1, 4.5, "16")},
+    ),
+    "soft_labels": (
+        lambda tools: partial(albert_tf.soft_labels, tools.folder / "saved", TEXTS),
+        {"batch_size": COUNT, "temperature": (0, -1, float("inf"), "2")},
+    ),
     **{
         function.__name__: (
-            dataset(function, *columns),
+            dataset(function, columns),
             {
                 "max_length": LENGTH,
                 "batch_size": COUNT,
@@ -213,7 +163,7 @@ CALLS = {
         for function, columns in DATASETS.items()
     },
     "pretraining_batches": (
-        pretraining_batches,
+        lambda _: partial(albert_tf.pretraining_batches, RECORDS, batch_size=4),
         {
             "batch_size": COUNT,
             "seed": NOT_NEGATIVE,
@@ -222,9 +172,9 @@ CALLS = {
             "part": ((-1, 2), (2, 2), (0, 0), (0.5, 2), ("0", 2)),
         },
     ),
-    "compile": (compile_model, {"micro_batches": (*COUNT, None)}),
+    "compile": (lambda tools: tools.classifier.compile, {"micro_batches": (*COUNT, None)}),
     "train_vocabulary": (
-        train_vocabulary,
+        lambda _: partial(albert_tf.train_vocabulary, TEXTS * 20, vocab_size=40),
         {
             "vocab_size": (0, -1, 40.5, "40"),
             "character_coverage": (0, -1, 2, "1"),
@@ -233,11 +183,17 @@ CALLS = {
             "threads": (0, -1, 2.5, "2"),
         },
     ),
-    "with_depth": (with_depth, {"num_hidden_layers": COUNT}),
-    "resize_token_embeddings": (resize, {"new_num_tokens": COUNT}),
-    "from_pretrained": (load, {"num_labels": COUNT, "num_hidden_layers": COUNT}),
+    "with_depth": (lambda tools: tools.classifier.with_depth, {"num_hidden_layers": COUNT}),
+    "resize_token_embeddings": (
+        lambda tools: tools.classifier.resize_token_embeddings,
+        {"new_num_tokens": COUNT},
+    ),
+    "from_pretrained": (
+        lambda tools: partial(CLASSIFIER.from_pretrained, tools.folder / "saved"),
+        {"num_labels": COUNT, "num_hidden_layers": COUNT},
+    ),
     "AlbertConfig": (
-        config,
+        lambda _: AlbertConfig,
         {
             **dict.fromkeys(("vocab_size", "embedding_size", "hidden_size", "num_labels"), COUNT),
             **dict.fromkeys(("num_hidden_layers", "num_hidden_groups", "inner_group_num"), COUNT),
@@ -246,7 +202,7 @@ CALLS = {
         },
     ),
     "WarmupPolynomialDecay": (
-        schedule,
+        lambda _: partial(albert_tf.WarmupPolynomialDecay, peak=0.1, total_steps=10),
         {
             "peak": (-1, "0.1"),
             "warmup_steps": (-1, 10, 2.5, "2"),
@@ -255,8 +211,8 @@ CALLS = {
             "start_warmup_step": (2.5, "2"),
         },
     ),
-    "AlbertAdamW": (optimizer(albert_tf.AlbertAdamW), OPTIMIZER),
-    "Lamb": (optimizer(albert_tf.Lamb), OPTIMIZER),
+    "AlbertAdamW": (lambda _: albert_tf.AlbertAdamW, OPTIMIZER),
+    "Lamb": (lambda _: albert_tf.Lamb, OPTIMIZER),
     "export_saved_model": (
         export(albert_tf.export_saved_model),
         dict.fromkeys(("max_length", "max_bytes", "max_batch"), DECLARED),
@@ -271,7 +227,7 @@ CALLS = {
     "export_onnx": (export(albert_tf.export_onnx, "words"), {"predictions": DECLARED}),
     "export_web": (export(albert_tf.export_web), {"lengths": ((0,), (-1,), (2.5,), ("four",))}),
     "finetune": (
-        finetune,
+        lambda tools: partial(albert_tf.finetune, output=tools.folder / "new", **TASK),
         {
             **dict.fromkeys(("epochs", "steps", "batch_size", "max_length"), DECLARED),
             **dict.fromkeys(("vocab_size", "patience", "save_steps", "micro_batches"), DECLARED),
@@ -282,9 +238,9 @@ CALLS = {
             "seed": (-1, 2.5, "four"),
         },
     ),
-    "evaluate": (evaluate, {"batch_size": DECLARED}),
+    "evaluate": (lambda _: partial(albert_tf.evaluate, **TASK), {"batch_size": DECLARED}),
     "pretrain": (
-        pretrain,
+        lambda tools: partial(albert_tf.pretrain, output=tools.folder / "new", **PRETRAINING),
         {
             **dict.fromkeys(("batch_size", "steps", "save_steps", "micro_batches"), DECLARED),
             "eval_steps": DECLARED,
@@ -298,7 +254,7 @@ CALLS = {
         },
     ),
     "build_data": (
-        build_data,
+        lambda tools: partial(albert_tf.build_data, output=tools.folder / "new", **CORPUS),
         {
             **dict.fromkeys(("max_seq_length", "max_predictions_per_seq", "ngram"), DECLARED),
             **dict.fromkeys(("max_document_bytes", "shard_bytes", "workers"), DECLARED),
@@ -346,4 +302,4 @@ def test_every_public_name_is_in_the_table():
 def test_numbers_that_mean_nothing(tools, call, name, value):
     error = ValueError if call in VALUE_ERRORS else UserError
     with pytest.raises(error, match=name):
-        CALLS[call][0](tools, **{name: value})
+        CALLS[call][0](tools)(**{name: value})

@@ -57,20 +57,25 @@ def test_commands_parse(page, monkeypatch):
             cli._parse(command)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
-def test_options_in_the_text_exist(page):
-    """Checks those with dashes: the original's have underscores (test_migration.py)."""
+@pytest.fixture(scope="module")
+def known_options():
+    """Returns the options of our commands and of the programs in this repository."""
     subparsers = list(cli._parser()._subparsers._group_actions[0].choices.values())
     for subparser in subparsers:  # a format of `export` has a parser of its own
         for action in subparser._subparsers._group_actions if subparser._subparsers else ():
             subparsers += action.choices.values()
     known = {flag for each in subparsers for flag in each._option_string_actions}
     programs = [ROOT / "Makefile", *(ROOT / "benchmarks").rglob("*.py")]
-    known |= set(re.findall(r"--[a-z][a-z-]*", "".join(map(Path.read_text, programs))))
+    return known | set(re.findall(r"--[a-z][a-z-]*", "".join(map(Path.read_text, programs))))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
+def test_options_in_the_text_exist(page, known_options):
+    """Checks those with dashes: the original's have underscores (test_migration.py)."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     code = " ".join(re.findall(r"`([^`]+)`", text))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*(?![\w-])", code))
-    assert named <= known | OF_OTHERS, named - known
+    assert named <= known_options | OF_OTHERS, named - known_options
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -39,11 +39,12 @@ def test_a_saved_model_of_model_garden(config, tmp_path, monkeypatch, heads, hid
     ("changes", "scope"),
     [
         ({}, ""),
-        ({"hidden_act": "relu", "num_hidden_groups": 3, "inner_group_num": 2}, "module/"),
+        ({"hidden_act": "relu", "num_hidden_groups": 2, "inner_group_num": 2}, "module/"),
         ({"hidden_act": "tanh", "embedding_size": 20}, ""),
     ],
 )
 def test_a_module_of_tensorflow_1(config, tmp_path, changes, scope):
+    """A configuration in its folder, or rather in its assets, takes precedence over the graph."""
     config = dataclasses.replace(config, **changes)
     variables = google_variables(config, "predictions", "sop_classifier")
     folder = save_tf1_module(tmp_path / "albert_base", config, variables, scope)
@@ -52,10 +53,6 @@ def test_a_module_of_tensorflow_1(config, tmp_path, changes, scope):
     assert found.config == config, "measured: this module has no configuration"
     assert_equal(found.tensors, google.as_checkpoint(config, variables, "").tensors)
     assert found.origin == f"{folder} (SavedModel)"
-
-
-def test_a_configuration_takes_precedence(config, tmp_path):
-    folder = save_tf1_module(tmp_path / "module", config, google_variables(config))
     for place, layers in ((".", 7), ("assets", 8)):
         stated = dataclasses.replace(config, num_hidden_layers=layers, hidden_dropout_prob=0.1)
         (folder / place / "albert_config.json").write_text(json.dumps(to_google(stated)))

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import numpy as np
@@ -16,11 +15,12 @@ CLASSES = [getattr(models, name) for name in models.__all__ if name.startswith("
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_shapes_are_the_models(small_config, cls):
-    config = dataclasses.replace(
-        small_config,
-        num_hidden_layers=2,
-        num_hidden_groups=2,
-        inner_group_num=2,
+    """The heads have the smallest encoder, since the encoder itself is one of the cases."""
+    several = 2 if cls is AlbertModel else 1
+    config = small_config.replace(
+        num_hidden_layers=several,
+        num_hidden_groups=several,
+        inner_group_num=several,
         answerability=cls is models.AlbertForQuestionAnswering,
     )
     model = cls(config)

@@ -40,9 +40,9 @@ def test_entity_f1_equals_seqevals():
     lines = (GOLDEN / "G_entities" / "seqeval.jsonl").read_text("utf-8").splitlines()
     generator = np.random.default_rng(0)
     metric = EntityF1(LABELS)
-    for number, case in enumerate(map(json.loads, lines)):
+    for number, case in enumerate(map(json.loads, lines[::4])):  # each call takes time
         metric.reset_state()
-        in_two = number < 9 and len(case["expected"]) > 1  # a few, because each call takes time
+        in_two = number < 4 and len(case["expected"]) > 1
         for part in (slice(1), slice(1, None)) if in_two else (slice(None),):
             true = padded(case["expected"][part])
             found = padded(case["predicted"][part], generator.integers(len(LABELS)))
