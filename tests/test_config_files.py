@@ -37,10 +37,8 @@ def test_other_names_of_activations():
     [
         ({"hiden_size": 768}, "Unknown key 'hiden_size' in .*. Did you mean 'hidden_size'"),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads must be empty"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings must be True"),
         ({"model_type": "roberta"}, "model_type must be 'albert'.*'roberta'"),
         ({"net_structure_type": 1}, "net_structure_type must be 0.*Received: 1"),
-        ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),
         ({"num_labels": 0}, "num_labels must be .*between 1 and 1000000"),
         ({"hidden_size": 21, "model_type": "albert"}, "invalid: hidden_size must be a multiple"),
     ],

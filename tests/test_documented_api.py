@@ -30,6 +30,16 @@ HEADS = (
     "ForQuestionAnswering",
 )
 
+
+def parameters(row):
+    """Returns the parameters that a row of a table writes, as `inspect` reads them."""
+    return inspect.signature(eval(f"(lambda {row}: None)")).parameters
+
+
+def defaults(row):
+    return {name: parameter.default for name, parameter in parameters(row).items()}
+
+
 # Methods that work, with their documented arguments. Where a default differs, ours is in the row.
 TOKENIZER = {
     "__call__": """text, text_pair=None, add_special_tokens=True, padding=False, truncation=None,
@@ -138,107 +148,42 @@ TOKENIZER_ATTRIBUTES = """all_special_ids all_special_tokens bos_token bos_token
     max_len_single_sentence model_input_names model_max_length pad_token pad_token_id
     pad_token_type_id padding_side sep_token sep_token_id special_tokens_map truncation_side
     unk_token unk_token_id vocab vocab_file vocab_size"""
-TOKENIZER_DEFAULTS = {
-    "do_lower_case": True,
-    "remove_space": True,
-    "keep_accents": False,
-    "bos_token": "[CLS]",
-    "eos_token": "[SEP]",
-    "unk_token": "<unk>",
-    "sep_token": "[SEP]",
-    "pad_token": "<pad>",
-    "cls_token": "[CLS]",
-    "mask_token": "[MASK]",
-    "sp_model_kwargs": None,
-    "add_prefix_space": True,
-    "trim_offsets": True,
-    "tokenizer_file": None,
-    "vocab": None,
-    "clean_up_tokenization_spaces": False,
-    "split_special_tokens": False,
-    "additional_special_tokens": None,
-    "model_max_length": 512,
-    "padding_side": "right",
-    "truncation_side": "right",
-}
+TOKENIZER_DEFAULTS = defaults(
+    """do_lower_case=True, remove_space=True, keep_accents=False, bos_token="[CLS]",
+    eos_token="[SEP]", unk_token="<unk>", sep_token="[SEP]", pad_token="<pad>",
+    cls_token="[CLS]", mask_token="[MASK]", sp_model_kwargs=None, add_prefix_space=True,
+    trim_offsets=True, tokenizer_file=None, vocab=None, clean_up_tokenization_spaces=False,
+    split_special_tokens=False, additional_special_tokens=None, padding_side="right",
+    truncation_side="right", model_max_length=512"""
+)
 # Documented attributes of every configuration, with the values that an ALBERT has.
-CONFIG_ATTRIBUTES = {
-    "model_type": "albert",
-    "tie_word_embeddings": True,
-    "return_dict": True,
-    "output_attentions": False,
-    "output_hidden_states": False,
-    "torchscript": False,
-    "is_decoder": False,
-    "is_encoder_decoder": False,
-    "add_cross_attention": False,
-    "pruned_heads": {},
-    "problem_type": None,
-    "num_labels": 2,
-    "id2label": {0: "LABEL_0", 1: "LABEL_1"},
-    "label2id": {"LABEL_0": 0, "LABEL_1": 1},
-}
-CONFIG_BOOKKEEPING = {
-    "name_or_path": "my-model",
-    "architectures": ["AlbertModel"],
-    "use_cache": True,
-    "finetuning_task": None,
-    "task_specific_params": None,
-    "chunk_size_feed_forward": 0,
-    "tie_encoder_decoder": False,
-    "cross_attention_hidden_size": None,
-    "tokenizer_class": None,
-    "prefix": None,
-    "sep_token_id": 3,
-    "decoder_start_token_id": None,
-    "torch_dtype": None,
-    "dtype": "float32",
-    "use_bfloat16": False,
-    "tf_legacy_loss": False,
-    "transformers_version": "4.57.6",
-}
-LOADING_DEFAULTS = {
-    "config": None,
-    "cache_dir": None,
-    "ignore_mismatched_sizes": False,
-    "force_download": False,
-    "local_files_only": False,
-    "token": None,
-    "revision": "main",
-    "use_safetensors": None,
-    "weights_only": True,
-    "from_pt": False,
-    "from_tf": False,
-    "from_flax": False,
-    "output_loading_info": False,
-    "output_attentions": False,
-    "output_hidden_states": False,
-    "return_dict": True,
-    "trust_remote_code": False,
-    "low_cpu_mem_usage": None,
-    "torch_dtype": None,
-    "dtype": None,
-    "device_map": None,
-    "attn_implementation": None,
-    "quantization_config": None,
-    "load_in_8bit": False,
-    "load_in_4bit": False,
-    "variant": None,
-    "state_dict": None,
-    "subfolder": "",
-}
-SAVING_DEFAULTS = {
-    "is_main_process": True,
-    "state_dict": None,
-    "push_to_hub": False,
-    "max_shard_size": "5GB",
-    "safe_serialization": True,
-    "variant": None,
-    "save_peft_format": True,
-    "saved_model": False,
-    "version": 1,
-    "signatures": None,
-}
+CONFIG_ATTRIBUTES = defaults(
+    """model_type="albert", tie_word_embeddings=True, return_dict=True, output_attentions=False,
+    output_hidden_states=False, torchscript=False, is_decoder=False, is_encoder_decoder=False,
+    add_cross_attention=False, pruned_heads={}, problem_type=None, num_labels=2,
+    id2label={0: "LABEL_0", 1: "LABEL_1"}, label2id={"LABEL_0": 0, "LABEL_1": 1}"""
+)
+CONFIG_BOOKKEEPING = defaults(
+    """name_or_path="my-model", architectures=["AlbertModel"], use_cache=True,
+    finetuning_task=None, task_specific_params=None, chunk_size_feed_forward=0,
+    tie_encoder_decoder=False, cross_attention_hidden_size=None, tokenizer_class=None,
+    prefix=None, sep_token_id=3, decoder_start_token_id=None, torch_dtype=None, dtype="float32",
+    transformers_version="4.57.6", use_bfloat16=False, tf_legacy_loss=False"""
+)
+LOADING_DEFAULTS = defaults(
+    """config=None, cache_dir=None, ignore_mismatched_sizes=False, force_download=False,
+    local_files_only=False, token=None, revision="main", use_safetensors=None,
+    weights_only=True, from_pt=False, from_tf=False, from_flax=False, output_loading_info=False,
+    output_attentions=False, output_hidden_states=False, return_dict=True,
+    trust_remote_code=False, low_cpu_mem_usage=None, torch_dtype=None, dtype=None,
+    device_map=None, attn_implementation=None, quantization_config=None, load_in_8bit=False,
+    load_in_4bit=False, variant=None, subfolder="", state_dict=None"""
+)
+SAVING_DEFAULTS = defaults(
+    """is_main_process=True, state_dict=None, push_to_hub=False, max_shard_size="5GB",
+    safe_serialization=True, variant=None, save_peft_format=True, saved_model=False, version=1,
+    signatures=None"""
+)
 # Each head's labels and outputs. `loss` comes first, `hidden_states` and `attentions` last.
 LABELS = {
     "Model": {},
@@ -262,18 +207,17 @@ def small_config(small_config):
     return small_config.replace(num_hidden_layers=1)
 
 
-def parameters(row):
-    """Returns the parameters that a row of a table writes, as `inspect` reads them."""
-    return inspect.signature(eval(f"(lambda {row}: None)")).parameters
-
-
-@pytest.mark.parametrize("prefix", ["Albert", "TFAlbert", "FlaxAlbert"])
-def test_names_of_models(prefix):
-    for head in HEADS:
-        assert getattr(albert_tf, prefix + head) is getattr(albert_tf, f"Albert{head}")
-        auto = prefix.replace("Albert", "Auto") + head.replace("For", "ModelFor")
-        assert getattr(albert_tf, auto) is getattr(albert_tf, f"Albert{head}")
-    assert getattr(albert_tf, f"{prefix}ForPreTrainingOutput") is ModelOutput
+def test_names():
+    for prefix in ("Albert", "TFAlbert", "FlaxAlbert"):
+        for head in HEADS:
+            assert getattr(albert_tf, prefix + head) is getattr(albert_tf, f"Albert{head}")
+            auto = prefix.replace("Albert", "Auto") + head.replace("For", "ModelFor")
+            assert getattr(albert_tf, auto) is getattr(albert_tf, f"Albert{head}")
+        assert getattr(albert_tf, f"{prefix}ForPreTrainingOutput") is ModelOutput
+    for name in ("AlbertTokenizer", "AlbertTokenizerFast", "AutoTokenizer"):
+        assert getattr(albert_tf, name) is AlbertTokenizer
+    assert albert_tf.BertTokenizerFast is albert_tf.WordPieceTokenizer
+    assert albert_tf.AlbertConfig is albert_tf.AutoConfig is AlbertConfig
 
 
 def test_names_that_say_what_to_write():
@@ -287,13 +231,6 @@ def test_names_that_say_what_to_write():
         assert {*ours} <= {*albert_tf.__all__}
     with pytest.raises(ImportError, match="cannot import name 'BertForPoetry'"):
         exec("from albert_tf import BertForPoetry")
-
-
-def test_other_names():
-    for name in ("AlbertTokenizer", "AlbertTokenizerFast", "AutoTokenizer"):
-        assert getattr(albert_tf, name) is AlbertTokenizer
-    assert albert_tf.BertTokenizerFast is albert_tf.WordPieceTokenizer
-    assert albert_tf.AlbertConfig is albert_tf.AutoConfig is AlbertConfig
 
 
 @pytest.mark.parametrize(
@@ -376,7 +313,7 @@ def test_a_tokenizer_is_saved_with_default_options(tiny_tokenizer, tmp_path):
 
 
 def test_a_configuration_takes_every_documented_argument():
-    documented = {name: each.default for name, each in parameters(CONFIG["__init__"]).items()}
+    documented = defaults(CONFIG["__init__"])
     assert AlbertConfig(**documented, **CONFIG_ATTRIBUTES, **CONFIG_BOOKKEEPING) == AlbertConfig()
     for name, value in (documented | CONFIG_ATTRIBUTES).items():
         assert getattr(AlbertConfig(), name) == value

@@ -44,10 +44,7 @@ def test_labels_in_files():
     [
         ({"num_labels": True}, "num_labels must be a whole number.* Received: True"),
         ({"num_labels": 3, "id2label": {0: "a"}}, "names in id2label. Received: num_labels=3"),
-        (
-            {"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}},
-            "inverse of id2label. Received: label2id={'a': 1, 'b': 0}, id2label={0: 'a', 1: 'b'}",
-        ),
+        ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 1, "b": 0}}, "inverse of .*{'a': 1, 'b"),
         ({"id2label": {0: "a", 1: "b"}, "label2id": {"a": 0}}, "inverse of id2label"),
         ({"label2id": {"a": 0, "b": 0, "c": 1}}, "different class id. Received: .*'b': 0"),
         ({"label2id": ["a", "b"]}, r"different class id. Received: \['a', 'b'\]"),

@@ -71,18 +71,10 @@ def zeros(*shape):
 @pytest.mark.parametrize(
     ("name", "tensor", "message"),
     [
-        (
-            "albert.embeddings.LayerNorm.bias",
-            None,
-            r"missing from the checkpoint: embeddings.LayerNorm.bias \(6,\)",
-        ),
-        ("classifier.bias", None, r"missing from the checkpoint: classifier.bias \(3,\)"),
+        ("albert.embeddings.LayerNorm.bias", None, r"missing .*: embeddings.LayerNorm.bias \(6,\)"),
+        ("classifier.bias", None, r"missing .*: classifier.bias \(3,\)"),
         ("extra", zeros(2), r"unknown to the model: extra \(2,\)"),
-        (
-            "albert.pooler.weight",
-            zeros(4, 20),
-            r"pooler.weight is \(4, 20\) in the checkpoint, but \(20, 20\) according to",
-        ),
+        ("albert.pooler.weight", zeros(4, 20), r"pooler.weight is \(4, 20\) .*, but \(20, 20\)"),
         ("albert.pooler.bias", np.nan * zeros(20), "not finite: pooler.bias"),
     ],
 )
