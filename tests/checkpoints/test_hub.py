@@ -20,7 +20,7 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.checkpoints.local_hub import EXPIRED, LocalHub
 from tests.checkpoints.tensors import assert_equal, draw
 
-pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs huggingface_hub")
 BASE = "albert/albert-base-v2"
 
 
@@ -100,9 +100,7 @@ def test_revisions_and_the_cache(remote, files, small_config, monkeypatch):
             assert_equal(checkpoint.tensors, draw(small_config))
             assert f"snapshots/{commit} (model.safetensors)" in checkpoint.origin
         assert bool(remote.asked) == (not is_cached)
-    import huggingface_hub
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert find("albert-base-v2").read().config.hidden_size == 20
     cache = os.environ["HF_HUB_CACHE"]
     with pytest.raises(UserError, match=f"HF_HUB_OFFLINE is set.* the cache {cache}"):
@@ -265,9 +263,7 @@ def test_uploads_a_model_with_its_card(remote, small_config, tmp_path):
     assert stored == {"README.md": text.encode(), **saved}
     loaded = AlbertForTokenClassification.from_pretrained("someone/tagger")
     assert loaded.count_params() == model.count_params() and not loaded.newly_initialized
-    from huggingface_hub import ModelCard
-
-    card = ModelCard(text)
+    card = huggingface_hub.ModelCard(text)
     assert (card.data.pipeline_tag, card.data.library_name) == ("token-classification", "albert_tf")
     assert 'AlbertForTokenClassification.from_pretrained("someone/tagger")' in card.text
     assert f"{model.count_params():,}" in card.text
