@@ -62,8 +62,8 @@ def small_config(small_config):
 
 
 @pytest.fixture(scope="module")
-def tokenizer():
-    return AlbertTokenizer.from_pretrained("small")
+def tokenizer(tiny_vocabulary):
+    return AlbertTokenizer(tiny_vocabulary, model_max_length=64)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_modules_of_sentence_transformers_are_downloaded(remote, files, small_co
 def test_shards(remote, files):
     shards = ["model-1.safetensors", "model-2.safetensors"]
     index = {"weight_map": dict(zip("ab", shards, strict=True))}
-    served = {"config.json": files["config.json"], **dict.fromkeys(shards, b"weights")}
+    served = {"config.json": files["config.json"], **{name: name.encode() for name in shards}}
     served["model.safetensors.index.json"] = json.dumps(index).encode()
     remote.put(BASE, served)
     find("albert-base-v2")
