@@ -121,21 +121,36 @@ def test_code_is_refused_and_not_run(torch, kind, tmp_path):
 
 
 @pytest.mark.peers
-def test_files_of_pytorch_that_hold_no_weights(torch, tmp_path):
-    values, no_state_dict = torch.ones(8), "x.bin must contain a model's state dict"
-    for content, message in (
-        ([1, 2], no_state_dict),
-        ({}, no_state_dict),
-        ({"x": 3}, no_state_dict),
-        ({"x": values.to_sparse()}, "x as torch.float32, torch.sparse_coo"),
-        ({"x": torch.quantize_per_tensor(values, 1.0, 0, torch.quint8)}, "x as torch.quint8"),
-        ({"x": values.to(torch.complex64)}, "x as torch.complex64"),
-        ({"x": values.to(torch.float8_e4m3fn)}, "x as torch.float8_e4m3fn"),
-        ({"x": torch.ones(1).expand(10**9)}, "bytes, but claims"),
-    ):
-        torch.save(content, tmp_path / "x.bin")
-        with pytest.raises(UserError, match=message):
-            weight_files.read_pytorch(tmp_path / "x.bin")
+@pytest.mark.parametrize("content", [[1, 2], {}, {"x": 3}], ids=repr)
+def test_a_file_without_a_state_dict(torch, content, tmp_path):
+    torch.save(content, tmp_path / "x.bin")
+    with pytest.raises(UserError, match="x.bin must contain a model's state dict"):
+        weight_files.read_pytorch(tmp_path / "x.bin")
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("sparse", "x as torch.float32, torch.sparse_coo"),
+        ("quantized", "x as torch.quint8"),
+        ("complex", "x as torch.complex64"),
+        ("float8", "x as torch.float8_e4m3fn"),
+        ("stride", "bytes, but claims"),
+    ],
+)
+def test_tensors_of_pytorch_that_hold_no_weights(torch, tmp_path, kind, message):
+    values = torch.ones(8)
+    tensor = {
+        "sparse": lambda: values.to_sparse(),
+        "quantized": lambda: torch.quantize_per_tensor(values, 1.0, 0, torch.quint8),
+        "complex": lambda: values.to(torch.complex64),
+        "float8": lambda: values.to(torch.float8_e4m3fn),
+        "stride": lambda: torch.ones(1).expand(10**9),
+    }[kind]()
+    torch.save({"x": tensor}, tmp_path / "x.bin")
+    with pytest.raises(UserError, match=message):
+        weight_files.read_pytorch(tmp_path / "x.bin")
 
 
 @pytest.mark.peers
