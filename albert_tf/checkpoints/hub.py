@@ -149,8 +149,10 @@ class Repository:
         way_out = "Download it on a machine with network access, or pass a directory."
         if isinstance(error, errors.RepositoryNotFoundError | errors.GatedRepoError):
             way_out = "Check the name, and pass a token= if it is private or gated."
-        if isinstance(error, errors.RevisionNotFoundError):
+        elif isinstance(error, errors.RevisionNotFoundError):
             way_out = "Check revision=."
+        elif isinstance(error, errors.HfHubHTTPError) and error.response.status_code == 401:
+            way_out = "The Hub rejected the token. Pass a valid token=, or log in again."
         return UserError(
             f"{self.name} isn't a local directory, and {what} couldn't be downloaded from the Hub "
             f"({reason}) or found in the cache {cache}. {way_out}"

@@ -225,7 +225,7 @@ ACCESS = "token= if it is private or gated"
         ("gated", {}, "GatedRepoError", ACCESS),
         ("gated", {"token": "of someone else"}, "GatedRepoError", ACCESS),
         ("open", {"revision": "v9"}, "RevisionNotFoundError", "Check revision="),
-        ("open", {"token": EXPIRED}, "HfHubHTTPError", "or pass a directory"),
+        ("open", {"token": EXPIRED}, "HfHubHTTPError", "a valid token="),
         ("not--a--name", {}, "HFValidationError", "or pass a directory"),  # raised by the client
     ],
 )
