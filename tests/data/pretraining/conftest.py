@@ -13,7 +13,6 @@ import pytest
 from albert_tf.data.pretraining import records
 from albert_tf.data.pretraining.masking import as_rows, mask, word_table
 from albert_tf.data.pretraining.options import ExampleOptions
-from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 
 T, P = 40, 5
@@ -83,21 +82,19 @@ def static_record(number):
     }
 
 
-def masked_features(pairs, ids, table, options):
-    """Masks pairs, and returns features named as in the original."""
+def masked_batch(pairs, ids, table, options):
+    """Masks pairs in NumPy, and returns features and labels."""
     rows = as_rows(pairs, ids, table, options.max_seq_length)
     masked = mask(rows, pairs.keys, table, options)
-    at, is_label = np.arange(options.max_seq_length), masked.labels != IGNORED
+    at = np.arange(options.max_seq_length)
     inside = at < rows.lengths[:, None]
-    return {
+    inputs = {
         "input_ids": masked.ids,
-        "input_mask": inside,
-        "segment_ids": inside & (at >= rows.first[:, None]),
+        "attention_mask": inside,
+        "token_type_ids": inside & (at >= rows.first[:, None]),
         "masked_lm_positions": masked.positions,
-        "masked_lm_ids": np.where(is_label, masked.labels, 0),
-        "masked_lm_weights": is_label.astype(float),
-        "next_sentence_labels": pairs.labels[:, None],
     }
+    return inputs, {"labels": masked.labels, "sentence_order_label": pairs.labels}
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from albert_tf.data.pretraining.batches import (
     evaluation_batches,
     mixed_batches,
     pretraining_batches,
+    row_lengths,
     static_batch,
 )
 from albert_tf.data.pretraining.masking import word_table
@@ -20,13 +21,14 @@ from albert_tf.data.pretraining.pairs import Pairs, swapped
 from albert_tf.data.pretraining.sources import find_records, stored_records
 from albert_tf.errors import UserError
 from albert_tf.tasks import INPUTS, MASKED_LM_LABELS, MASKED_LM_POSITIONS, SENTENCE_ORDER_LABEL
-from tests.data.pretraining.conftest import COUNTS, FIRST, P, T, masked_features
+from tests.data.pretraining.conftest import COUNTS, FIRST, P, T, masked_batch
 
 SEED = int(os.environ["ALBERT_TF_SEED"])
 BATCH = 4
 N = sum(COUNTS)  # 59: 14 batches, and 3 records left over
 STEPS = N // BATCH
 SMALL = {"shuffle_records": 11}  # windows of two batches
+BUCKETS = {**SMALL, "length_buckets": True}
 
 
 def taken(dataset, count):
@@ -56,23 +58,16 @@ def made_in_numpy(directory, epoch):
     keys = rng.fold_in(rng.key(SEED, "masks"), epoch, np.arange(N))
     pairs = swapped(Pairs(keys, bounds[::2], bounds[1::2], np.zeros(N, np.int32)))
     ids, table = np.concatenate(segments).astype(np.int32), word_table(directory.tokenizer)
-    made = masked_features(pairs, ids, table, directory.options)
-    inputs = {
-        "input_ids": made["input_ids"],
-        "attention_mask": made["input_mask"],
-        "token_type_ids": made["segment_ids"],
-        "masked_lm_positions": made["masked_lm_positions"],
-    }
-    labels = np.where(made["masked_lm_weights"] > 0, made["masked_lm_ids"], -100)
-    return inputs, {"labels": labels, "sentence_order_label": made["next_sentence_labels"]}
+    return masked_batch(pairs, ids, table, directory.options)
 
 
 def rows_of(batch):
+    """Returns the columns of each example as bytes, without padding and other zeros at the end."""
     inputs, labels = batch
     columns = [inputs[feature.name] for feature in INPUTS]
     columns += [inputs["masked_lm_positions"], labels["labels"], labels["sentence_order_label"]]
-    columns = [np.asarray(column, "int32") for column in columns]
-    return [tuple(row.tobytes() for row in rows) for rows in zip(*columns, strict=True)]
+    rows = zip(*(np.asarray(column, "int32") for column in columns), strict=True)
+    return [tuple(column.tobytes().rstrip(b"\0") for column in row) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +79,9 @@ def static_run(static):
 
 @pytest.fixture(scope="module")
 def dynamic_run(dynamic):
-    """Returns a dataset of the dynamic records, and the batches of two epochs."""
+    """Returns a dataset of the dynamic records by length, and the batches of two epochs."""
     tf.random.set_seed(5)  # changes no batch
-    dataset = pretraining_batches(dynamic.path, BATCH, SEED, **SMALL)
+    dataset = pretraining_batches(dynamic.path, BATCH, SEED, **BUCKETS)
     return dataset, taken(dataset, 2 * STEPS)
 
 
@@ -98,8 +93,8 @@ def evaluated(dynamic):
     return taken(dataset, -1), taken(dataset, -1)
 
 
-@pytest.mark.parametrize("run", ["static_run", "dynamic_run"])
-def test_batches_follow_the_schema(request, run):
+@pytest.mark.parametrize(("run", "length"), [("static_run", T), ("dynamic_run", None)])
+def test_batches_follow_the_schema(request, run, length):
     dataset, _ = request.getfixturevalue(run)
     assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     # The end of an iterator would wait for the tuner, up to a minute.
@@ -107,7 +102,7 @@ def test_batches_follow_the_schema(request, run):
     inputs, labels = dataset.element_spec
     found = {name: (spec.shape, spec.dtype) for name, spec in (inputs | labels).items()}
     shapes = {
-        **dict.fromkeys(INPUTS, (BATCH, T)),
+        **dict.fromkeys(INPUTS, (BATCH, length)),
         MASKED_LM_POSITIONS: (BATCH, P),
         MASKED_LM_LABELS: (BATCH, P),
         SENTENCE_ORDER_LABEL: (BATCH,),
@@ -115,14 +110,13 @@ def test_batches_follow_the_schema(request, run):
     assert found == {feature.name: (shape, feature.dtype) for feature, shape in shapes.items()}
 
 
-def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic, dynamic_run, evaluated):
+def test_dynamic_records_are_masked_by_seed_epoch_and_record(dynamic, dynamic_run):
     made = [{*rows_of(made_in_numpy(dynamic, epoch))} for epoch in range(2)]
     assert len(made[0] | made[1]) > 1.9 * N  # another mask in each epoch
     for epoch in range(2):
         rows = flat(map(rows_of, dynamic_run[1][epoch * STEPS : (epoch + 1) * STEPS]))
         assert len(set(rows)) == STEPS * BATCH
         assert set(rows) <= made[epoch]
-    assert {*flat(map(rows_of, evaluated[0]))} == made[0]
 
 
 def test_each_epoch_has_every_record_once_in_another_order(static_run):
@@ -144,27 +138,28 @@ def test_hosts_share_each_batch(dynamic, dynamic_run):
     """Joins the parts of hosts to the batch of one host, masks included, also after a resume."""
     files = find_records(dynamic.path)
     whole = dynamic_run[1][:12]
-    first = taken(pretraining_batches(files, BATCH, SEED, part=(0, 2), **SMALL), 12)
-    late = taken(pretraining_batches(files, BATCH, SEED, 10, part=(1, 2), **SMALL), 2)
+    first = taken(pretraining_batches(files, BATCH, SEED, part=(0, 2), **BUCKETS), 12)
+    late = taken(pretraining_batches(files, BATCH, SEED, 10, part=(1, 2), **BUCKETS), 2)
     for batch, half in zip(whole, first, strict=True):
         assert rows_of(half) == rows_of(batch)[: BATCH // 2]
     for batch, half in zip(whole[10:], late, strict=True):
         assert rows_of(half) == rows_of(batch)[BATCH // 2 :]
 
 
-@pytest.mark.parametrize("start", [pytest.param(STEPS, marks=pytest.mark.slow), STEPS + 5])
-def test_a_run_resumes_with_the_same_batches(static, static_run, start):
+@pytest.mark.parametrize(
+    ("mode", "start", "options"),
+    [
+        ("static", STEPS + 5, SMALL),
+        pytest.param("static", STEPS, SMALL, marks=pytest.mark.slow),
+        pytest.param("dynamic", STEPS + 5, BUCKETS, marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_resumes_with_the_same_batches(request, mode, start, options):
     tf.random.set_seed(7)  # changes no batch
-    dataset = pretraining_batches(find_records(static.source), BATCH, SEED, start, **SMALL)
-    assert_same(taken(dataset, 4), static_run[1][start : start + 4])
-
-
-@pytest.mark.slow
-def test_a_run_with_length_buckets_resumes(dynamic):
-    options, start = {**SMALL, "length_buckets": True}, STEPS + 5
-    whole = taken(pretraining_batches(dynamic.source, BATCH, SEED, **options), start + 4)
-    rest = taken(pretraining_batches(dynamic.source, BATCH, SEED, start, **options), 4)
-    assert_same(rest, whole[start:])
+    _, whole = request.getfixturevalue(f"{mode}_run")
+    files = find_records(request.getfixturevalue(mode).source)
+    dataset = pretraining_batches(files, BATCH, SEED, start, **options)
+    assert_same(taken(dataset, 4), whole[start : start + 4])
 
 
 def test_an_iterator_can_be_saved_and_restored(static_run, tmp_path):
@@ -177,43 +172,32 @@ def test_an_iterator_can_be_saved_and_restored(static_run, tmp_path):
     assert numbers(itertools.islice(restored, 9)) == numbers(whole[STEPS - 3 : STEPS + 6])
 
 
-@pytest.mark.parametrize("mode", ["dynamic", "static"])
-def test_length_buckets_pad_less_and_lose_nothing(request, mode):
-    directory = request.getfixturevalue(mode)
-    if mode == "dynamic":
-        padded, _ = request.getfixturevalue("evaluated")
-    else:
-        stored = tf.constant([records.encode(directory.record(number)) for number in range(N)])
-        features, labels = static_batch(None, stored, find_records(directory.source), None)
-        padded = [tf.nest.map_structure(np.asarray, (features, labels))]
-    dataset = pretraining_batches(directory.source, BATCH, SEED, length_buckets=True)
-    bucketed = taken(dataset, STEPS)
-    assert dataset.element_spec[0]["input_ids"].shape.as_list() == [BATCH, None]
-    widths = {inputs["input_ids"].shape[1] for inputs, _ in bucketed}
+def test_length_buckets_pad_less(dynamic_run, evaluated):
+    widths = {inputs["input_ids"].shape[1] for inputs, _ in dynamic_run[1]}
     assert len(widths) > 2
     assert all(width % 5 == 0 and width <= T for width in widths)  # eighths of 40
-
-    def unpadded(batches):
-        found = set()
-        for batch in batches:
-            for row, length in zip(rows_of(batch), batch[0]["attention_mask"].sum(1), strict=True):
-                found.add(tuple(column[: 4 * length] for column in row[:3]) + row[3:])
-        return found
-
-    assert len(unpadded(bucketed)) == STEPS * BATCH
-    assert unpadded(bucketed) <= unpadded(padded)
-    shares = [
+    padded, bucketed = (
         np.concatenate([inputs["attention_mask"].ravel() for inputs, _ in batches]).mean()
-        for batches in (padded, bucketed)
-    ]
-    assert shares[1] > shares[0] + 0.1
+        for batches in (evaluated[0], dynamic_run[1])
+    )
+    assert bucketed > padded + 0.1
 
 
-def test_evaluation_sees_every_example_once_with_the_same_masks(evaluated):
+def test_length_buckets_of_static_records(static):
+    files = find_records(static.source)
+    stored = tf.constant([records.encode(static.record(number)) for number in range(6)])
+    assert row_lengths(files, stored).numpy().tolist() == [9, 16, 23, 30, 37, 12]
+    cut = static_batch(None, stored[:3], files, 5)
+    assert cut[0]["input_ids"].shape == (3, 25)
+    assert rows_of(cut) == rows_of(static_batch(None, stored, files, None))[:3]
+
+
+def test_evaluation_sees_every_example_once_with_the_same_masks(dynamic, evaluated):
     first, second = evaluated
     assert_same(first, second)
     assert [len(labels["labels"]) for _, labels in first] == [7] * (N // 7) + [N % 7]
-    assert len(set(flat(map(rows_of, first)))) == N
+    whole = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *first)
+    assert_same(whole, made_in_numpy(dynamic, epoch=0))
 
 
 @pytest.mark.parametrize(("pair_task", "label"), [("nsp", 1), ("none", -100)])

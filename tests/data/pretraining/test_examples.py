@@ -14,7 +14,7 @@ from albert_tf.data.pretraining.records import decode
 from albert_tf.tasks import IGNORED
 from albert_tf.text.tokenizer import AlbertTokenizer
 from tests.conftest import SENTENCES
-from tests.data.pretraining.conftest import masked_features
+from tests.data.pretraining.conftest import masked_batch
 
 LENGTH = 48
 
@@ -60,31 +60,6 @@ def test_draws_depend_on_name_and_seed(make):
     keys = make().read([document, *others], Counter()).keys.tolist()
     keys += make(random_seed=9).read([document], Counter()).keys.tolist()
     assert len(set(keys)) == 4
-
-
-def test_masked_pairs_have_the_original_s_features(make, tiny_tokenizer):
-    maker, counts = make(), Counter()
-    passages = maker.read(documents(40), counts)
-    pairs = swapped(make_pairs(passages, maker.options, counts))
-    columns = masked_features(pairs, passages.ids, maker.table, maker.options)
-    rows = {"input_ids", "input_mask", "segment_ids"}
-    predictions = {"masked_lm_positions", "masked_lm_ids", "masked_lm_weights"}
-    assert columns.keys() == {*rows, *predictions, "next_sentence_labels"}
-    assert {columns[name].shape for name in rows} == {(len(pairs.keys), LENGTH)}
-    assert {columns[name].shape for name in predictions} == {(len(pairs.keys), 7)}
-    assert columns["next_sentence_labels"][:, 0].tolist() == pairs.labels.tolist()
-    for number, row in enumerate(zip(*columns.values(), strict=True)):
-        example = dict(zip(columns, row, strict=True))
-        restored = example["input_ids"].copy()
-        count = int(example["masked_lm_weights"].sum())
-        assert count > 0
-        restored[example["masked_lm_positions"][:count]] = example["masked_lm_ids"][:count]
-        segments = [passages.ids[slice(*each[number])] for each in (pairs.first, pairs.second)]
-        special = [[tiny_tokenizer.cls_token_id], [tiny_tokenizer.sep_token_id]]
-        whole = np.concatenate([special[0], segments[0], special[1], segments[1], special[1]])
-        assert restored.tolist() == [*whole, *[0] * (LENGTH - len(whole))]
-        assert example["input_mask"].sum() == len(whole)
-        assert example["segment_ids"].sum() == len(segments[1]) + 1
 
 
 def test_segments_are_in_the_order_of_the_text(make):
@@ -167,16 +142,17 @@ def masked(maker, passages, copies):
         own = passages._replace(keys=rng.fold_in(passages.keys, copy))
         pairs = make_pairs(own, maker.options, Counter())
         pairs = swapped(pairs) if maker.options.pair_task == "sop" else pairs
-        columns.append(masked_features(pairs, own.ids, maker.table, maker.options))
+        inputs, labels = masked_batch(pairs, own.ids, maker.table, maker.options)
+        columns.append(inputs | labels)
     return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
 
 
 def measured(examples, longest):
     """Returns statistics of examples."""
-    is_label = examples["masked_lm_weights"] > 0
-    lengths = examples["input_mask"].sum(1)
+    is_label = examples["labels"] != IGNORED
+    lengths = examples["attention_mask"].sum(1)
     inputs = np.take_along_axis(examples["input_ids"], examples["masked_lm_positions"], 1)[is_label]
-    labels, total = examples["masked_lm_ids"][is_label], is_label.sum()
+    labels, total = examples["labels"][is_label], is_label.sum()
     at = examples["masked_lm_positions"] + 1000 * np.arange(len(lengths))[:, None]
     begins = np.flatnonzero(np.diff(at[is_label], prepend=-9) != 1)
     runs = Counter(np.diff(begins, append=total).tolist())
@@ -185,7 +161,7 @@ def measured(examples, longest):
         "length mean": lengths.mean(),
         "shorter": (lengths < longest).mean(),
         "predictions": total / len(lengths),
-        "label 1": examples["next_sentence_labels"].mean(),
+        "label 1": examples["sentence_order_label"].mean(),
         "mask": (inputs == MASK).mean(),
         "kept": ((inputs == labels) & (inputs != MASK)).mean(),
         "random": ((inputs != labels) & (inputs != MASK)).mean(),

@@ -9,7 +9,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.pretraining import records, sources
-from albert_tf.data.pretraining.batches import evaluation_batches, whole_records
+from albert_tf.data.pretraining.batches import (
+    dynamic_batch,
+    evaluation_batches,
+    static_batch,
+    whole_records,
+)
 from albert_tf.data.pretraining.masking import word_table
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.data.pretraining.sources import find_records
@@ -142,11 +147,13 @@ def test_a_strange_table_of_words_is_refused(tmp_path, dynamic, change):
         find_records(tmp_path)
 
 
+IN_A_GRAPH = 4  # rows of each table, one for each kind of TensorFlow's messages
 STATIC = [
+    ("input_ids", [-1] * 40, "input_ids must be .* Received: -1"),
     ("input_mask", None, "Feature: input_mask"),
     ("input_ids", [1] * 39, "Key: input_ids"),
+    (None, b"\xff\xfe no example", "no tf.train.Example"),
     ("masked_lm_ids", [], "Key: masked_lm_ids"),
-    ("input_ids", [-1] * 40, "input_ids must be .* Received: -1"),
     ("masked_lm_ids", [2**31] * 5, "masked_lm_ids must be .* Received: 2147483648"),
     ("masked_lm_positions", [40] * 5, "masked_lm_positions must be .* Received: 40"),
     ("input_mask", [2] * 40, "input_mask must be .* Received: 2"),
@@ -156,23 +163,23 @@ STATIC = [
     ("input_ids", [1.5] * 40, "Key: input_ids.* float"),
     ("next_sentence_labels", [7], "next_sentence_labels must be .* Received: 7"),
     ("next_sentence_labels", [0, 1], "Key: next_sentence_labels"),
-    (None, b"\xff\xfe no example", "no tf.train.Example"),
 ]
 DYNAMIC = [
-    ("segment_b", None, "segment_b must contain tokens"),
     ("segment_b", [], "segment_b must contain tokens"),
     ("segment_a", [7] * 38, "at most 40 tokens. Received: "),
     ("segment_a", [10**6], "segment_a and segment_b must be .* Received: 1000000"),
-    ("segment_b", [-3], "segment_a and segment_b must be .* Received: -3"),
     (None, b"no\nexample", "no tf.train.Example"),
+    ("segment_b", None, "segment_b must contain tokens"),
+    ("segment_b", [-3], "segment_a and segment_b must be .* Received: -3"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("mode", "table", "before"), [("static", STATIC, 1), ("dynamic", DYNAMIC, 0)]
+    ("mode", "parse", "table", "before"),
+    [("static", static_batch, STATIC, 1), ("dynamic", dynamic_batch, DYNAMIC, 0)],
 )
-def test_records_are_checked_as_they_are_read(tmp_path, request, mode, table, before):
-    """The graph of batches ends with the same rule; the message names the record and its file."""
+def test_records_are_checked_as_they_are_read(tmp_path, request, mode, parse, table, before):
+    """The message names the record and its file."""
     directory = request.getfixturevalue(mode)
     files = find_records(directory.source)
     valid = [records.encode(directory.record(number)) for number in range(4)]
@@ -180,24 +187,26 @@ def test_records_are_checked_as_they_are_read(tmp_path, request, mode, table, be
     Path(paths[0]).write_bytes(b"".join(map(records.frame, valid[: 4 * before])))
     files = dataclasses.replace(files, paths=tuple(paths), counts=(4 * before, before + 2))
     dataset = evaluation_batches(files, 5)
-    for name, value, message in table:
+    for row, (name, value, message) in enumerate(table):
         features = directory.record(5) | {name: value}
         changed = {key: found for key, found in features.items() if found is not None}
         record = records.encode(changed) if name else value
-        content = b"".join(map(records.frame, [*valid[:before], record, valid[3]]))
-        Path(paths[1]).write_bytes(content)
+        content = [*valid[:before], record, valid[3]]
+        Path(paths[1]).write_bytes(b"".join(map(records.frame, content)))
         place = rf"^Invalid .*{message}.* .record {before} of {paths[1]}"
         with pytest.raises(UserError, match=place), whole_records(files):
-            list(dataset)
+            if row < IN_A_GRAPH:
+                list(dataset)
+            else:
+                parse(tf.zeros(len(content), tf.uint64), tf.constant(content), files, None)
 
 
 def test_ids_stay_below_a_models_vocabulary(static):
     files = dataclasses.replace(find_records(static.source), vocab_size=60)
-    with (
-        pytest.raises(UserError, match=r"input_ids must be from 0 to 59. Received: 6\d"),
-        whole_records(files),
-    ):
-        list(evaluation_batches(files, 8))
+    stored = tf.constant([records.encode(static.record(58))])
+    message = r"input_ids must be from 0 to 59. Received: 6\d"
+    with pytest.raises(UserError, match=message), whole_records(files):
+        static_batch(None, stored, files, None)
 
 
 def test_records_damaged_since(tmp_path, static):
@@ -208,7 +217,7 @@ def test_records_damaged_since(tmp_path, static):
     content[-9] ^= 1
     path.write_bytes(content)
     with pytest.raises(UserError, match="^Record 5 of .*4-of.* is damaged"), whole_records(files):
-        list(evaluation_batches(files, 8))
+        list(tf.data.TFRecordDataset(files.paths))
 
 
 def test_other_errors_stay(static):
