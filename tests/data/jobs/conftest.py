@@ -21,6 +21,18 @@ def run_local(job, workers=1, force=False):
     return run_job(job, functools.partial(map_in_processes, workers=workers), force)
 
 
+def interrupted(count):
+    """Returns an engine that ends after some parts."""
+    from albert_tf.data.jobs.job import make_part
+
+    def engine(job, parts, progress):
+        for part in parts[:count]:
+            yield make_part(job, part)
+        raise KeyboardInterrupt
+
+    return engine
+
+
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     """Returns a folder with 96 documents in text, .gz, and JSONL files, and an empty file."""

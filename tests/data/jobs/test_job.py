@@ -1,5 +1,4 @@
 import dataclasses
-import hashlib
 import json
 
 import pytest
@@ -11,12 +10,9 @@ from albert_tf.data.jobs import spark
 from albert_tf.data.jobs.job import (
     FILE_BYTES,
     Output,
-    PartReport,
     default_shard_bytes,
     make_part,
-    report_name,
 )
-from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
 
 SIZES = {"a.txt": 25_000, "b.txt.gz": 9_000, "c/1.txt": 300, "c/2.txt": 0, "c/3.txt": 400}
@@ -91,20 +87,6 @@ def test_an_output_in_the_input_or_around_it_is_refused(make, corpus):
         with pytest.raises(UserError, match=r"output folder must not contain.*Choose"):
             make(output)
     make(corpus.parent / "examples")
-
-
-def test_the_report_describes_the_shards(job, tmp_path):
-    for part in job.parts():
-        report = make_part(job, part)
-        assert [report] == PartReport.read(Output(job.output), [report_name(part)])
-        assert report.counts["examples"] == sum(shard.records for shard in report.shards)
-        for number, shard in enumerate(report.shards):
-            assert shard.file == f"examples-{part.number:06d}-{number:05d}.tfrecord"
-            assert shard.part == part.number
-            path = tmp_path / "examples" / shard.file
-            assert len(list(stored_records(str(path)))) == shard.records > 0
-            assert path.stat().st_size == shard.bytes
-            assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
 
 
 def test_examples_are_shuffled(job, monkeypatch):

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-import importlib
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -21,11 +21,13 @@ from albert_tf.data.jobs.run import build_data, read_manifest
 from albert_tf.data.pretraining.records import decode
 from albert_tf.data.pretraining.sources import stored_records
 from albert_tf.errors import UserError
+from tests.data.jobs import workers
 from tests.data.jobs.conftest import run_local
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_enabled")
 
 ROOT = Path(local.__file__).parents[3]
+BUSY = {"sentence_splitter": f"{workers.__name__}:split"}
 SCRIPT = """
 import functools, pickle, sys
 from pathlib import Path
@@ -54,26 +56,21 @@ def start(tmp_path):
             start_new_session=True,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+                "BUSY": str(tmp_path / "busy"),
+            },
         )
 
     return start
 
 
 @pytest.fixture
-def slowly(tmp_path, monkeypatch):
-    """Returns the options of a job whose sentence splitter takes 0.1 s for a document."""
-    split = "import time\n\ndef split(text):\n    time.sleep(0.1)\n    return [text]\n"
-    (tmp_path / "slow_sentences.py").write_text(split)
-    monkeypatch.syspath_prepend(tmp_path)
-    return {"sentence_splitter": "slow_sentences:split"}
-
-
-@pytest.fixture
-def long_job(make, tmp_path, start, slowly):
-    """Returns the process of a job of five seconds after its first shards."""
-    process = start(make(tmp_path / "examples", **slowly))
-    while not list(tmp_path.glob("examples/*.tfrecord")):
+def busy_job(make, tmp_path, start):
+    """Returns the process of a job one of whose workers has begun a part."""
+    process = start(make(tmp_path / "examples", **BUSY))
+    while not (tmp_path / "busy").exists():
         assert process.poll() is None
         time.sleep(0.01)
     return process
@@ -83,6 +80,11 @@ def test_every_document_is_there(finished):
     manifest = read_manifest(Output(str(finished)))
     assert manifest.totals["documents"] == 96
     assert manifest.totals["examples"] == sum(shard.records for shard in manifest.shards) > 150
+    for shard in manifest.shards:
+        path = finished / shard.file
+        assert len(list(stored_records(str(path)))) == shard.records > 0
+        assert path.stat().st_size == shard.bytes
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == shard.sha256
     found = [decode(record) for record in stored_records(str(next(finished.glob("ex*"))))]
     assert max(len(each["segment_a"] + each["segment_b"]) for each in found) == 37
     names = {path.name for path in finished.iterdir()} - {shard.file for shard in manifest.shards}
@@ -94,8 +96,8 @@ def test_the_bytes_depend_neither_on_workers_nor_on_where_the_corpus_is(
     finished, make, corpus, content, tmp_path
 ):
     moved = shutil.copytree(corpus, tmp_path / "moved")
-    run_local(make(tmp_path / "three", inputs=[moved]), 3)
-    assert content(tmp_path / "three") == content(finished)
+    run_local(make(tmp_path / "two", inputs=[moved]), workers=2)
+    assert content(tmp_path / "two") == content(finished)
 
 
 def test_another_seed_gives_other_files(finished, make, content, tmp_path):
@@ -107,16 +109,16 @@ def test_another_seed_gives_other_files(finished, make, content, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
-def test_no_worker_outlives_the_run(long_job, stop):
+def test_no_worker_outlives_the_run(busy_job, stop):
     if stop == signal.SIGINT:
-        os.killpg(long_job.pid, stop)  # as a terminal sends it
+        os.killpg(busy_job.pid, stop)  # as a terminal sends it
     else:
-        long_job.send_signal(stop)
-    _expect_end(long_job, stop)
+        busy_job.send_signal(stop)
+    _expect_end(busy_job, stop)
 
 
-def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, start, slowly):
-    process = start(make(tmp_path / "examples", **slowly))
+def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, start):
+    process = start(make(tmp_path / "examples", **BUSY))
     while not _workers(process):
         assert process.poll() is None
         time.sleep(0.001)
@@ -124,23 +126,27 @@ def test_only_the_parent_notices_ctrl_c_while_workers_start(make, tmp_path, star
     _expect_end(process, signal.SIGINT)
 
 
-def test_a_killed_worker_is_an_error(long_job):
-    os.kill(_workers(long_job)[0], signal.SIGKILL)
-    _, errors = long_job.communicate()
+def test_a_killed_worker_is_an_error(busy_job):
+    os.kill(_workers(busy_job)[0], signal.SIGKILL)
+    _, errors = busy_job.communicate()
     assert "UserError: One of 2 worker processes was killed" in errors
-    _wait_for_the_end_of(long_job.pid)
+    _wait_for_the_end_of(busy_job.pid)
 
 
-def test_a_worker_killed_as_it_starts_is_an_error(make, tmp_path, monkeypatch):
-    """The worker imports the function from a file of its own, because this one loads TensorFlow."""
-    die = "import os, signal\n\ndef begin(file):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-    (tmp_path / "deadly.py").write_text(die)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_begin", importlib.import_module("deadly").begin)
-    with pytest.raises(UserError, match="worker processes was killed"):
-        run_local(make(tmp_path / "examples"), 2)
+@pytest.mark.parametrize(
+    ("begin", "message"),
+    [
+        (workers.kill_itself, "One of 2 worker processes was killed"),
+        (workers.fail, "A worker process ended with an error when it started"),
+    ],
+)
+def test_a_worker_that_can_not_start_is_an_error(make, tmp_path, monkeypatch, begin, message):
+    monkeypatch.setattr(local, "_begin", begin)
+    with pytest.raises(UserError, match=message):
+        run_local(make(tmp_path / "examples"), workers=2)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_ends_with_an_error(make, tmp_path, start):
     """Its workers start it again. They end before they read the job, which fills a pipe."""
     script = tmp_path / "run.py"

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from albert_tf.data.jobs.job import Output, make_part
+from albert_tf.data.jobs.job import Output
 from albert_tf.data.jobs.run import read_manifest, run_job
 from albert_tf.errors import UserError
-from tests.data.jobs.conftest import run_local
+from tests.data.jobs.conftest import interrupted, run_local
 
 SHARDS = 8  # six parts, with three groups of b.txt.gz
 
@@ -18,17 +18,6 @@ SHARDS = 8  # six parts, with three groups of b.txt.gz
 def copied(finished, tmp_path):
     """Returns a copy of a finished output, which a test may damage."""
     return shutil.copytree(finished, tmp_path / "examples")
-
-
-def interrupted(count):
-    """Returns an engine that ends after some parts."""
-
-    def engine(job, parts, progress):
-        for part in parts[:count]:
-            yield make_part(job, part)
-        raise KeyboardInterrupt
-
-    return engine
 
 
 def unused(job, parts, progress):
