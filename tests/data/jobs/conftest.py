@@ -39,6 +39,7 @@ def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     generator = random.Random(7)
     texts = [" ".join(generator.choices(SENTENCES, k=generator.randint(2, 12))) for _ in range(96)]
+    texts[20] += " A zebra."  # at which tests/engines stops a worker
     (folder / "a.txt").write_text("\n\n".join(texts[:40]))
     (folder / "b.txt.gz").write_bytes(gzip.compress("\n\n".join(texts[40:70]).encode(), mtime=0))
     (folder / "c.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[70:93]))
