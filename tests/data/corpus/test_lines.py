@@ -58,23 +58,6 @@ def test_readers(tmp_path, name, content, read, ending):
         read(write("b" * 101))
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "before", "after"),
-    [
-        ("one\ntwo three", 9, "one", "\ntwo three"),
-        ("one two three", 9, "one two", " three"),
-        ("one\ttwo three", 6, "one", "\ttwo three"),
-        ("one\rtwothree", 6, "one", "\rtwothree"),
-        ("onetwothree", 6, "onetwo", "three"),
-        ("😀😀😀", 7, "😀", "😀😀"),
-    ],
-)
-def test_cut(text, limit, before, after):
-    data = b"no\n " + text.encode()
-    stop = cut(data, 4, limit)
-    assert (data[4:stop].decode(), data[stop:].decode()) == (before, after)
-
-
 def test_invalid_utf_8_is_cut_too():
     assert cut(b"\x80" * 20, 2, 5) == 7
 
@@ -95,14 +78,3 @@ def test_a_reader_within_a_long_document_stops_at_its_end(monkeypatch):
     file.seek(799)
     assert list(passages(ByteWindow(file, 799), 800, 1600, 50)) == []
     assert file.tell() < 1700
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "found"),
-    [(0, 8, ["One"]), (8, 9, ["Two"]), (0, 9, ["One", "Two"]), (9, 99, ["Six"]), (16, 17, ["Six"])],
-)
-def test_a_document_belongs_to_the_split_of_the_blank_line_before_it(start, end, found):
-    text = b"\nOne\n\n \n\nTwo\n \n\n\nSix"
-    assert text[8:9] == b"\n", "the blank line before Two"
-    window = ByteWindow(io.BytesIO(text[max(0, start - 1) :]), max(0, start - 1))
-    assert [part.decode() for _, part, _ in passages(window, start, end, 100)] == found

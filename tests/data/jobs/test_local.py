@@ -100,13 +100,6 @@ def test_the_bytes_depend_neither_on_workers_nor_on_where_the_corpus_is(
     assert content(tmp_path / "two") == content(finished)
 
 
-def test_another_seed_gives_other_files(finished, make, content, tmp_path):
-    run_local(make(tmp_path / "seed", random_seed=6))
-    ours, others = content(finished), content(tmp_path / "seed")
-    assert ours.keys() == others.keys()
-    assert not {ours[name] for name in ours if name.startswith("ex")} & {*others.values()}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_the_run(busy_job, stop):
