@@ -1,8 +1,13 @@
 """Corpora and outputs in an object store: a real S3 interface on the loopback interface."""
 
+from pathlib import Path
+
 import pytest
 
 from albert_tf.data.jobs.run import run_job
+from albert_tf.data.pretraining import sources
+from albert_tf.data.pretraining.records import encode, frame
+from albert_tf.data.pretraining.sources import find_records
 from albert_tf.errors import UserError
 from tests.data.jobs.conftest import interrupted, run_local
 
@@ -51,3 +56,23 @@ def test_a_bucket_that_does_not_exist_is_an_error(store, make):
         run_local(make("s3://nowhere/out"))
     with pytest.raises(UserError, match="s3://nowhere/corpus"):
         make("s3://albert/out", inputs=["s3://nowhere/corpus"])
+
+
+def test_examples_are_downloaded_for_training(store, s3, finished, tmp_path, monkeypatch):
+    """TensorFlow has no file system for s3://."""
+    monkeypatch.setattr(sources, "CACHE", tmp_path)
+    url, local = f"{s3}/finished", find_records(finished)
+    store.put(f"{finished}/", f"{url}/", recursive=True)
+    remote = find_records(url)
+    assert (remote.counts, remote.dynamic) == (local.counts, local.dynamic)
+    for path, copy in zip(local.paths, remote.paths, strict=True):
+        assert copy.startswith(str(tmp_path))
+        assert Path(copy).read_bytes() == Path(path).read_bytes()
+    times = [Path(copy).stat().st_mtime_ns for copy in remote.paths]
+    assert [Path(path).stat().st_mtime_ns for path in find_records(url).paths] == times
+    store.rm_file(f"{url}/manifest.json")
+    with pytest.raises(UserError, match=f"^{url} contains no manifest.json"):
+        find_records(url)
+    masked = {"input_ids": [7] * 9, "masked_lm_positions": [1, 2]}
+    store.pipe_file(f"{s3}/original/a.tfrecord", frame(encode(masked)))
+    assert find_records(f"{s3}/original/*.tfrecord").counts == (1,)

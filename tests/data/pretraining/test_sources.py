@@ -4,11 +4,10 @@ import math
 import shutil
 from pathlib import Path
 
-import fsspec
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.pretraining import records, sources
+from albert_tf.data.pretraining import records
 from albert_tf.data.pretraining.batches import (
     dynamic_batch,
     evaluation_batches,
@@ -34,26 +33,6 @@ def test_a_directory_is_what_its_manifest_says(static, dynamic):
     assert len(local.table.starts) == dynamic.tokenizer.vocab_size
     assert (remote.counts, remote.dynamic) == (local.counts, local.dynamic)
     assert remote.paths == tuple(f"file://{path}" for path in local.paths)
-
-
-def test_other_protocols_are_downloaded(s3, static, dynamic, tmp_path, monkeypatch):
-    """Downloads from s3://, for which TensorFlow has no file system."""
-    monkeypatch.setattr(sources, "CACHE", tmp_path)
-    store, local = fsspec.filesystem("s3"), find_records(dynamic.path)
-    url = f"{s3}/records"
-    store.put(str(dynamic.path), url, recursive=True)
-    remote = find_records(url)
-    assert (remote.counts, remote.dynamic) == (local.counts, local.dynamic)
-    for path, copy in zip(local.paths, remote.paths, strict=True):
-        assert copy.startswith(str(tmp_path))
-        assert Path(copy).read_bytes() == Path(path).read_bytes()
-    times = [Path(copy).stat().st_mtime_ns for copy in remote.paths]
-    assert [Path(path).stat().st_mtime_ns for path in find_records(url).paths] == times
-    store.rm_file(f"{url}/manifest.json")
-    with pytest.raises(UserError, match=f"^{url} contains no manifest.json"):
-        find_records(url)
-    store.put(str(static.path), f"{s3}/masked", recursive=True)
-    assert find_records(f"{s3}/masked/*.tfrecord").counts == COUNTS
 
 
 def test_several_directories(tmp_path, dynamic, static):
