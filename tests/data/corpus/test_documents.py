@@ -135,7 +135,7 @@ def test_json_lines_are_the_same_however_a_file_is_split(read, monkeypatch):
         content = mark + "".join(lines).encode()
         if generator.random() < 0.5:
             content = content.rstrip()
-        for split_bytes in (4, generator.randrange(5, 60), 1 << 20):
+        for split_bytes in (8, generator.randrange(9, 60), 1 << 20):
             monkeypatch.setattr(module, "BLOCK", generator.choice([3, 4, 5, 17, 1 << 10]))
             options = {"max_document_bytes": limit, "bad_lines": "skip"}
             found = read(content, "a.jsonl", split_bytes=split_bytes, **options)
