@@ -1,4 +1,7 @@
-"""One model per task, and a batch that it learns from."""
+"""One model per task, and a batch that it learns from.
+
+The tests of `test_base.py` run for each entry of `TASKS`, so a new head is a new entry.
+"""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -12,11 +15,19 @@ B, C, T = 4, 3, 7
 
 
 class Task(NamedTuple):
-    """A model's class, inputs, labels, and additional configuration fields."""
+    """A head.
+
+    Attributes:
+        model: its class.
+        inputs, labels: a batch.
+        wrong: values that each label must not have.
+        config: additional configuration fields.
+    """
 
     model: type
     inputs: dict[str, np.ndarray]
     labels: dict[str, np.ndarray]
+    wrong: dict[str, list[float]]
     config: dict[str, Any] = {}
 
 
@@ -48,24 +59,43 @@ SPANS = {
     "end_positions": np.array([4, 2, 0, 0], "int32"),
 }
 IMPOSSIBLE = {"is_impossible": np.array([0, 0, 1, 1], "float32")}
+WRONG_SPANS = {"start_positions": [0.5], "end_positions": [2.9]}
 TASKS = {
-    "pretraining": Task(models.AlbertForPreTraining, TEXTS, {"labels": PIECES, **ORDER}),
+    "pretraining": Task(
+        models.AlbertForPreTraining,
+        TEXTS,
+        {"labels": PIECES, **ORDER},
+        {"labels": [31], "sentence_order_label": [2]},
+    ),
     "pretraining at positions": Task(
         models.AlbertForPreTraining,
         {**TEXTS, "masked_lm_positions": POSITIONS},
         {"labels": WORDS, **ORDER},
+        {"labels": [31]},
     ),
-    "masked lm": Task(models.AlbertForMaskedLM, TEXTS, {"labels": PIECES}),
+    "masked lm": Task(models.AlbertForMaskedLM, TEXTS, {"labels": PIECES}, {"labels": [31]}),
     "sequence classification": Task(
-        models.AlbertForSequenceClassification, TEXTS, {"labels": np.array([0, 1, 2, 1])}
+        models.AlbertForSequenceClassification,
+        TEXTS,
+        {"labels": np.array([0, 1, 2, 1])},
+        {"labels": [3, -1, 1.9, float("nan")]},
     ),
-    "token classification": Task(models.AlbertForTokenClassification, TEXTS, {"labels": PIECES}),
-    "question answering": Task(models.AlbertForQuestionAnswering, TEXTS, SPANS),
+    "token classification": Task(
+        models.AlbertForTokenClassification, TEXTS, {"labels": PIECES}, {"labels": [3, -1]}
+    ),
+    "question answering": Task(models.AlbertForQuestionAnswering, TEXTS, SPANS, WRONG_SPANS),
     "answerability": Task(
-        models.AlbertForQuestionAnswering, TEXTS, {**SPANS, **IMPOSSIBLE}, {"answerability": True}
+        models.AlbertForQuestionAnswering,
+        TEXTS,
+        {**SPANS, **IMPOSSIBLE},
+        {**WRONG_SPANS, "is_impossible": [2.0]},
+        {"answerability": True},
     ),
     "multiple choice": Task(
-        models.AlbertForMultipleChoice, batch(B, C, T), {"labels": np.array([0, 2, 1, 1])}
+        models.AlbertForMultipleChoice,
+        batch(B, C, T),
+        {"labels": np.array([0, 2, 1, 1])},
+        {"labels": [C, -1]},
     ),
 }
 

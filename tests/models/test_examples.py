@@ -176,27 +176,41 @@ class Column(Sequence):
 
 CLASSES, NAMES = np.array([2, 1, 2, 0]), ["a", "c", "a", "b"]
 ONE_HOT, FRAME = np.eye(3)[CLASSES], pd.get_dummies(pd.Series(NAMES))  # a column for each label
-SOFT = {"labels": ONE_HOT}, FRAME.astype(float)  # probabilities of one class
-LABELS = {
-    None: [
-        *(form(CLASSES) for form in (list, tuple, np.ndarray.tolist, Column)),
-        CLASSES[:, None],
-        *(form(NAMES) for form in (list, np.array, Column)),
-        *(pd.Series(values, dtype="category") for values in (CLASSES, NAMES)),
-        *([CLASSES], {"labels": NAMES}, {"logits": NAMES}),
-        *SOFT,
-    ],
-    "multi_label_classification": [
-        *(FRAME, FRAME.astype("Int64"), FRAME.astype(float)),
-        *({"labels": ONE_HOT}, Column(ONE_HOT)),
-        *([{name} for name in NAMES], Column([[name] for name in NAMES])),
-    ],
+SEVERAL = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0], [1, 1, 1]])
+SEVERAL_NAMES = [["b"], ["a", "c"], [], ["c", "a", "b"]]
+FORMS = {
+    "classes": (
+        None,
+        CLASSES,
+        [
+            *(form(CLASSES) for form in (list, tuple, np.ndarray.tolist, Column)),
+            CLASSES[:, None],
+            *(form(NAMES) for form in (list, np.array, Column)),
+            *(pd.Series(values, dtype="category") for values in (CLASSES, NAMES)),
+            *([CLASSES], {"labels": NAMES}, {"logits": NAMES}),
+        ],
+    ),
+    "probabilities": (None, ONE_HOT, [{"labels": ONE_HOT}, FRAME.astype(float)]),
+    "a matrix": (
+        "multi_label_classification",
+        ONE_HOT,
+        [FRAME, FRAME.astype("Int64"), FRAME.astype(float), {"labels": ONE_HOT}, Column(ONE_HOT)],
+    ),
+    "several names": (
+        "multi_label_classification",
+        SEVERAL,
+        [
+            *(SEVERAL_NAMES, Column(SEVERAL_NAMES), [set(names) for names in SEVERAL_NAMES]),
+            [np.array(names, object) for names in SEVERAL_NAMES],  # of a Parquet file
+        ],
+    ),
 }
 
 
-@pytest.mark.parametrize("problem_type", LABELS)
-def test_forms_of_labels(shallow_config, tiny_tokenizer, problem_type):
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_labels(shallow_config, tiny_tokenizer, form):
     """They are the same labels for arrays and for texts."""
+    problem_type, expected, forms = FORMS[form]
     model = AlbertForSequenceClassification(
         shallow_config.replace(
             vocab_size=len(tiny_tokenizer),
@@ -207,15 +221,15 @@ def test_forms_of_labels(shallow_config, tiny_tokenizer, problem_type):
     model.compile()
     texts = ["a film", "she came", "a quiet delight", "no"]
     features = dict(tiny_tokenizer(texts, padding=True, return_tensors="np"))
-    for form in LABELS[problem_type]:
-        found = [arrays_of(model, features, form).labels["labels"]]
+    for given in forms:
+        found = [arrays_of(model, features, given).labels["labels"]]
         for each in (texts, Column(texts)):
-            found.append(model.encode_examples(each, form, tiny_tokenizer, 11).labels["labels"])
-        is_soft = problem_type or any(form is each for each in SOFT)
+            found.append(model.encode_examples(each, given, tiny_tokenizer, 11).labels["labels"])
         for labels in map(np.asarray, found):
-            expected = ONE_HOT if is_soft else CLASSES.reshape(labels.shape)
-            np.testing.assert_array_equal(labels, expected, err_msg=repr(form))
-    if problem_type is None:
+            np.testing.assert_array_equal(
+                labels, expected.reshape(labels.shape), err_msg=repr(given)
+            )
+    if form == "classes":
         found = arrays_of(model, {**features, "labels": NAMES}).labels["labels"]
         np.testing.assert_array_equal(found, CLASSES)
 

@@ -163,7 +163,9 @@ METRICS = {
         keras.metrics.F1Score(average="macro", threshold=0.5, name="f"),
         keras.metrics.FBetaScore(beta=2.0, threshold=0.4, name="fbeta"),
     ],
-    "one label": lambda: ["auc", "precision", "recall", "binary_crossentropy"],
+    "one label": lambda: [
+        *("accuracy", "binary_accuracy", "auc", "precision", "recall", "binary_crossentropy")
+    ],
     "number": lambda: [
         keras.metrics.RootMeanSquaredError("distance"),
         keras.metrics.R2Score(name="explained"),

@@ -58,15 +58,6 @@ def test_an_answerable_position_outside_does_not_count(model):
     assert float(both) == pytest.approx(float(one), rel=1e-5)
 
 
-def test_positions_that_are_no_whole_numbers(shallow_config, small_features):
-    model = AlbertForQuestionAnswering(shallow_config)
-    model.compile("sgd", run_eagerly=True)
-    labels = {"start_positions": np.array([1, 2]), "end_positions": np.array([2.9, 4.0])}
-    for call in (model.fit, model.evaluate, lambda x, labels: model(x, **labels)):
-        with pytest.raises(ValueError, match="end_positions must be whole numbers. Received: 2.9"):
-            call(small_features, labels)
-
-
 def test_a_metric_of_both_positions_requires_both(shallow_config, small_features):
     model = AlbertForQuestionAnswering(shallow_config)
     model.compile("sgd", metrics=[ExactMatch()], run_eagerly=keras.backend.backend() != "jax")

@@ -48,19 +48,6 @@ def test_one_label_is_regression_everywhere(shallow_config, small_features, scra
         )
 
 
-def test_one_label_that_may_be_absent(shallow_config, small_features, scrambled):
-    config = shallow_config.replace(num_labels=1, problem_type="multi_label_classification")
-    model = scrambled(AlbertForSequenceClassification(config))
-    labels = np.array([1, 0])
-    own = float(model(small_features, labels=labels).loss)
-    metrics = ["accuracy", "binary_accuracy"]
-    model.compile("sgd", loss="binary_crossentropy", metrics=metrics, run_eagerly=True)
-    logits = np.asarray(model(small_features).logits)[:, 0]
-    right = ((logits > 0) == labels).mean()
-    found = model.test_on_batch(small_features, labels)
-    assert found == pytest.approx([own, right, right], rel=1e-5)
-
-
 def test_every_weight_learns(model, features):
     before = [ops.convert_to_numpy(variable) for variable in model.trainable_weights]
     model.compile(keras.optimizers.SGD(1.0), run_eagerly=True)
@@ -205,6 +192,23 @@ def test_weights_in_other_forms(reader, encode):
         (of_arrays,) = arrays_of(reader, encode(TEXTS), CLASSES, given).weights.values()
         for found in (encoded(reader, TEXTS, CLASSES, given).weights, np.ravel(of_arrays)):
             np.testing.assert_array_equal(found, weights)
+
+
+def test_names_of_labels_in_fit(reader, encode, monkeypatch):
+    """Also in the data for validation."""
+    names, given = [f"LABEL_{label}" for label in CLASSES], []
+
+    def note(model, x, y, validation_data, **_):
+        given.append((x, y, *validation_data))
+
+    monkeypatch.setattr(keras.Model, "fit", note)
+    for features in (TEXTS, encode(TEXTS)):
+        reader.fit(features, names, validation_data=(features, names), verbose=0)
+    (texts, _, held_out, *_), (_, labels, _, held_out_labels, _) = given
+    for found in (labels, held_out_labels, texts.batches.rows.labels["labels"]):
+        np.testing.assert_array_equal(found, CLASSES)
+    in_order = held_out.batches.rows.labels["labels"]  # of the texts' lengths
+    np.testing.assert_array_equal(np.sort(in_order), np.sort(CLASSES))
 
 
 def test_the_order_of_texts_follows_the_seed(reader, monkeypatch):

@@ -54,7 +54,7 @@ def logits(model, features):
     return ops.convert_to_numpy(model(features)["logits"])
 
 
-@pytest.mark.parametrize(("cls", "trained"), [(Shifted, True), (Replaced, False), (Rater, False)])
+@pytest.mark.parametrize(("cls", "trained"), [(Shifted, True), (Rater, False)])
 def test_added_layers_are_kept(shallow_config, small_features, tmp_path, cls, trained):
     """The layers of a model that has not been called are kept as well.
 
