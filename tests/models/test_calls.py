@@ -75,13 +75,23 @@ def test_arguments_that_no_model_has(model):
         model(IDS, segment_ids=IDS)
 
 
-def test_ids_that_are_no_whole_numbers(model, small_features):
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("input_ids", 0.9, "be whole numbers. Received: 0.9"),
+        ("token_type_ids", 0.9, "be whole numbers. Received: 0.9"),
+        ("position_ids", 0.9, "be whole numbers. Received: 0.9"),
+        ("input_ids", -1, r"be in \[0, "),
+        ("token_type_ids", 2, r"be in \[0, "),
+    ],
+)
+def test_ids_that_no_row_of_a_table_has(model, small_features, name, value, message):
+    """Keras's lookup would return another row."""
     model.compile("sgd")
-    for name in ("input_ids", "token_type_ids", "position_ids"):
-        features = {**small_features, name: np.zeros((2, 7)) + 0.9}
-        for call in (model, model.predict, lambda x: model.evaluate(x, np.array([0, 2]))):
-            with pytest.raises(ValueError, match=f"{name} must be whole numbers. Received: 0.9"):
-                call(features)
+    features = {**small_features, name: np.full((2, 7), value)}
+    for call in (model, model.predict, lambda x: model.evaluate(x, np.array([0, 2]))):
+        with pytest.raises(ValueError, match=f"{name} must {message}"):
+            call(features)
 
 
 def test_texts_and_names_in_place_of_numbers(shallow_config, model, small_features):

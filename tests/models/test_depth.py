@@ -72,7 +72,7 @@ def test_groups_that_end_at_a_depth(small_config, fields, depth):
 )
 def test_depths_that_no_configuration_describes(small_config, fields, depth, message):
     with pytest.raises(ValueError, match=message):
-        made(small_config, "AlbertModel", 6, **fields).with_depth(depth)
+        small_config.replace(num_hidden_layers=6, **fields).at_depth(depth)
 
 
 def test_a_checkpoint_at_another_depth(small_config, tmp_path):

@@ -278,25 +278,6 @@ def test_a_hugging_face_dataset_is_not_columns(reader):
 
 
 @pytest.mark.parametrize(
-    ("weights", "received"),
-    [
-        ([1.0], r"\(1,\)"),
-        (np.ones(len(TEXTS) + 1), r"\(16,\)"),
-        (np.ones((len(TEXTS), 2)), r"\(15, 2\)"),
-        ({"labels": [1.0] * len(TEXTS), "logits": None}, "labels"),
-    ],
-)
-def test_weights_that_are_not_one_per_text(reader, weights, received):
-    with pytest.raises(UserError, match=f"one weight for each of the 15 examples.*{received}"):
-        reader.fit(TEXTS, CLASSES, sample_weight=weights, verbose=0)
-
-
-def test_fewer_labels_than_texts(reader):
-    with pytest.raises(UserError, match="one value per example. Received: 15 texts, 14 label"):
-        reader.fit(TEXTS, CLASSES[1:], verbose=0)
-
-
-@pytest.mark.parametrize(
     ("problem_type", "label", "message"),
     [
         ("regression", NAN, "finite. Received: nan"),
@@ -331,20 +312,29 @@ def test_weights_of_classes_among_ignored_labels(reader, encode):
 
 
 @pytest.mark.parametrize(
-    ("weights", "message"),
+    ("option", "weights", "received"),
     [
-        ([1.0, 2.0], r"must be a dict. Received: \[1.0, 2.0\].*dict\(enumerate\(weights\)\)"),
-        ({"good": 2.0}, "LABEL_0, .*Received: 'good'"),
-        ({3: 2.0}, "Received: 3"),
-        ({1: None}, ">= 0. Received: None for 1"),
-        ({1: NAN}, ">= 0. Received: nan for 1"),
-        ({1: -1}, ">= 0. Received: -1 for 1"),
-        ({1: 2.0, "LABEL_1": 3.0}, "only once.*Received: {1: 2.0, 'LABEL_1': 3.0}"),
+        ("sample_weight", [1.0], r"15 examples.*\(1,\)"),
+        ("sample_weight", np.ones(len(TEXTS) + 1), r"15 examples.*\(16,\)"),
+        ("sample_weight", np.ones((len(TEXTS), 2)), r"15 examples.*\(15, 2\)"),
+        ("sample_weight", {"labels": [1.0] * len(TEXTS), "logits": None}, "15 examples.*labels"),
+        ("class_weight", [1.0, 2.0], r"\[1.0, 2.0\]"),
+        ("class_weight", {"good": 2.0}, "LABEL_0, .*'good'"),
+        ("class_weight", {3: 2.0}, "3"),
+        ("class_weight", {1: None}, "None for 1"),
+        ("class_weight", {1: NAN}, "nan for 1"),
+        ("class_weight", {1: -1}, "-1 for 1"),
+        ("class_weight", {1: 2.0, "LABEL_1": 3.0}, "only once.*{1: 2.0, 'LABEL_1': 3.0}"),
     ],
 )
-def test_weights_of_classes_that_are_refused(reader, weights, message):
-    with pytest.raises(UserError, match=message):
-        reader.fit(TEXTS, CLASSES, class_weight=weights, verbose=0)
+def test_weights_that_are_refused(reader, option, weights, received):
+    with pytest.raises(UserError, match=f"{option} .*{received}"):
+        reader.fit(TEXTS, CLASSES, **{option: weights}, verbose=0)
+
+
+def test_fewer_labels_than_texts(reader):
+    with pytest.raises(UserError, match="Received: 15 texts, 14 label"):
+        reader.fit(TEXTS, CLASSES[1:], verbose=0)
 
 
 def test_another_vocabularys_tokenizer(reader, shallow_config):
