@@ -1,21 +1,35 @@
 """Fixtures for the commands, which run in this process."""
 
-import dataclasses
 import functools
-from pathlib import Path
+import shutil
 
 import pytest
 
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 
-KINDS = {
-    "pretrain": "AlbertForPreTraining",
-    "fill-mask": "AlbertForMaskedLM",
-    "answer": "AlbertForQuestionAnswering",
-    "tag": "AlbertForTokenClassification",
-    "embed": "AlbertModel",
-    "predict": "AlbertForSequenceClassification",
+CLASSIFIER = "AlbertForSequenceClassification"
+
+
+def labels(*names):
+    return {"id2label": dict(enumerate(names))}
+
+
+# Class and configuration fields of each model. Most models are named after their command.
+MODELS = {
+    "pretrain": ("AlbertForPreTraining", {}),
+    "fill-mask": ("AlbertForMaskedLM", {}),
+    "answer": ("AlbertForQuestionAnswering", {}),
+    "tag": ("AlbertForTokenClassification", labels("B-PER", "I-PER", "B-LOC")),
+    "embed": ("AlbertModel", {}),
+    "predict": (CLASSIFIER, labels("bad", "good")),
+    "zero-shot": (CLASSIFIER, labels("entailment", "not_entailment")),
+    "regression": (CLASSIFIER, labels("price", "age", "size") | {"problem_type": "regression"}),
+    "multi-label": (
+        CLASSIFIER,
+        labels("loud", "cold, wet")
+        | {"problem_type": "multi_label_classification", "thresholds": (0.0, 0.0)},
+    ),
 }
 
 
@@ -32,33 +46,30 @@ def run(capsys):
 
 @pytest.fixture(scope="session")
 def task_model(tiny_vocabulary, scrambled):
-    """Returns a function from a command to a model with random weights and its tokenizer."""
+    """Returns a function from a name in `MODELS` to a random model and its tokenizer."""
     from albert_tf import models
     from albert_tf.text.tokenizer import AlbertTokenizer
 
     tokenizer = AlbertTokenizer(tiny_vocabulary, model_max_length=48)
     sizes = {"vocab_size": tokenizer.vocab_size, "num_hidden_layers": 1}
-    config = AlbertConfig.from_size("tiny", **sizes)
-    labels = {"tag": ("B-PER", "I-PER", "B-LOC"), "predict": ("bad", "good")}
 
     @functools.cache
-    def get(command):
-        changed = dataclasses.replace(
-            config, id2label=dict(enumerate(labels[command])) if command in labels else None
-        )
-        return scrambled(getattr(models, KINDS[command])(changed)), tokenizer
+    def get(name):
+        kind, fields = MODELS[name]
+        config = AlbertConfig.from_size("tiny", **sizes, **fields)
+        return scrambled(getattr(models, kind)(config)), tokenizer
 
     return get
 
 
 @pytest.fixture(scope="session")
 def model_folder(task_model, tmp_path_factory):
-    """Returns a function from a command to its model's folder, which tests must not change."""
+    """Returns a function from a model's name to its folder, which tests must not change."""
 
     @functools.cache
-    def save(command):
-        folder = tmp_path_factory.mktemp(command)
-        for part in task_model(command):
+    def save(name):
+        folder = tmp_path_factory.mktemp(name)
+        for part in task_model(name):
             part.save_pretrained(folder)
         return folder
 
@@ -70,18 +81,57 @@ def classifier(model_folder):
     return model_folder("predict")
 
 
-@pytest.fixture
-def ask(run, task_model, without_graphs, monkeypatch):
-    """Returns a function that runs a command with its model in memory, without reading files."""
-    from albert_tf import pipelines
-    from albert_tf.checkpoints import finder
+@pytest.fixture(scope="session")
+def sentence_folder(task_model, model_folder, tmp_path_factory):
+    """Returns a sentence-transformers folder: maxima of 12 tokens, scaled to unit length."""
+    from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding, write
 
-    found = finder.CheckpointLocation(Path())
-    monkeypatch.setattr(finder, "find", lambda name: found)
-    made = pipelines.pipeline
+    folder = shutil.copytree(model_folder("embed"), tmp_path_factory.mktemp("sentences") / "model")
+    embedding = SentenceEmbedding("max", normalize=True, max_length=12)
+    write(folder, embedding, task_model("embed")[0].config.hidden_size)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def classifier_file(classifier, tmp_path_factory):
+    """Returns the classifier's exported file, which takes ids."""
+    path = tmp_path_factory.mktemp("exported") / "classifier.tflite"
+    line = ["export", "tflite", "--model", classifier, "--ids-only", "--no-check"]
+    assert cli.main([*map(str, line), "--output", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def loaded():
+    """Returns a function from a pipeline's task and folder to its model and tokenizer."""
+    from albert_tf.pipelines import pipeline
+
+    @functools.cache
+    def load(task, folder):
+        made = pipeline(task, folder)
+        return made.model, made.tokenizer
+
+    return load
+
+
+@pytest.fixture
+def loaded_once(loaded, monkeypatch):
+    """Loads the model of a folder only for the first pipeline."""
+    from albert_tf import pipelines
+
+    make = pipelines.pipeline
     monkeypatch.setattr(
         pipelines,
         "pipeline",
-        lambda task, command, **options: made(task, *task_model(command), **options),
+        lambda task, folder, **options: make(task, *loaded(task, folder), **options),
     )
-    return lambda command, *arguments: run(command, "--model", command, *arguments)
+
+
+@pytest.fixture
+def ask(run, model_folder, loaded_once, without_graphs):
+    """Returns a function that runs a command with its own model, or with the one in a folder."""
+
+    def main(command, *arguments, model=None):
+        return run(command, "--model", model or model_folder(command), *arguments)
+
+    return main

@@ -3,21 +3,43 @@
 import functools
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from albert_tf.text import vocabulary
 from albert_tf.text.model_file import describe
 from albert_tf.text.tokenizer import AlbertTokenizer
-from albert_tf.text.vocabulary import USER_DEFINED_PIECES
 
-LANGUAGES = Path(__file__).resolve().parents[1] / "languages"
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = ROOT / "tests" / "languages"
+CAFE = "The café was open on a cold and rainy morning.\n" * 50
+# Runs a command as `albert-tf` does, and fails if that imported TensorFlow.
+FRESH = """
+import sys
+from albert_tf.cli import main
+from tests.cli.test_build_vocab import compile_few_rules, vocabulary
+vocabulary.compile_rules = compile_few_rules
+main()
+assert "tensorflow" not in sys.modules
+"""
+compile_rules = vocabulary.compile_rules.__wrapped__  # without a cache
+
+
+def compile_few_rules(charsmap, normalization):
+    """Compiles the rules for letters from Latin to Hebrew, because all rules take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        letters = set(map(chr, range(1, 0x600)))
+        patch.setattr(vocabulary, "_assigned_characters", lambda: letters)
+        return compile_rules(b"", normalization)
 
 
 @pytest.fixture
-def run(run):
+def run(run, monkeypatch):
+    monkeypatch.setattr(vocabulary, "compile_rules", compile_few_rules)
     return functools.partial(run, "build-vocab")
 
 
@@ -43,7 +65,7 @@ def test_a_vocabulary(run, corpus, tmp_path):
     status, printed, errors = run(*words, "--accents", "drop")
     assert status == 0, errors
     tokenizer = AlbertTokenizer(output)
-    first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *USER_DEFINED_PIECES]
+    first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *vocabulary.USER_DEFINED_PIECES]
     assert tokenizer.vocab_size == 120
     assert tokenizer.convert_ids_to_tokens([*range(13)]) == first
     baked = describe(output)
@@ -57,7 +79,7 @@ def test_a_vocabulary(run, corpus, tmp_path):
 
 
 def test_a_text_with_fewer_pieces(run, tmp_path):
-    (tmp_path / "a.txt").write_text("The café was open on a cold and rainy morning.\n" * 50)
+    (tmp_path / "a.txt").write_text(CAFE)
     words = ("--input", tmp_path / "a.txt", "--output", tmp_path / "spiece.model")
     status, printed, _ = run(*words, "--vocab-size", 2000)
     made, note = printed.splitlines()[-2:]
@@ -82,7 +104,7 @@ def test_accents_are_kept_where_words_have_them(run, tmp_path, language, shares)
 
 
 def test_accents_are_dropped_where_they_are_rare(run, tmp_path):
-    (tmp_path / "a.txt").write_text("The café was open on a cold and rainy morning.\n" * 50)
+    (tmp_path / "a.txt").write_text(CAFE)
     (tmp_path / "b.txt").write_text("A dog barked at the man who came home late.\n" * 3000)
     run("--vocab-size", 60, "--output", tmp_path / "spiece.model", "--input", tmp_path / "*.txt")
     assert not describe(tmp_path / "spiece.model").keep_accents
@@ -110,11 +132,9 @@ def test_the_same_input_gives_the_same_bytes(run, corpus, tmp_path):
     """Repeats it without TensorFlow, in a fresh process, whose sets have a different order."""
     words = ["--input", corpus / "?.txt*", "--sample-bytes", 9000, "--vocab-size", 150, "--output"]
     run(*words, tmp_path / "1.model")
-    code = (
-        "import sys; from albert_tf.cli import main; main(); assert 'tensorflow' not in sys.modules"
-    )
-    again = [sys.executable, "-c", code, "build-vocab", *words, tmp_path / "2.model"]
-    subprocess.run([str(word) for word in again], check=True)
+    again = [sys.executable, "-c", FRESH, "build-vocab", *words, tmp_path / "2.model"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([str(word) for word in again], env=environment, check=True)
     assert (tmp_path / "1.model").read_bytes() == (tmp_path / "2.model").read_bytes()
 
 

@@ -3,8 +3,6 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import sentence_transformers
-from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.pipelines import pipeline
 
 TEXTS = ["She sells bread.", "", "In 1999, about 20,000 people came to see the lights. " * 3]
@@ -50,20 +48,13 @@ def test_an_empty_file(ask, tmp_path, task_model):
     assert np.load(npy).shape == (0, model.config.hidden_size)
 
 
-@pytest.mark.usefixtures("without_graphs")
-def test_a_folder_of_sentence_transformers(run, task_model, tmp_path):
-    model, tokenizer = task_model("embed")
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    embedding = SentenceEmbedding("max", normalize=True, max_length=12)
-    sentence_transformers.write(tmp_path, embedding, model.config.hidden_size)
-
+def test_a_folder_of_sentence_transformers(ask, task_model, sentence_folder):
     def embed(*arguments):
-        status, output, errors = run("embed", "--model", tmp_path, *TEXTS, *arguments)
+        status, output, errors = ask("embed", *TEXTS, *arguments, model=sentence_folder)
         assert (status, errors) == (0, "")
         return np.array(vectors(output))
 
-    made = pipeline("feature-extraction", model, tokenizer, pooling="max")
+    made = pipeline("feature-extraction", *task_model("embed"), pooling="max")
     expected = np.array(made(TEXTS, normalize=True, max_length=12, truncation=True))
     np.testing.assert_allclose(embed(), expected, atol=1e-6)
     lengths = np.linalg.norm(embed("--no-normalize"), axis=1)

@@ -5,12 +5,12 @@ import pytest
 pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
-def test_evaluate(run, classifier, tmp_path, monkeypatch):
+def test_evaluate(run, ask, classifier, tmp_path, monkeypatch):
     (tmp_path / "dev.csv").write_text("text,label\nA delight.,good\nDull.,bad\nNoisy.,bad\n")
     arguments = ("evaluate", "--model", classifier, "--task", "classify", "--data")
     scores = json.loads(run(*arguments, tmp_path, "--json")[1])
     assert scores["examples"] == 3
-    _, predicted, _ = run("predict", "--model", classifier, "A delight.", "Dull.", "Noisy.")
+    _, predicted, _ = ask("predict", "A delight.", "Dull.", "Noisy.")
     labels = [line.split("\t")[0] for line in predicted.splitlines()]
     right = sum(map(str.__eq__, labels, ("good", "bad", "bad")))
     assert scores["accuracy"] == pytest.approx(right / 3)
@@ -25,7 +25,7 @@ def test_evaluate(run, classifier, tmp_path, monkeypatch):
     assert (status, "must be one of bad, good. Received: 'fine'" in errors) == (2, True)
 
 
-def test_predictions_of_test_files(run, classifier, tmp_path):
+def test_predictions_of_test_files(run, ask, classifier, tmp_path):
     """Writes a file next to others, and predicts as for texts without labels."""
     texts = ["A quiet delight.", "Dull.", "Noisy."]
     (tmp_path / "test.csv").write_text("text\n" + "\n".join(texts) + "\n")
@@ -36,7 +36,7 @@ def test_predictions_of_test_files(run, classifier, tmp_path):
     status, output, _ = run(*arguments, "--submission", folder)
     assert (status, output) == (0, f"{folder / 'predictions.tsv'}\n")
     assert {path.name for path in folder.iterdir()} == {"CoLA.tsv", "predictions.tsv"}
-    _, alone, _ = run("predict", "--model", classifier, *texts)
+    _, alone, _ = ask("predict", *texts)
     labels = [line.split("\t")[0] for line in alone.splitlines()]
     rows = [f"{index}\t{label}" for index, label in enumerate(labels)]
     assert (folder / "predictions.tsv").read_text().splitlines() == ["index\tprediction", *rows]

@@ -2,7 +2,6 @@ import functools
 import sys
 
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 
 
 @pytest.fixture
@@ -10,14 +9,30 @@ def run(run):
     return functools.partial(run, "export")
 
 
-def test_the_task_can_be_chosen(run, model_folder, tmp_path):
-    arguments = ("tflite", "--model", model_folder("pretrain"), "--task", "masked-lm", "--no-check")
-    arguments = (*arguments, "--ids-only", "--predictions", 2, "--output", tmp_path / "a")
-    status, output, _ = run(*arguments)
-    assert (status, output.split(": ")[0]) == (0, str(tmp_path / "a"))
-    signatures = Interpreter(str(tmp_path / "a")).get_signature_list()
-    assert list(signatures) == ["masked"]
-    assert signatures["masked"]["outputs"] == ["logits"]
+@pytest.mark.parametrize(
+    ("name", "line", "model_class", "expected"),
+    [
+        ("answer", "", "AlbertForQuestionAnswering", {"batch": 1}),
+        ("embed", "--lengths 16,24 32", "AlbertModel", {"lengths": (16, 24, 32)}),
+        ("embed", "--max-length 16 --batch dynamic", "AlbertModel", {"batch": None}),
+        ("embed", "--max-length 16 --batch 2", "AlbertModel", {"batch": 2, "max_length": 16}),
+        ("pretrain", "--task masked-lm --predictions 2", "AlbertForMaskedLM", {"predictions": 2}),
+    ],
+)
+@pytest.mark.usefixtures("without_graphs")
+def test_the_model_and_the_options_of_an_export(
+    run, model_folder, tmp_path, monkeypatch, name, line, model_class, expected
+):
+    """The checkpoint's task is the default."""
+    given = []
+    export = lambda *arguments: given.extend(arguments) or "a report"  # noqa: E731
+    monkeypatch.setattr("albert_tf_export.export_tflite", export)
+    arguments = ("--model", model_folder(name), "--output", tmp_path / "a.tflite")
+    status, output, _ = run("tflite", *arguments, "--ids-only", *line.split())
+    assert (status, output) == (0, "a report\n")
+    model, _, path, options = given
+    assert (type(model).__name__, path) == (model_class, tmp_path / "a.tflite")
+    assert vars(options).items() >= {"ids_only": True, **expected}.items()
 
 
 def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
@@ -26,25 +41,6 @@ def test_a_head_that_was_never_trained(run, model_folder, tmp_path):
     assert status == 2
     assert "no weights for classifier of AlbertForTokenClassification. Fine-tune" in errors
     assert not list(tmp_path.iterdir())
-
-
-def test_the_task_of_the_checkpoint_and_shapes(run, model_folder, tmp_path, monkeypatch):
-    pytest.importorskip("tensorflow_text")
-    exported, models = {}, []
-    monkeypatch.setattr(
-        "albert_tf_export.export_tflite",
-        lambda model, *given: (
-            models.append(type(model).__name__) or exported.update(vars(given[-1])) or "a report"
-        ),
-    )
-    output = ("--output", tmp_path / "a.tflite")
-    assert run("tflite", "--model", model_folder("answer"), *output)[0] == 0
-    arguments = ("tflite", "--model", model_folder("embed"), *output)
-    assert run(*arguments, "--lengths", "16,24", "32", "--batch", "dynamic")[0] == 0
-    assert (exported["lengths"], exported["batch"]) == ((16, 24, 32), None)
-    assert run(*arguments, "--max-length", 16, "--batch", 2)[:2] == (0, "a report\n")
-    assert (exported["max_length"], exported["batch"]) == (16, 2)
-    assert models == ["AlbertForQuestionAnswering", "AlbertModel", "AlbertModel"]
 
 
 @pytest.mark.parametrize(

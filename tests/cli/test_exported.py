@@ -7,7 +7,6 @@ import sys
 import pytest
 from albert_tf_export.metadata import model_files, with_files
 
-from albert_tf import AlbertTokenizer, export_tflite, load_pretrained
 from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.runtimes.exported import with_checksum
 
@@ -19,14 +18,6 @@ status = main(sys.argv[1:])
 assert not {"keras", "tensorflow"} & sys.modules.keys()
 sys.exit(status)
 """
-
-
-@pytest.fixture(scope="module")
-def classifier_file(classifier, tmp_path_factory):
-    path = tmp_path_factory.mktemp("exported") / "classifier.tflite"
-    tokenizer = AlbertTokenizer.from_pretrained(classifier)
-    export_tflite(load_pretrained(classifier), tokenizer, path, ids_only=True, check=False)
-    return path
 
 
 @pytest.mark.usefixtures("without_graphs")

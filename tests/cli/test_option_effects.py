@@ -1,6 +1,7 @@
 """Each option of a command changes the result or is rejected."""
 
 import csv
+import functools
 import json
 import random
 import re
@@ -242,6 +243,7 @@ def files(inputs, tmp_path, monkeypatch):
     return tmp_path
 
 
+@functools.cache
 def free_options(command):
     """Returns the names of the options that a line may omit."""
     options = cli._parser().parse_args(command.split()).options
@@ -299,9 +301,7 @@ def test_every_option_has_a_value():
 def test_an_option_changes_the_result_or_is_refused(request, run, files, command, line):
     line = line.split() if isinstance(line, str) else line
     given = [*command.split(), *line]
-    if command == "predict":  # which chooses the pipeline by the model's files
-        given += ["--model", "predict"]
-    elif VALUES[command] is TEXTS:
+    if VALUES[command] is TEXTS:
         run = request.getfixturevalue("ask")
     there = set(files.iterdir())
 
@@ -320,19 +320,19 @@ def test_an_option_changes_the_result_or_is_refused(request, run, files, command
         }
         return re.sub(r"[\d.,]+ (s|MB/s|MB, SHA-256 \w+)\b", "", output), made
 
-    expected = outcome()
+    words = {str(word)[2:].replace("-", "_") for word in line}
+    names = free_options(command) - words
+    expected, again = outcome(), outcome(fresh=False)
     if "pip install" in expected[1]:
         pytest.skip(expected[1])
     assert expected[0] != "refused", expected[1]
-    assert outcome() == expected  # otherwise anything would count as a change
-    words = {str(word)[2:].replace("-", "_") for word in line}
-    without = []
-    for name in free_options(command) - words:
+    forced = outcome("--force", fresh=False) if "force" in names else None
+    assert expected in (again, forced)  # otherwise anything would count as a change
+    without = [(command, "force")] if again == forced else []
+    for name in names - {"force"}:
         flag, value = f"--{name.replace('_', '-')}", VALUES[command][name]
         if value is None:
             continue
-        fresh = name != "force"  # which replaces an output
-        before = expected if fresh else (outcome(), outcome(fresh=False))[1]
-        if outcome(*([flag] if value is True else [flag, value]), fresh=fresh) == before:
+        if outcome(*([flag] if value is True else [flag, value])) == expected:
             without.append((command, name))
     assert set(without) <= IDLE.keys()

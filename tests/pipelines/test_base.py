@@ -12,6 +12,7 @@ from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
 from albert_tf.pipelines.base import LongTextOptions, Texts, as_text, as_texts, window_rows
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
 TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
 
 
@@ -22,11 +23,20 @@ def close(found, expected):
     )
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 8])
-def test_lists_give_lists_whatever_the_batch(pipe, batch_size):
-    classify = pipe("text-classification", batch_size=batch_size)
-    close(classify(TEXTS), [classify(text)[0] for text in TEXTS])
-    assert classify([]) == []
+def test_lists_give_lists_whatever_the_batch(pipe):
+    for batch_size in (1, 3, 8):
+        classify = pipe("text-classification", batch_size=batch_size)
+        close(classify(TEXTS), [classify(text)[0] for text in TEXTS])
+        assert classify([]) == []
+
+
+@pytest.mark.tensorflow
+def test_a_graph_gives_the_same(pipe, model, monkeypatch):
+    classify = pipe("text-classification", batch_size=3)
+    expected = classify(TEXTS)
+    tf.config.run_functions_eagerly(False)
+    monkeypatch.setattr(model("text-classification"), "predict_function", None)
+    close(classify(TEXTS), expected)
 
 
 def test_outputs_that_are_nan(pipe, monkeypatch):
@@ -47,7 +57,6 @@ def test_columns_give_lists(pipe):
         assert ask(question=TEXTS, context=column(TEXTS)) == expected[1]
 
 
-@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     "kind", ["feature-extraction", "token-classification", "fill-mask", "sentence-order"]
 )
@@ -75,8 +84,9 @@ def test_what_is_no_column(pipe, given, message):
         pipe("text-classification")(given)
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch, streams):
+@pytest.fixture
+def shapes(model, monkeypatch):
+    """Returns a list to which the classifier adds the shape of each batch."""
     found, shapes = model("text-classification"), []
     predict = found.predict_on_batch
     monkeypatch.setattr(
@@ -84,14 +94,19 @@ def test_texts_of_similar_length_share_a_batch(pipe, model, monkeypatch, streams
         "predict_on_batch",
         lambda features: shapes.append(features["input_ids"].shape) or predict(features),
     )
+    return shapes
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_texts_of_similar_length_share_a_batch(pipe, shapes, streams):
     classify = pipe("text-classification", batch_size=2)
     texts = ["a dog", "a dog " * 4] * 2 + ["who barked"]
     classify.ahead = 3  # batches of a stream
     results = list(classify(iter(texts))) if streams else classify(texts)
-    close(results, [classify(text)[0] for text in texts])
-    assert [count for count, _ in shapes[:3]] == [1, 2, 2]
-    lengths = [length for _, length in shapes[:3]]
+    assert [count for count, _ in shapes] == [1, 2, 2]
+    lengths = [length for _, length in shapes]
     assert lengths[0] == max(lengths) > min(lengths)  # the longest text is in the first batch
+    close(results, [classify(text)[0] for text in texts])
 
 
 def test_a_generator_is_read_as_needed(pipe):
@@ -141,15 +156,8 @@ def test_model_and_tokenizer_must_fit(model, config, tokenizer):
         FeatureExtractionPipeline(larger, tokenizer)
 
 
-def test_for_xla_a_short_text_is_padded_to_a_multiple_of_eight(pipe, model, monkeypatch):
-    found, shapes = model("text-classification"), []
-    predict = found.predict_on_batch
-    monkeypatch.setattr(found, "jit_compile", True)
-    monkeypatch.setattr(
-        found,
-        "predict_on_batch",
-        lambda features: shapes.append(features["input_ids"].shape) or predict(features),
-    )
+def test_for_xla_a_short_text_is_padded_to_a_multiple_of_eight(pipe, model, shapes, monkeypatch):
+    monkeypatch.setattr(model("text-classification"), "jit_compile", True)
     pipe("text-classification")("a dog")
     assert shapes == [(1, 8)]
 
