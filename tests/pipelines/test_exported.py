@@ -18,6 +18,7 @@ from albert_tf.runtimes.exported import with_checksum
 from tests.export.conftest import archive_start
 from tests.pipelines.conftest import assert_same
 
+pytestmark = pytest.mark.usefixtures("without_graphs")
 TEXTS = ["the cat sat on a mat", "ada", "her old dog who barked at the moon over france lives"]
 MASKED = ["the cat sat on a [MASK]", "[MASK] lives near new [MASK] city"]
 QUESTIONS = [
@@ -75,25 +76,6 @@ def test_answers_of_a_file_are_those_of_keras(ending, kind, model, tokenizer, tm
     assert_same(run_alone(task, path, INPUTS[kind]), json.loads(json.dumps(expected)))
 
 
-def test_a_folder_of_sentence_transformers(saved, tmp_path):
-    """The file carries its modules, so that vectors are those of the folder."""
-    shutil.copytree(saved("feature-extraction"), tmp_path / "folder")
-    embedding = SentenceEmbedding("cls", normalize=True, max_length=19)
-    sentence_transformers.write(tmp_path / "folder", embedding, 20)
-    model = AlbertModel.from_pretrained(tmp_path / "folder")
-    path = export(model, model.tokenizer, tmp_path / "model.tflite")
-    expected = pipeline("feature-extraction", tmp_path / "folder")(TEXTS)
-    assert [len(vector) for vector in expected] == [20] * len(TEXTS)
-    assert_same(pipeline("feature-extraction", path)(TEXTS), expected)
-    prompts = tmp_path / "folder" / sentence_transformers.PROMPTS
-    prompts.write_text('{"prompts": {"query": "query: "}}')
-    graph = path.read_bytes()[: archive_start(path)]
-    with pytest.warns(UserWarning, match="aren't saved: .*no prompts"):
-        files = model_files(model, model.tokenizer)
-    path.write_bytes(with_files(graph, with_checksum(graph, files)))
-    assert exported.ExportedModel(path).sentence_embedding() is None
-
-
 @pytest.fixture(scope="module")
 def classifier_file(model, tokenizer, tmp_path_factory):
     """Returns the path of a classifier of texts of at most 8 tokens, two at once."""
@@ -101,13 +83,36 @@ def classifier_file(model, tokenizer, tmp_path_factory):
     return export(model("text-classification"), tokenizer, path, lengths=(5, 8), batch=2)
 
 
-def test_a_file_of_fixed_lengths(classifier_file, model, tokenizer):
+def test_a_folder_of_sentence_transformers(saved, classifier_file, tmp_path, monkeypatch):
+    """A file carries its modules, so that vectors are those of the folder.
+
+    The file's graph is a classifier's, so Keras computes the states.
+    """
+    folder, path = tmp_path / "folder", tmp_path / "model.tflite"
+    shutil.copytree(saved("feature-extraction"), folder)
+    sentence_transformers.write(folder, SentenceEmbedding("cls", normalize=True, max_length=7), 20)
+    model = AlbertModel.from_pretrained(folder)
+    graph = classifier_file.read_bytes()[: archive_start(classifier_file)]
+    path.write_bytes(with_files(graph, with_checksum(graph, model_files(model, model.tokenizer))))
+    predict = lambda file, features: model.predict_on_batch(features)  # noqa: E731
+    monkeypatch.setattr(exported.ExportedModel, "predict_on_batch", predict)
+    expected = pipeline("feature-extraction", folder, truncation=True)(TEXTS)
+    assert [len(vector) for vector in expected] == [20] * len(TEXTS)
+    assert_same(pipeline("feature-extraction", path, truncation=True)(TEXTS), expected)
+    prompts = folder / sentence_transformers.PROMPTS
+    prompts.write_text('{"prompts": {"query": "query: "}}')
+    with pytest.warns(UserWarning, match="aren't saved: .*no prompts"):
+        files = model_files(model, model.tokenizer)
+    path.write_bytes(with_files(graph, with_checksum(graph, files)))
+    assert exported.ExportedModel(path).sentence_embedding() is None
+
+
+def test_a_file_of_fixed_lengths(classifier_file, pipe):
     """Short texts take the shorter signature; three texts are two batches of two."""
-    expected = pipeline("text-classification", model("text-classification"), tokenizer)
+    expected = pipe("text-classification")
     classify = pipeline("text-classification", classifier_file)
     texts = ["ada", "the cat sat", "her old dog"]
     assert classify.max_length == 8
-    assert_same(run_alone("text-classification", classifier_file, texts), expected(texts))
     assert_same(classify(texts), expected(texts))
     with pytest.warns(UserWarning, match="more than 8 tokens are truncated"):
         assert_same(classify(TEXTS[2]), expected(TEXTS[2], max_length=8, truncation=True))
@@ -183,9 +188,9 @@ def test_the_archive_of_another_model(classifier_file, tmp_path, changes, messag
         pipeline(model.task.pipeline_tag, model, model.tokenizer)("the cat")
 
 
-def test_a_file_for_some_masks(model, tokenizer, tmp_path):
+def test_a_file_for_some_masks(model, tokenizer, pipe, tmp_path):
     path = export(model("fill-mask"), tokenizer, tmp_path / "model.tflite", predictions=2)
     fill = pipeline("fill-mask", path)
-    assert_same(fill(MASKED), pipeline("fill-mask", model("fill-mask"), tokenizer)(MASKED))
+    assert_same(fill(MASKED), pipe("fill-mask")(MASKED))
     with pytest.raises(UserError, match="at most 2 masks .* Received: 3"):
         fill("[MASK] [MASK] [MASK]")

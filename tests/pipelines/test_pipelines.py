@@ -1,11 +1,11 @@
 import doctest
 import json
-import shutil
 import warnings
 
 import numpy as np
 import pytest
 
+from albert_tf.checkpoints.finder import CheckpointLocation
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.pipelines import PIPELINES, pipeline
@@ -44,19 +44,16 @@ def test_a_model_of_another_task(saved, task, kind, received):
         pipeline(task, saved(kind))
 
 
-def test_what_a_configuration_may_say_of_the_model(saved, tmp_path):
-    folder = shutil.copytree(saved("text-classification"), tmp_path / "model")
-    config = json.loads((folder / "config.json").read_text())
+def test_what_a_configuration_may_say_of_the_model(tmp_path):
     for named in (["TFAlbertForSequenceClassification"], ["Mine"], [], None):
-        (folder / "config.json").write_text(json.dumps({**config, "architectures": named}))
-        assert pipeline("text-classification", folder)("the cat")
+        (tmp_path / "config.json").write_text(json.dumps({"architectures": named}))
+        CheckpointLocation(tmp_path).check_head("AlbertForSequenceClassification")
 
 
 def test_a_head_that_nothing_trained_is_warned_of(saved, tokenizer):
-    def load():
-        return AlbertForSequenceClassification.from_pretrained(saved("fill-mask"))
-
-    found, declared = load(), load()
+    found, declared = (
+        AlbertForSequenceClassification.from_pretrained(saved("fill-mask")) for _ in range(2)
+    )
     message = r"untrained: classifier, pooler. .*newly_initialized.clear\(\)"
     with pytest.warns(UserWarning, match=message):
         made = pipeline("text-classification", found, tokenizer)
@@ -64,43 +61,43 @@ def test_a_head_that_nothing_trained_is_warned_of(saved, tokenizer):
     with pytest.warns(UserWarning, match=message):
         pipeline("text-classification", found, tokenizer)
     found.fit({"input_ids": np.array([[2, 7, 3], [2, 8, 3]])}, np.array([0, 1]), verbose=0)
-    declared.newly_initialized.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         assert made("the cat")  # a pipeline warns once, when it is made
-        assert pipeline("text-classification", found, tokenizer)("the cat")
-        assert pipeline("text-classification", declared, tokenizer)("the cat")
-        pipeline("feature-extraction", load(), tokenizer)  # needs no head
+        pipeline("text-classification", found, tokenizer)
+        pipeline("feature-extraction", declared, tokenizer)  # needs no head
+        declared.newly_initialized.clear()
+        pipeline("text-classification", declared, tokenizer)
 
 
-def test_a_tokenizer_of_its_own(saved, model, tokenizer):
-    folder = saved("fill-mask")
+def test_a_tokenizer_of_its_own(saved, model, pipe, tokenizer):
+    folder, text = saved("fill-mask"), "the [MASK]"
     made = pipeline("fill-mask", model("fill-mask"), tokenizer=folder)
-    assert made("the [MASK]")[0]["token"] == pipeline("fill-mask", folder)("the [MASK]")[0]["token"]
+    assert made(text) == pipe("fill-mask")(text)
     assert pipeline("fill-mask", folder, tokenizer).tokenizer is tokenizer
 
 
 @pytest.mark.parametrize(
     ("task", "given", "options", "message"),
     [
-        ("poetry", "saved", {}, "fill-mask, .*, ner. Received: 'poetry'"),
+        ("poetry", "model", {}, "fill-mask, .*, ner. Received: 'poetry'"),
         ("fill-mask", None, {}, "model=NoneType, tokenizer=None"),
         ("fill-mask", "model", {}, "model=Albert.*, tokenizer=None"),
         ("fill-mask", "/nowhere/at/all", {}, "/nowhere/at/all"),
-        ("fill-mask", "saved", {"device": -1}, r"device=-1.*keras.device\('cpu:0'"),
-        ("fill-mask", "saved", {"framework": "np"}, "'np'. Set KERAS_BACKEND"),
-        ("fill-mask", "saved", {"torch_dtype": "float16"}, "from_pretrained.*dtype='mi"),
-        ("fill-mask", "saved", {"model_kwargs": {"num_labels": 3}}, "model_kwargs=.*from_"),
+        ("fill-mask", "both", {"device": -1}, r"device=-1.*keras.device\('cpu:0'"),
+        ("fill-mask", "both", {"framework": "np"}, "'np'. Set KERAS_BACKEND"),
+        ("fill-mask", "both", {"torch_dtype": "float16"}, "from_pretrained.*dtype='mi"),
+        ("fill-mask", "both", {"model_kwargs": {"num_labels": 3}}, "model_kwargs=.*from_"),
     ],
 )
-def test_mistakes(saved, model, task, given, options, message):
-    sources = {"saved": saved("fill-mask"), "model": model("fill-mask")}
+def test_mistakes(model, tokenizer, task, given, options, message):
+    sources = {"model": [model("fill-mask")], "both": [model("fill-mask"), tokenizer]}
     with pytest.raises(UserError, match=message):
-        pipeline(task, sources.get(given, given), **options)
+        pipeline(task, *sources.get(given, [given]), **options)
 
 
 @pytest.mark.tensorflow
-def test_options_reach_the_task_and_those_of_transformers_change_nothing(saved):
+def test_options_reach_the_task_and_those_of_transformers_change_nothing(pipe):
     ignored = {
         "use_fast": False,
         "num_workers": 2,
@@ -108,19 +105,19 @@ def test_options_reach_the_task_and_those_of_transformers_change_nothing(saved):
         "framework": "tf",
         "device": None,
     }
-    made = pipeline("fill-mask", saved("fill-mask"), top_k=3, batch_size=5, **ignored)
+    made = pipe("fill-mask", top_k=3, batch_size=5, **ignored)
     assert (made.options, made.batch_size) == (made.Options(top_k=3), 5)
 
 
-def test_old_names_of_options(saved):
-    fill = pipeline("fill-mask", saved("fill-mask"), topk=2)
+def test_old_names_of_options(pipe):
+    fill = pipe("fill-mask", topk=2)
     assert fill("the [MASK]") == fill("the [MASK]", top_k=2)
-    classify = pipeline("text-classification", saved("text-classification"))
+    classify = pipe("text-classification")
     every = classify("the cat", top_k=None)
     assert classify("the cat", return_all_scores=True) == [every]  # nested as it was
     assert classify(["the cat"], return_all_scores=True) == [every]
     assert classify("the cat", return_all_scores=False) == every[:1]
-    tag = pipeline("ner", saved("token-classification"), ignore_labels=[])
+    tag = pipe("token-classification", ignore_labels=[])
     for old, strategy in (
         ({"grouped_entities": True}, "simple"),
         ({"grouped_entities": False}, "none"),
