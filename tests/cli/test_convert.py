@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.finder import find
 from albert_tf.files import check_own
-from albert_tf.models import (
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-    AlbertModel,
-)
+from albert_tf.models import AlbertForPreTraining
 from albert_tf.outputs import GOOGLE_CHECKPOINT, MODEL
 from tests.checkpoints.presets import write_preset
+from tests.checkpoints.tensors import draw
+
+PRETRAINING = ("AlbertForPreTraining", "predictions", "sop_classifier")
+CLASSIFIER = ("AlbertForSequenceClassification", "classifier")
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def convert(run):
 
 
 @pytest.fixture
-def saved(small_config, scrambled, tmp_path):
+def saved(small_config, tmp_path):
     """Returns a function that writes a model directory with the tokenizer's files."""
 
-    def save(cls, **options):
-        folder = tmp_path / "in"
-        scrambled(cls(small_config, **options)).save_pretrained(folder)
+    def save(class_name="AlbertModel", *heads, **fields):
+        folder, config = tmp_path / "in", small_config.replace(**fields)
+        hugging_face.write(folder, config, draw(config, *heads), class_name)
         (folder / "spiece.model").write_bytes(b"vocabulary")
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
         (folder / "tokenizer.json").write_text("{}")
@@ -39,16 +39,19 @@ def saved(small_config, scrambled, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cls", "options"),
+    ("model", "fields"),
     [
-        (AlbertModel, {}),
-        (AlbertForPreTraining, {}),
-        (AlbertForSequenceClassification, {}),
-        (AlbertForQuestionAnswering, {"answerability": True}),
+        (("AlbertModel",), {}),
+        (PRETRAINING, {}),
+        (CLASSIFIER, {}),
+        (
+            ("AlbertForQuestionAnswering", "start_logits", "end_logits", "answer_class"),
+            {"answerability": True},
+        ),
     ],
 )
-def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, options):
-    folder, tf1, back = saved(cls, **options), tmp_path / "tf1", tmp_path / "back"
+def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, model, fields):
+    folder, tf1, back = saved(*model, **fields), tmp_path / "tf1", tmp_path / "back"
     assert convert(folder, tf1, "--format", "tf1")[0] == 0
     _, output, _ = convert(tf1, back, "--format", "hf")
     check_own(tf1, GOOGLE_CHECKPOINT)
@@ -58,7 +61,7 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
         assert (back / name).read_bytes() == (folder / name).read_bytes(), name
     assert {path.name for path in back.iterdir()} == {"config.json", *names}
     config = json.loads((back / "config.json").read_text())
-    assert config["architectures"] == [cls.__name__]
+    assert config["architectures"] == [model[0]]
     assert (tf1 / "30k-clean.model").read_bytes() == b"vocabulary"
     sizes = [each.size for each in find(folder).read().tensors.values()]
     assert f"{back}: {len(sizes)} tensors, {sum(sizes):,} parameters" in output
@@ -66,7 +69,7 @@ def test_to_tensorflow_1_and_back_is_bit_equal(convert, saved, tmp_path, cls, op
 
 
 def test_a_preset_of_keras_hub(convert, saved, tmp_path, small_config):
-    folder = saved(AlbertForSequenceClassification)
+    folder = saved(*CLASSIFIER)
     write_preset(tmp_path / "preset", small_config, find(folder).read().tensors)
     vocabulary = tmp_path / "preset" / "assets" / "tokenizer" / "vocabulary.spm"
     vocabulary.parent.mkdir(parents=True)
@@ -79,7 +82,7 @@ def test_a_preset_of_keras_hub(convert, saved, tmp_path, small_config):
 
 
 def test_other_formats_drop_labels(convert, saved, tmp_path):
-    folder = saved(AlbertForSequenceClassification)
+    folder = saved(*CLASSIFIER)
     config = json.loads((folder / "config.json").read_text())
     config["id2label"] = {"0": "no", "1": "maybe", "2": "yes"}
     (folder / "config.json").write_text(json.dumps({**config, "label2id": None}))
@@ -90,7 +93,7 @@ def test_other_formats_drop_labels(convert, saved, tmp_path):
 
 
 def test_weights_that_do_not_fit_are_all_listed(convert, saved, tmp_path):
-    folder = saved(AlbertModel)
+    folder = saved()
     tensors = safetensors.numpy.load_file(folder / "model.safetensors")
     del tensors["pooler.bias"]
     tensors["extra"] = np.zeros(2)
@@ -103,7 +106,7 @@ def test_weights_that_do_not_fit_are_all_listed(convert, saved, tmp_path):
 
 
 def test_the_input_is_never_replaced(convert, saved, tmp_path):
-    folder = saved(AlbertModel)
+    folder = saved()
     before = sorted(path.name for path in folder.iterdir())
     status, _, errors = convert(folder, tmp_path, "--format", "tf1", "--force")
     assert status == 2
@@ -112,7 +115,7 @@ def test_the_input_is_never_replaced(convert, saved, tmp_path):
 
 
 def test_half_precision(convert, saved, tmp_path):
-    folder, half = saved(AlbertForPreTraining), tmp_path / "half"
+    folder, half = saved(*PRETRAINING), tmp_path / "half"
     options = ("--format", "hf", "--dtype", "float16")
     assert convert(folder, half, *options)[0] == 0
     whole = safetensors.numpy.load_file(folder / "model.safetensors")

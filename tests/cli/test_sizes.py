@@ -1,6 +1,6 @@
-import pytest
-
-from albert_tf.models import AlbertForTokenClassification, AlbertModel
+from albert_tf.checkpoints import hugging_face
+from albert_tf.models import AlbertModel
+from tests.checkpoints.tensors import draw
 
 
 def test_every_size(run):
@@ -17,10 +17,11 @@ def test_every_size(run):
     assert max(map(len, output.splitlines())) <= 100
 
 
-@pytest.mark.parametrize("file", ["", "config.json"])
-def test_a_model_on_disk(run, small_config, tmp_path, file):
-    AlbertForTokenClassification(small_config).save_pretrained(tmp_path)
-    _, row, *_ = run("sizes", "--model", tmp_path / file)[1].splitlines()
+def test_a_model_on_disk(run, small_config, tmp_path):
+    tensors = draw(small_config, "classifier")
+    hugging_face.write(tmp_path, small_config, tensors, "AlbertForTokenClassification")
     parameters = AlbertModel(small_config).count_params()
-    assert row.split()[:3] == [str(tmp_path / file), "6", "20"]
-    assert row.split()[6:8] == ["all", f"{parameters:,}"]
+    for path in (tmp_path, tmp_path / "config.json"):
+        _, row, *_ = run("sizes", "--model", path)[1].splitlines()
+        assert row.split()[:3] == [str(path), "6", "20"]
+        assert row.split()[6:8] == ["all", f"{parameters:,}"]
