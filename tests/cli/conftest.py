@@ -8,6 +8,10 @@ import pytest
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 
+# The options of each command. Each format of `export` has its own.
+OPTIONS = {name: command.OPTIONS for name, command in cli.COMMANDS.items() if name != "export"}
+OPTIONS |= {f"export {form}": options for form, options in cli.export.OPTIONS.items()}
+
 CLASSIFIER = "AlbertForSequenceClassification"
 
 

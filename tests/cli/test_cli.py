@@ -20,6 +20,7 @@ from albert_tf.data.options import TASKS
 from albert_tf.errors import UserError
 from albert_tf.options import Range, declared, flag
 from albert_tf.training.options import FinetuningOptions
+from tests.cli.conftest import OPTIONS
 
 CLASSIFIER = "AlbertForSequenceClassification"
 EVALUATE = "evaluate --model classifier --task classify --data data.csv"
@@ -118,6 +119,8 @@ def files(tmp_path, monkeypatch):
         (f"{EXPORT} --max-length 9999", "max_length=9999, max_position_embeddings=256."),
         (f"{EXPORT} --lengths 16 --max-length 9", "--lengths can't be used with --max-length."),
         (f"{EXPORT} --lengths 8,8", "duplicates. Received: [8, 8]"),
+        (f"{EXPORT} --batch some", "batch must be a whole number or dynamic. Received: 'some"),
+        ("export saved-model --model small --output o --warmup none", "file with requests. Rec"),
         ("export saved-model --model small --output o --normalize", "normalize requires pooling."),
         ("convert none o --format hf", "Received: none"),
         ("convert small folder --format hf", "another path, or replace it with --force."),
@@ -161,15 +164,7 @@ def test_errors_are_one_line(capsys, monkeypatch, error, message):
     assert errors.count("\n") == 1
 
 
-def forms():
-    """Yields the options of each command, of `export` those of each format."""
-    for name, command in cli.COMMANDS.items():
-        options = command.OPTIONS
-        for form, cls in options.items() if isinstance(options, dict) else [("", options)]:
-            yield pytest.param(cls, id=f"{name} {form}".strip())
-
-
-@pytest.mark.parametrize("cls", list(forms()))
+@pytest.mark.parametrize("cls", OPTIONS.values(), ids=OPTIONS)
 def test_options_check_themselves(cls):
     """Every value is checked, every number has a range, and relations name other options."""
     options = declared(cls)

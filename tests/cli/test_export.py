@@ -59,19 +59,6 @@ def test_a_missing_package(package, extra, arguments, run, tmp_path, monkeypatch
     assert f"{package}. Run pip install 'albert_tf[{extra}]'." in errors
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("tflite", "--batch", "some"), "batch must be a whole number or dynamic. Received: 'some"),
-        (("saved-model", "--warmup", "none"), "must be a file with requests. Received: none"),
-    ],
-)
-def test_options_that_are_refused(run, tmp_path, arguments, message):
-    status, _, errors = run(*arguments, "--model", "small", "--output", tmp_path / "a")
-    assert (status, errors.count("\n")) == (2, 1)
-    assert message in errors
-
-
 def test_the_model_is_not_replaced(run, model_folder):
     model = model_folder("embed")
     before = sorted(model.iterdir())

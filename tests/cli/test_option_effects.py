@@ -1,7 +1,6 @@
 """Each option of a command changes the result or is rejected."""
 
 import csv
-import functools
 import json
 import random
 import re
@@ -14,10 +13,10 @@ from ai_edge_litert.interpreter import Interpreter
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from albert_tf import cli
-from albert_tf.cli import export
 from albert_tf.data.pretraining.options import ExampleOptions
 from albert_tf.options import declared
 from albert_tf.runtimes.exported import CHECKSUM
+from tests.cli.conftest import OPTIONS
 from tests.conftest import SENTENCES
 
 LONG = "She, née Rome, sells bread near the lights. " * 9
@@ -243,13 +242,11 @@ def files(inputs, tmp_path, monkeypatch):
     return tmp_path
 
 
-@functools.cache
 def free_options(command):
     """Returns the names of the options that a line may omit."""
-    options = cli._parser().parse_args(command.split()).options
     return {
         name
-        for name, option in declared(options).items()
+        for name, option in declared(OPTIONS[command]).items()
         if not (option.is_required or option.positional or option.choices == (option.default,))
     }
 
@@ -280,10 +277,8 @@ def content(path):
 
 def test_every_option_has_a_value():
     """A new option needs a value here, and a line with which it changes the result."""
-    names = [name for name in cli.COMMANDS if name != "export"]
-    names += [f"export {form}" for form in export.OPTIONS]
-    assert sorted(VALUES) == sorted(LINES) == sorted(names)
-    for command in names:
+    assert sorted(VALUES) == sorted(LINES) == sorted(OPTIONS)
+    for command in OPTIONS:
         unused = VALUES[command].keys() - free_options(command)
         assert free_options(command) <= VALUES[command].keys()
         assert not unused or VALUES[command] is TEXTS

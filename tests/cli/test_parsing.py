@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 
 from albert_tf import cli
-from albert_tf.cli import export
 from albert_tf.cli.parsing import add_options, parsed_options
 from albert_tf.errors import UserError
 from albert_tf.options import FILE, Checked, declared, option, save_options
+from tests.cli.conftest import OPTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,16 +128,12 @@ def test_copies_of_copies_are_not_written_out(parse, tmp_path):
         parse("--config", tmp_path / "cake.yaml")
 
 
-COMMANDS = [[name] for name in cli.COMMANDS if name != "export"]
-COMMANDS += [["export", form] for form in export.OPTIONS]
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", OPTIONS)
 def test_the_help_shows_each_option_once(command, capsys):
     with pytest.raises(SystemExit, match="0"):
-        cli.main([*command, "--help"])
+        cli.main([*command.split(), "--help"])
     shown = re.findall("^  --([a-z0-9-]+)", capsys.readouterr().out, re.MULTILINE)
-    options = declared(cli._parser().parse_args(command).options).values()
+    options = declared(OPTIONS[command]).values()
     flags = [each.name.replace("_", "-") for each in options if not each.positional]
     assert sorted(flag for flag in shown if flag != "config") == sorted(flags)
 
@@ -150,11 +146,11 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", OPTIONS)
 def test_the_home_folder_in_each_path(command, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))  # of Windows
-    for each in declared(cli._parser().parse_args(command).options).values():
+    for each in declared(OPTIONS[command]).values():
         if each.choices or each.kind not in (str, Path) or each.name in TEXTS:
             assert not each.is_path
             continue
