@@ -12,7 +12,6 @@ from albert_tf.models import AlbertModel
 from albert_tf.pipelines import FeatureExtractionPipeline, TextClassificationPipeline
 from albert_tf.pipelines.base import LongTextOptions, Texts, as_text, as_texts, window_rows
 
-pytestmark = pytest.mark.usefixtures("without_graphs")
 TEXTS = ["the cat sat", "a dog", "ada lives near paris over france", "who barked"]
 
 
@@ -28,15 +27,6 @@ def test_lists_give_lists_whatever_the_batch(pipe):
         classify = pipe("text-classification", batch_size=batch_size)
         close(classify(TEXTS), [classify(text)[0] for text in TEXTS])
         assert classify([]) == []
-
-
-@pytest.mark.tensorflow
-def test_a_graph_gives_the_same(pipe, model, monkeypatch):
-    classify = pipe("text-classification", batch_size=3)
-    expected = classify(TEXTS)
-    tf.config.run_functions_eagerly(False)
-    monkeypatch.setattr(model("text-classification"), "predict_function", None)
-    close(classify(TEXTS), expected)
 
 
 def test_outputs_that_are_nan(pipe, monkeypatch):
@@ -57,6 +47,7 @@ def test_columns_give_lists(pipe):
         assert ask(question=TEXTS, context=column(TEXTS)) == expected[1]
 
 
+@pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize(
     "kind", ["feature-extraction", "token-classification", "fill-mask", "sentence-order"]
 )
