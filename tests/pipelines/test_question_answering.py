@@ -9,7 +9,6 @@ from albert_tf.data.tasks.questions import Question
 from albert_tf.errors import UserError
 from albert_tf.text.answers import BestSpans, best_spans, context_positions, question_windows
 
-pytestmark = pytest.mark.usefixtures("without_graphs")
 QUESTION = "who sat on a mat"
 CONTEXT = "The CAT sat on a mat, and 😀 the dog barked at (París)."
 LONG = "ada lives in new york city and the old dog barked at the moon over france. " * 4

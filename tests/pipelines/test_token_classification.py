@@ -14,7 +14,6 @@ from albert_tf.pipelines.token_classification import (
 )
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
-pytestmark = pytest.mark.usefixtures("without_graphs")
 TEXTS = [
     "Ada lives in New York city, and the CAT sat on a mat!",
     "  \tThe déjà 😀 cat\nsat\u00a0near ﬁne París 👩‍👩‍👧 over ½ France",
