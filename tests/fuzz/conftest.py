@@ -39,6 +39,20 @@ def pytest_pyfunc_call(pyfuncitem):
     return True
 
 
+@pytest.fixture(scope="module")
+def few_characters():
+    """Limits WordPiece's rules if there are few examples, because all of them take seconds."""
+    from albert_tf.text import wordpiece
+    from tests.text.conftest import FEW
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not SECONDS:
+            patch.setattr(wordpiece, "ASSIGNED", FEW)
+        wordpiece.compile_tables.cache_clear()
+        yield
+    wordpiece.compile_tables.cache_clear()
+
+
 # JSON values of any type.
 JSON_VALUES = st.recursive(
     st.one_of(

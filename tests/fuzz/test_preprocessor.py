@@ -16,7 +16,7 @@ PIECES = (
 
 
 @pytest.fixture(scope="module", params=["sentencepiece", "wordpiece"])
-def tokenizer(request):
+def tokenizer(request, few_characters):
     from albert_tf.text.tokenizer import AlbertTokenizer
     from albert_tf.text.wordpiece import WordPieceTokenizer
 

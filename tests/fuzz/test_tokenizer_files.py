@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.errors import UserError
+from albert_tf.text.model_file import ModelProto
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
 from tests.fuzz.conftest import JSON_VALUES, mutated
@@ -21,10 +22,12 @@ CONFIGS = st.dictionaries(NAMES, JSON_VALUES, max_size=4)
 
 
 @pytest.fixture(scope="module")
-def folders(tiny_vocabulary, tmp_path_factory):
+def folders(few_characters, tmp_path_factory):
     """Returns the folder of a tokenizer of each kind, by the name of its vocabulary."""
+    small = ModelProto.FromString(AlbertTokenizer.from_pretrained("small").model_bytes)
+    del small.pieces[200:]
     tokenizers = {
-        "spiece.model": AlbertTokenizer(tiny_vocabulary),
+        "spiece.model": AlbertTokenizer(small.SerializeToString()),
         "vocab.txt": WordPieceTokenizer("\n".join(PIECES).encode()),
     }
     folders = {name: tmp_path_factory.mktemp("tokenizer") for name in tokenizers}
@@ -76,7 +79,7 @@ def test_values_of_tokenizer_config(folders, vocabulary, config, tmp_path):
 
 
 @given(data=st.data())
-def test_tokenizer_json(data, tmp_path):
+def test_tokenizer_json(few_characters, data, tmp_path):
     vocab = {piece: index for index, piece in enumerate(PIECES)}
     vocab.update(data.draw(st.dictionaries(st.text(max_size=4), JSON_VALUES, max_size=2)))
     model = data.draw(st.one_of(JSON_VALUES, st.just({"type": "WordPiece", "vocab": vocab})))

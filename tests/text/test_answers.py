@@ -17,6 +17,13 @@ from albert_tf.text.answers import (
 )
 from albert_tf.text.tokenizer import AlbertTokenizer
 
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    """Returns a tokenizer in which common words and marks are tokens."""
+    return AlbertTokenizer.from_pretrained("small")
+
+
 START = np.array([0.3, -1.2, 2.5, 0.7, 1.9, -0.4, 0.1])
 END = np.array([0.9, 0.2, -0.6, 1.4, 2.2, 1.1, -2.0])
 POSSIBLE = np.array([False, False, True, True, True, True, False])
@@ -85,8 +92,8 @@ CONTEXT = 'The CAT sat, "who barked" at (París) - it didn\'t cost £3.50!'
 
 
 @pytest.fixture(scope="module")
-def row(words_vocabulary):
-    return question_windows(AlbertTokenizer(words_vocabulary), ["who sat"], [CONTEXT], 128)[0][0]
+def row(tokenizer):
+    return question_windows(tokenizer, ["who sat"], [CONTEXT], 128)[0][0]
 
 
 def test_context_positions(row):
@@ -140,9 +147,9 @@ def test_invisible_characters_at_the_ends_of_an_answer_are_dropped(edge):
 
 
 @pytest.mark.parametrize("space", [" ", "\n", "\t", "\xa0"])
-def test_white_space_before_a_mark_is_no_part_of_an_answer(words_vocabulary, space):
+def test_white_space_before_a_mark_is_no_part_of_an_answer(tokenizer, space):
     context = CONTEXT.replace(" ", space)
-    ((row,),) = question_windows(AlbertTokenizer(words_vocabulary), ["who"], [context], 128)
+    ((row,),) = question_windows(tokenizer, ["who"], [context], 128)
     positions = context_positions(row)
     at = next(at for at, first in enumerate(positions.offsets) if context[slice(*first)] == "£")
     found = read_span(context, positions, Span(at + 1, at + 1, 0.5, 0.0), aligned=True)
@@ -156,13 +163,13 @@ QUESTION = "who sold the library?"
 LIBRARY = "The old   library on a hill in 1999, sold 20,000 books at 7:45. " * 3
 
 
-def test_windows_are_the_tokenizers(tiny_tokenizer):
+def test_windows_are_the_tokenizers(tokenizer):
     """Compares ids, types, offsets, texts and words with a call of the tokenizer for each."""
     questions, contexts = [QUESTION, "when", QUESTION], [LIBRARY, LIBRARY, "a hill"]
-    found = question_windows(tiny_tokenizer, questions, contexts, 40, stride=9)
+    found = question_windows(tokenizer, questions, contexts, 40, stride=9)
     assert [len(rows) > 1 for rows in found] == [True, True, False]
     for rows, question, context in zip(found, questions, contexts, strict=True):
-        expected = tiny_tokenizer(
+        expected = tokenizer(
             question,
             context,
             truncation="only_second",
@@ -194,23 +201,23 @@ def test_two_separators_before_the_context(xlm_roberta):
         assert row.offset_mapping[first : first + len(offsets)] == list(map(tuple, offsets))
 
 
-def test_a_long_question_is_cut(tiny_tokenizer, caplog):
+def test_a_long_question_is_cut(tokenizer, caplog):
     long = "who sold the old library on the hill? " * 9
-    cut, whole = question_windows(tiny_tokenizer, [long, "who"], [LIBRARY] * 2, 40, max_question=7)
+    cut, whole = question_windows(tokenizer, [long, "who"], [LIBRARY] * 2, 40, max_question=7)
     (warning,) = caplog.messages
     assert "1 of 2 questions have more than 7 tokens" in warning and "'who sold the old" in warning
-    tokens = tiny_tokenizer(long, add_special_tokens=False)["input_ids"]
+    tokens = tokenizer(long, add_special_tokens=False)["input_ids"]
     for row in cut:
         assert row.input_ids[1 : context_part(row)[0] - 1] == tokens[:7]
-    short = question_windows(tiny_tokenizer, [long], [LIBRARY], 20)[0]
+    short = question_windows(tokenizer, [long], [LIBRARY], 20)[0]
     assert short[0].input_ids[1 : context_part(short[0])[0] - 1] == tokens[: (20 - 3) // 2]
-    assert whole[0].input_ids[: context_part(whole[0])[0]] == tiny_tokenizer("who")["input_ids"]
+    assert whole[0].input_ids[: context_part(whole[0])[0]] == tokenizer("who")["input_ids"]
 
 
-def test_by_default_windows_share_half_of_their_context(tiny_tokenizer):
-    first, second = question_windows(tiny_tokenizer, ["who"], [LIBRARY], 40)[0][:2]
+def test_by_default_windows_share_half_of_their_context(tokenizer):
+    first, second = question_windows(tokenizer, ["who"], [LIBRARY], 40)[0][:2]
     offsets, following = context_part(first)[1], context_part(second)[1]
     assert len(offsets) > 30
     np.testing.assert_array_equal(offsets[len(offsets) - len(offsets) // 2 :][0], following[0])
     with pytest.raises(UserError, match="stride must be .* less than .*stride=64"):
-        question_windows(tiny_tokenizer, ["who"], [LIBRARY], 40, stride=64)
+        question_windows(tokenizer, ["who"], [LIBRARY], 40, stride=64)

@@ -230,8 +230,8 @@ def test_save_and_load(tokenizer, tmp_path):
     assert AlbertTokenizer.from_pretrained(tmp_path, model_max_length=64).model_max_length == 64
 
 
-def test_settings_that_can_be_assigned(tiny_tokenizer):
-    tokenizer = copy.copy(tiny_tokenizer)
+def test_settings_that_can_be_assigned(tokenizer):
+    tokenizer = copy.copy(tokenizer)
     tokenizer.model_max_length, tokenizer.split_special_tokens = 9, True
     assert len(tokenizer("the old library " * 9, truncation=True).input_ids) == 9
     assert tokenizer.sep_token_id not in tokenizer("a [SEP] b", add_special_tokens=False).input_ids
@@ -240,9 +240,8 @@ def test_settings_that_can_be_assigned(tiny_tokenizer):
         tokenizer("a")
 
 
-def test_a_long_row_is_warned_of_once(tiny_tokenizer, recwarn):
-    tokenizer = copy.copy(tiny_tokenizer)
-    tokenizer.model_max_length = 8
+def test_a_long_row_is_warned_of_once(tokenizer, recwarn):
+    tokenizer = AlbertTokenizer(tokenizer.model_bytes, model_max_length=8)
     text = "the old library " * 9
     tokenizer(text, truncation=True), tokenizer(text, max_length=9), tokenizer(text, verbose=False)
     assert not recwarn
@@ -253,9 +252,9 @@ def test_a_long_row_is_warned_of_once(tiny_tokenizer, recwarn):
         tokenizer(text)
 
 
-def test_arguments_of_transformers(tiny_tokenizer, tmp_path):
-    tiny_tokenizer.save_pretrained(tmp_path)
+def test_arguments_of_transformers(tokenizer, tmp_path):
+    tokenizer.save_pretrained(tmp_path)
     loaded = AlbertTokenizer.from_pretrained(tmp_path, use_fast=True, trust_remote_code=False)
-    assert loaded.settings == tiny_tokenizer.settings
+    assert loaded.settings == tokenizer.settings
     with pytest.raises(UserError, match="trust_remote_code must be False"):
         AlbertTokenizer.from_pretrained(tmp_path, trust_remote_code=True)

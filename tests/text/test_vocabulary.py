@@ -10,7 +10,6 @@ import sentencepiece
 
 from albert_tf import assets
 from albert_tf.errors import UserError
-from albert_tf.text import vocabulary
 from albert_tf.text.model_file import LEAF, Baked, ModelProto, describe, split_rules
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import (
@@ -20,16 +19,10 @@ from albert_tf.text.vocabulary import (
     ensure_baked,
     train_vocabulary,
 )
-from tests.text.conftest import rules_of, without_hangul
+from tests.text.conftest import LEFT_OUT, compile_all_rules, compile_few_rules, rules_of
 
 RULES = assets.published_rules().read_bytes()
 TEXTS = ["The Café opened in 1999, with 20,000 guests.", "Ünder the bridge, a boat waits."] * 4
-
-
-@pytest.fixture(scope="module")
-def with_hangul(train_sentencepiece, normalization):
-    """Returns a model with all rules of SentencePiece."""
-    return train_sentencepiece(map(normalization, TEXTS), hangul=True)
 
 
 def test_describes_what_was_baked(unbaked):
@@ -45,11 +38,21 @@ def test_describes_what_was_baked(unbaked):
         assert [each.piece for each in pieces] == [each.piece for each in before]
 
 
-def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(with_hangul):
+@pytest.mark.parametrize(
+    ("compile_rules", "left_out"),
+    [
+        pytest.param(compile_few_rules, LEFT_OUT, id="few syllables"),
+        pytest.param(compile_all_rules, set(), id="all syllables", marks=pytest.mark.slow),
+    ],
+)
+def test_the_rules_that_ship_are_sentencepieces_own_after_the_cleaning(
+    unbaked, compile_rules, left_out
+):
     """SentencePiece's rules of today know more characters, and make a joiner a space."""
-    own = ModelProto.FromString(with_hangul).normalizer_spec.precompiled_charsmap
-    shipped, remade = rules_of(RULES), rules_of(vocabulary.compile_rules(own, Normalization()))
-    different = {key for key, _ in shipped.items() ^ remade.items()}
+    own = ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap
+    shipped, remade = rules_of(RULES), rules_of(compile_rules(own, Normalization()))
+    rules = shipped.items() ^ remade.items()
+    different = {key for key, text in rules if left_out.isdisjoint(key + text)}
     old = unicodedata.ucd_3_2_0
     known = {key for key in different if all(old.category(each) != "Cn" for each in key)}
     assert known == {"\u200d"}
@@ -76,9 +79,14 @@ def test_missing_file_and_folder(tmp_path):
 
 
 def test_something_else_than_a_whole_model(unbaked, tmp_path):
-    """A cut between two fields still reads as a message, but lacks the last ones."""
+    """Without a field, a model still reads as a message."""
     contents = [b"", b"hello", b"\x00" * 100, b'{"model": "json"}']
-    contents += [unbaked[:length] for length in range(1, len(unbaked) - 1, 197)]
+    lengths = *range(1, 3_000, 197), *range(3_000, len(unbaked) - 1, 20_000)
+    contents += [unbaked[:length] for length in lengths]
+    for field in ("trainer_spec", "normalizer_spec"):
+        proto = ModelProto.FromString(unbaked)
+        proto.ClearField(field)
+        contents.append(proto.SerializeToString())
     contents.append(unbaked.replace("ω".encode(), b"\xff\xff", 1))
     for content in contents:
         (tmp_path / "spiece.model").write_bytes(content)
@@ -102,7 +110,7 @@ def test_damaged_rules(unbaked):
 
 
 def test_a_model_with_bytes_for_unknown_characters(train_sentencepiece):
-    model = train_sentencepiece(byte_fallback=True, vocab_size=400, hangul=True)
+    model = train_sentencepiece(byte_fallback=True, vocab_size=400)
     with pytest.raises(UserError, match="Received: .*, trained with byte_fallback. Train"):
         AlbertTokenizer(model)
 
@@ -168,10 +176,7 @@ def test_ensure_baked(unbaked):
         ensure_baked(model, lower_case=True)
 
 
-def test_trained_vocabulary(monkeypatch):
-    compiled = vocabulary.compile_rules
-    few = lambda rules, steps: compiled(without_hangul(rules), steps)  # noqa: E731
-    monkeypatch.setattr(vocabulary, "compile_rules", few)
+def test_trained_vocabulary():
     model = train_vocabulary(TEXTS, vocab_size=5_000)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     first = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "("]
@@ -179,7 +184,8 @@ def test_trained_vocabulary(monkeypatch):
     assert 30 < processor.get_piece_size() < 5_000
     assert processor.encode("  THE\u00a0CAFE\u0301 ") == processor.encode("the cafe")
     assert 1 not in processor.encode("the cafe, under 1999,")
-    cased = train_vocabulary(TEXTS, vocab_size=200, lower_case=False, keep_accents=True)
+    options = {"lower_case": False, "keep_accents": True, "quotes": "huggingface"}
+    cased = train_vocabulary(TEXTS, vocab_size=200, **options)
     processor = sentencepiece.SentencePieceProcessor(model_proto=cased)
     assert processor.encode("Café") == processor.encode("Cafe\u0301") != processor.encode("café")
 
@@ -220,9 +226,12 @@ EXAMPLES = {
 }
 
 
-def test_examples_and_hangul_finals_in_every_form(with_hangul, normalization):
-    own = sentencepiece.SentencePieceProcessor(model_proto=with_hangul)
-    baked = sentencepiece.SentencePieceProcessor(model_proto=bake(with_hangul))
+def test_examples_and_hangul_finals_in_every_form(unbaked, normalization):
+    """With the rules that ship, which the test above compares with those that tests compile."""
+    own = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
+    proto = ModelProto.FromString(unbaked)
+    proto.normalizer_spec.precompiled_charsmap = RULES
+    baked = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
     for text, expected in EXAMPLES.items():
         assert baked.normalize(text).replace("▁", " ").removeprefix(" ") == expected
     draw = random.Random(5)

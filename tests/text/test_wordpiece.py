@@ -3,6 +3,7 @@
 import json
 import sys
 import unicodedata
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -50,7 +51,6 @@ def test_pieces(chinese):
 @pytest.mark.parametrize(
     ("options", "pieces"),
     [
-        ({}, "c ##a ##s ##e ##d e n 中 国"),
         ({"do_lower_case": False}, "Cased É [UNK] 中 国"),
         ({"strip_accents": False}, "c ##a ##s ##e ##d é ñ 中 国"),
         ({"do_lower_case": False, "strip_accents": True}, "Cased [UNK] [UNK] 中 国"),
@@ -64,14 +64,9 @@ def test_options(vocab_text, options, pieces):
     assert tokenizer.tokenize("Cased É Ñ 中国") == pieces.split()
 
 
-@pytest.mark.parametrize(
-    ("order", "ids"),
-    [("google", [0, 100, 101, 102, 103]), ("first", [0, 1, 2, 3, 4]), ("last", None)],
-)
-def test_special_ids_are_the_vocabularys(vocab_text, order, ids):
-    tokenizer = WordPieceTokenizer(vocab_text(order).encode())
-    size = len(tokenizer)
-    ids = ids or [size - 1, size - 2, size - 3, size - 4, size - 5]
+def test_special_ids_are_the_vocabularys(vocab_text):
+    tokenizer = WordPieceTokenizer(vocab_text("last").encode())
+    ids = [len(tokenizer) - number for number in range(1, 6)]
     assert tokenizer.all_special_ids == ids
     pad, unknown, classify, separate, mask = ids
     piece = tokenizer.convert_tokens_to_ids("中")
@@ -124,12 +119,12 @@ def test_save_and_load(chinese, tmp_path):
 
 
 def test_config_of_transformers(chinese, tmp_path):
-    """Special tokens may be objects; unknown keys are ignored."""
+    """Special tokens may be objects; unknown keys are ignored, as are arguments without effect."""
     (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes.replace(b"[UNK]", b"<unk>"))
     unknown = {"content": "<unk>", "lstrip": False}
     config = {"do_lower_case": False, "unk_token": unknown, "never_split": None}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    tokenizer = AlbertTokenizer.from_pretrained(tmp_path)
+    tokenizer = AlbertTokenizer.from_pretrained(tmp_path, do_basic_tokenize=True)
     assert (tokenizer.unk_token, tokenizer.do_lower_case) == ("<unk>", False)
     assert tokenizer("😀").input_ids == [101, 100, 102]
 
@@ -140,6 +135,8 @@ def test_wrong_options(chinese, tmp_path):
             setattr(chinese, name, "[SEP]")
     with pytest.raises(TypeError, match="digit_comma.* do_lower_case, "):
         WordPieceTokenizer(chinese.model_bytes, digit_comma="plain")
+    with pytest.raises(UserError, match="do_basic_tokenize must be True"):
+        WordPieceTokenizer(chinese.model_bytes, do_basic_tokenize=False)
     with pytest.raises(UserError, match="which doesn't exist. Pass the path of a vocab.txt"):
         WordPieceTokenizer(tmp_path / "vocab.txt")
     (tmp_path / "vocab.txt").write_bytes(chinese.model_bytes)
@@ -163,9 +160,9 @@ def test_characters():
     rules = Rules()
     assert {character: rules(character) for character in CHARACTERS} == CHARACTERS
     assert dict(rules.table())["É"] == "e"
-    covered = set().union(*ASSIGNED)
-    left_out = {*range(sys.maxunicode + 1)} - covered
-    assert {unicodedata.category(chr(point)) for point in left_out - {0}} <= {"Cn", "Cs"}
+    left_out = [range(one.stop, other.start) for one, other in pairwise(ASSIGNED)]
+    categories = {unicodedata.category(chr(point)) for points in left_out for point in points}
+    assert categories <= {"Cn", "Cs"} and ASSIGNED[-1].stop == sys.maxunicode + 1
 
 
 def test_reads_lines_and_tokenizer_json(vocab_text, tmp_path):
