@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from albert_tf.text import vocabulary, wordpiece
 from albert_tf.text.model_file import ModelProto, compile_charsmap, rule_normalizer
+from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
 from albert_tf.text.wordpiece import WordPieceTokenizer
@@ -176,53 +178,32 @@ def original_pieces(processor, text: str) -> list[str]:
     return pieces
 
 
-@pytest.fixture(scope="session")
-def normalization() -> Callable[..., str]:
-    return original_normalization
-
-
-@pytest.fixture(scope="session")
-def original_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
+def original_ids(model: bytes, texts: list[str]) -> list[list[int]]:
     """Returns ids from the original pipeline: the published model on text normalized in Python."""
-
-    def ids(model: bytes, texts: list[str]) -> list[list[int]]:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        rows = (original_pieces(processor, original_normalization(text)) for text in texts)
-        return [[processor.piece_to_id(piece) for piece in pieces] for pieces in rows]
-
-    return ids
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    rows = (original_pieces(processor, original_normalization(text)) for text in texts)
+    return [[processor.piece_to_id(piece) for piece in pieces] for pieces in rows]
 
 
-@pytest.fixture(scope="session")
-def graph_ids() -> Callable[[bytes, list[str]], list[list[int]]]:
+def graph_ids(model: bytes, texts: list[str]) -> list[list[int]]:
     """Returns ids from the layer, compiled as one graph, without special tokens and padding."""
-
-    def ids(model: bytes, texts: list[str | bytes]) -> list[list[int]]:
-        import tensorflow as tf
-
-        from albert_tf.text.preprocessing import AlbertPreprocessor
-
-        layer = AlbertPreprocessor(model, max_length=4096, padding="longest")
-        run = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
-        rows = []
-        for start in range(0, len(texts), 2048):
-            batch = np.array([_utf8(text) for text in texts[start : start + 2048]], dtype=object)
-            features = run(tf.constant(batch))
-            lengths = features["attention_mask"].numpy().sum(axis=1)
-            padded = features["input_ids"].numpy()
-            rows += [row[1 : n - 1].tolist() for row, n in zip(padded, lengths, strict=True)]
-        return rows
-
-    return ids
+    layer = AlbertPreprocessor(model, max_length=4096, padding="longest")
+    run = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+    rows = []
+    for start in range(0, len(texts), 2048):
+        batch = [text.encode() for text in texts[start : start + 2048]]
+        features = run(tf.constant(batch))
+        lengths = features["attention_mask"].numpy().sum(axis=1)
+        padded = features["input_ids"].numpy()
+        rows += [row[1 : n - 1].tolist() for row, n in zip(padded, lengths, strict=True)]
+    return rows
 
 
 @pytest.fixture(scope="session")
 def tflite_ids(tflite_runner) -> Callable[[bytes, list[str]], list[list[int]]]:
     """Returns ids from a TFLite file of only the layer, without special tokens and padding."""
 
-    def ids(model: bytes, texts: list[str | bytes]) -> list[list[int]]:
-        from albert_tf.text.preprocessing import AlbertPreprocessor
-
+    def ids(model: bytes, texts: list[str]) -> list[list[int]]:
         run = tflite_runner(AlbertPreprocessor(model, 512))
         rows = []
         for text in texts:
@@ -240,7 +221,6 @@ def tflite_runner(tmp_path_factory) -> Callable:
 
     All operators are built in or from tensorflow-text, so that no Flex delegate is needed.
     """
-    import tensorflow as tf
     import tensorflow_text
     from ai_edge_litert.interpreter import InterpreterWithCustomOps
 
@@ -261,30 +241,30 @@ def tflite_runner(tmp_path_factory) -> Callable:
             custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
         )
         run = interpreter.get_signature_runner()
-        return lambda *texts: run(
-            **{n: np.array([_utf8(t)], object) for n, t in zip(names, texts, strict=True)}
-        )
+
+        def features(*texts):
+            contents = [text if isinstance(text, bytes) else text.encode() for text in texts]
+            return run(**{n: np.array([c], object) for n, c in zip(names, contents, strict=True)})
+
+        return features
 
     return convert
 
 
-def _utf8(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8")
-
-
-def lines(order):
-    """Returns a vocabulary's pieces. "google" puts special tokens at 0 and from 100 to 103."""
-    if order == "google":
-        unused = [f"[unused{number}]" for number in range(1, 100)]
-        return list(dict.fromkeys(["[PAD]", *unused, *SPECIAL[1:], *PIECES]))
-    if order == "last":
-        return list(dict.fromkeys([*PIECES, *reversed(SPECIAL)]))
-    return list(dict.fromkeys([*SPECIAL, *PIECES]))
+def vocab_text(order: str) -> bytes:
+    """Returns a `vocab.txt`. "google" puts the special tokens at 0 and from 100 to 103."""
+    unused = [f"[unused{number}]" for number in range(1, 100)]
+    tokens = {
+        "google": ["[PAD]", *unused, *SPECIAL[1:], *PIECES],
+        "first": [*SPECIAL, *PIECES],
+        "last": [*PIECES, *reversed(SPECIAL)],
+    }[order]
+    return "".join(f"{token}\n" for token in dict.fromkeys(tokens)).encode()
 
 
 @pytest.fixture(scope="module")
 def few_characters():
-    """Limits WordPiece's rules to a tenth of the characters, because tables take two seconds."""
+    """Limits WordPiece's rules to few characters, because a table of all takes two seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wordpiece, "ASSIGNED", FEW)
         wordpiece.compile_tables.cache_clear()
@@ -292,12 +272,6 @@ def few_characters():
     wordpiece.compile_tables.cache_clear()
 
 
-@pytest.fixture(scope="session")
-def vocab_text():
-    """Returns a function from an order of the special tokens to the text of a `vocab.txt`."""
-    return lambda order="google": "".join(f"{line}\n" for line in lines(order))
-
-
 @pytest.fixture(scope="module")
-def chinese(few_characters, vocab_text) -> WordPieceTokenizer:
-    return WordPieceTokenizer(vocab_text().encode())
+def chinese(few_characters) -> WordPieceTokenizer:
+    return WordPieceTokenizer(vocab_text("google"))

@@ -13,6 +13,7 @@ import sentencepiece
 
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
+from tests.text.conftest import graph_ids, original_ids, original_normalization
 
 
 def python_ids(tokenizer, texts):
@@ -58,7 +59,7 @@ def differing(texts, got, wanted):
 
 
 @pytest.mark.parametrize("runtime", ["python", "graph", "tflite"])
-def test_golden_ids_of_the_original(rows, published_tokenizer, graph_ids, tflite_ids, runtime):
+def test_golden_ids_of_the_original(rows, published_tokenizer, tflite_ids, runtime):
     texts = [row["text"] for row in rows]
     model = published_tokenizer.model_bytes
     if runtime == "python":
@@ -99,9 +100,7 @@ def test_golden_pairs(golden, published_tokenizer):
 
 
 @pytest.mark.slow
-def test_every_code_point_published(
-    published, published_tokenizer, original_ids, graph_ids, tflite_ids
-):
+def test_every_code_point_published(published, published_tokenizer, tflite_ids):
     """Each character as `aXb`, 64 of them a text, but for those that this Python may not know."""
     points = map(chr, range(sys.maxunicode + 1))
     assigned = [f"a{each}b" for each in points if unicodedata.category(each) not in ("Cs", "Cn")]
@@ -145,7 +144,7 @@ def mixed_script_strings(count, seed):
     ]
 
 
-def test_random_strings_small_vocabulary(unbaked, tokenizer, original_ids):
+def test_random_strings_small_vocabulary(unbaked, tokenizer):
     texts = mixed_script_strings(2_000, seed=7)
     wanted = original_ids(unbaked, texts)
     assert differing(texts, python_ids(tokenizer, texts), wanted) == []
@@ -168,15 +167,7 @@ def assert_equal_but_for_ties(model, got, wanted):
 
 
 @pytest.mark.slow
-def test_random_strings_published(
-    published,
-    rebuilt_vocabulary,
-    published_tokenizer,
-    original_ids,
-    normalization,
-    graph_ids,
-    tflite_ids,
-):
+def test_random_strings_published(published, rebuilt_vocabulary, published_tokenizer, tflite_ids):
     texts = mixed_script_strings(COUNT, seed=12345)
     model = published_tokenizer.model_bytes
     got, graph = python_ids(published_tokenizer, texts), graph_ids(model, texts)
@@ -184,7 +175,7 @@ def test_random_strings_published(
     assert_equal_but_for_ties(model, got, graph)
     # The original cuts a piece such as "9," after its search: no score reproduces every case.
     processor = sentencepiece.SentencePieceProcessor(model_proto=published)
-    pieces = processor.encode([normalization(text) for text in texts], out_type=str)
+    pieces = processor.encode([original_normalization(text) for text in texts], out_type=str)
     is_cut = [any(re.search(r"\d,$", piece) for piece in row) for row in pieces]
     rows = list(zip(is_cut, got, original_ids(published, texts), strict=True))
     rest = [(one, other) for cut, one, other in rows if not cut]
@@ -194,7 +185,7 @@ def test_random_strings_published(
     assert len(wrong) <= (0.012 if published == rebuilt_vocabulary else 0.01) * sum(is_cut)
 
 
-def test_paragraphs_as_the_original(published, published_tokenizer, original_ids, golden):
+def test_paragraphs_as_the_original(published, published_tokenizer, golden):
     corpus = golden / "F_pretraining_data" / "synthetic_corpus.txt"
     lines = corpus.read_text("utf-8").split("\n")
     assert len(lines) > 700
@@ -203,7 +194,7 @@ def test_paragraphs_as_the_original(published, published_tokenizer, original_ids
 
 
 @pytest.mark.slow
-def test_books_as_the_original(published, published_tokenizer, original_ids, books):
+def test_books_as_the_original(published, published_tokenizer, books):
     if not books:
         pytest.skip("needs the books")
     for path in books[:8]:
@@ -222,10 +213,10 @@ def test_books_as_the_original(published, published_tokenizer, original_ids, boo
     ],
     ids=lambda options: "+".join(options),
 )
-def test_options_agree_with_plain_python(unbaked, normalization, options):
+def test_options_agree_with_plain_python(unbaked, options):
     texts = [*mixed_script_strings(1_000, seed=11), "``quoted'' and ''''", "É e\u0301 ÇA İ ΑΣ"]
     plain = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
-    wanted = plain.encode([normalization(text, **options) for text in texts])
+    wanted = plain.encode([original_normalization(text, **options) for text in texts])
     tokenizer = AlbertTokenizer(bake(unbaked, digit_comma="plain", **options))
     assert differing(texts, python_ids(tokenizer, texts), wanted) == []
     assert differing(texts, operator_ids(tokenizer, texts), wanted) == []

@@ -163,8 +163,10 @@ QUESTION = "who sold the library?"
 LIBRARY = "The old   library on a hill in 1999, sold 20,000 books at 7:45. " * 3
 
 
-def test_windows_are_the_tokenizers(tokenizer):
+@pytest.mark.parametrize("kind", ["tokenizer", "xlm_roberta"])  # with one separator, or two
+def test_windows_are_the_tokenizers(kind, request):
     """Compares ids, types, offsets, texts and words with a call of the tokenizer for each."""
+    tokenizer = request.getfixturevalue(kind)
     questions, contexts = [QUESTION, "when", QUESTION], [LIBRARY, LIBRARY, "a hill"]
     found = question_windows(tokenizer, questions, contexts, 40, stride=9)
     assert [len(rows) > 1 for rows in found] == [True, True, False]
@@ -187,18 +189,6 @@ def test_windows_are_the_tokenizers(tokenizer):
             first, offsets = context_part(row)
             assert row.offset_mapping[first : first + len(offsets)] == list(map(tuple, offsets))
             assert row.sequence_ids[first - 1 : first + 1] == [None, 1]
-
-
-def test_two_separators_before_the_context(xlm_roberta):
-    long = "who sold the old library on the hill? " * 9
-    rows = question_windows(xlm_roberta, [long], [LIBRARY], 40)[0]
-    assert len(rows) > 2
-    for row in rows:
-        first, offsets = context_part(row)
-        assert (len(row.input_ids), set(row.token_type_ids)) == (40, {0}) or row is rows[-1]
-        assert row.input_ids[first - 2 : first] == [xlm_roberta.sep_token_id] * 2
-        assert row.sequence_ids[first - 3 : first + 1] == [0, None, None, 1]
-        assert row.offset_mapping[first : first + len(offsets)] == list(map(tuple, offsets))
 
 
 def test_a_long_question_is_cut(tokenizer, caplog):

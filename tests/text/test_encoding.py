@@ -42,29 +42,13 @@ def test_offsets_of_words_count_from_each_word(tokenizer):
     assert (found[0], found[3], found[5], found[8], found[9]) == ("The", "", "20,000", "", "[MASK]")
 
 
-def test_wrong_words(tokenizer):
-    for texts, received in (
-        (["the hill"], "'the hill'. Split"),
-        ([[["the"], "hill"]], "'hill'"),
-        ([[["the"]], ["a"]], "'a'"),
-    ):
-        with pytest.raises(TypeError, match=f"must be a list of words. Received: {received}"):
-            tokenizer(*texts, is_split_into_words=True)
-
-
-def test_words_and_characters_of_plain_texts(tokenizer):
-    text = "The café, old  hill"
-    encoding = tokenizer("on a", text)
+def test_words_of_plain_texts(tokenizer):
+    encoding = tokenizer("on a", "The café, old  hill")
     start = encoding.token_type_ids.index(1)
     pieces = tokenizer.convert_ids_to_tokens(encoding.input_ids[start:-1])
     begins = [piece.startswith("▁") for piece in pieces]
     assert encoding.word_ids()[start:-1] == [sum(begins[: at + 1]) - 1 for at in range(len(begins))]
     assert encoding.word_ids()[-2] == 3
-    for word, number in (("The", 0), ("hill", 3)):
-        position = encoding.char_to_token(text.index(word), sequence_index=1)
-        assert (encoding.sequence_ids()[position], encoding.word_ids()[position]) == (1, number)
-    assert encoding.char_to_token(0) == 1
-    assert encoding.char_to_token(999) is None
 
 
 def test_copies_have_only_the_features(tokenizer):

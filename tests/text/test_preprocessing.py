@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf.text.preprocessing import AlbertPreprocessor
 from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.wordpiece import WordPieceTokenizer
+from tests.text.conftest import vocab_text
 
 TEXTS = [
     "The old library, on a hill",
@@ -42,13 +43,13 @@ def plain(tokenizer):
 
 
 @pytest.fixture(scope="module", params=["sentencepiece", "xlm-roberta", "wordpiece"])
-def encoder(request, plain, xlm_roberta, vocab_text):
+def encoder(request, plain, xlm_roberta):
     """A tokenizer that reads special tokens in texts as plain text, like the layer."""
     if request.param == "sentencepiece":
         return plain
     if request.param == "xlm-roberta":
         return AlbertTokenizer(xlm_roberta.model_bytes, split_special_tokens=True)
-    return WordPieceTokenizer(vocab_text().encode(), split_special_tokens=True)
+    return WordPieceTokenizer(vocab_text("google"), split_special_tokens=True)
 
 
 def lists(features):
@@ -118,9 +119,9 @@ def test_dataset(plain):
     assert lists(features) == lists(layer((TEXTS, PAIRS)))
 
 
-def test_keras_file_keeps_the_options(vocab_text, tmp_path):
+def test_keras_file_keeps_the_options(tmp_path):
     options = {"do_lower_case": False, "truncation_side": "left"}
-    tokenizer = WordPieceTokenizer(vocab_text().encode(), **options)
+    tokenizer = WordPieceTokenizer(vocab_text("google"), **options)
     inputs = tuple(keras.Input((), dtype="string") for _ in range(2))
     layer = AlbertPreprocessor(tokenizer, 11)
     keras.Model(inputs, layer(inputs)).save(tmp_path / "preprocessor.keras")

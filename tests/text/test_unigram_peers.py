@@ -64,7 +64,7 @@ def xlm_roberta_folder(train_sentencepiece, tmp_path):
     trained.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     trained.train_from_iterator(SENTENCES * 5, trainer)
     vocab = [*map(tuple, json.loads(trained.to_str())["model"]["vocab"])]
-    proto = ModelProto.FromString(train_sentencepiece(hangul=True))
+    proto = ModelProto.FromString(train_sentencepiece())
     theirs = transformers.XLMRobertaTokenizer(
         vocab=[*vocab, ("<mask>", 0.0)],
         _spm_precompiled_charsmap=proto.normalizer_spec.precompiled_charsmap,

@@ -102,11 +102,6 @@ def test_windows_of_a_long_text_take_memory_in_proportion():
     assert peak < 40_000 * 100  # bytes; a number per token and window takes 58 MB
 
 
-def test_the_context_at_the_ends_of_a_text_does_not_count():
-    decided = deciding_tokens(np.arange(14), [(0, 8), (6, 14)])
-    assert [row[row != NO_WORD].tolist() for row in decided] == [[*range(7)], [*range(7, 14)]]
-
-
 def test_an_answer_is_found_in_the_windows_of_a_long_context(tokenizer):
     filler = "the old library on a hill sold books " * 200
     answer = "Cafe\u0301 ﬁne ÜBER"

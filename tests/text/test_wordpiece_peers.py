@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 
 from albert_tf.text.wordpiece import WordPieceTokenizer
+from tests.text.conftest import vocab_text
 
 transformers = pytest.importorskip(
     "transformers", reason="needs transformers (pip install albert_tf[peers])"
@@ -68,10 +69,10 @@ def mixed_strings(count, seed):
 
 
 @pytest.fixture(scope="module", params=OPTIONS, ids=str)
-def pair(request, vocab_text, tmp_path_factory):
+def pair(request, tmp_path_factory):
     """Ours and theirs, of one `vocab.txt` and the same options."""
     folder = tmp_path_factory.mktemp("chinese")
-    (folder / "vocab.txt").write_text(vocab_text(), encoding="utf-8")
+    (folder / "vocab.txt").write_bytes(vocab_text("google"))
     theirs = transformers.BertTokenizer.from_pretrained(folder, **request.param)
     return WordPieceTokenizer(folder / "vocab.txt", **request.param), theirs
 
@@ -128,10 +129,9 @@ def test_split_words(pair):
 
 
 @pytest.mark.parametrize(("order", "lower"), [("google", False), ("first", True), ("last", False)])
-def test_either_loads_what_the_other_writes(vocab_text, tmp_path, order, lower):
+def test_either_loads_what_the_other_writes(tmp_path, order, lower):
     """transformers 5 writes no vocab.txt: the vocabulary is in tokenizer.json."""
-    content = vocab_text(order).encode()
-    ours = WordPieceTokenizer(content, do_lower_case=lower, model_max_length=99)
+    ours = WordPieceTokenizer(vocab_text(order), do_lower_case=lower, model_max_length=99)
     ours.save_pretrained(tmp_path / "ours")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     theirs.save_pretrained(tmp_path / "theirs")
