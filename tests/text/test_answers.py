@@ -159,7 +159,7 @@ def test_white_space_before_a_mark_is_no_part_of_an_answer(tokenizer, space):
     assert read_span(context, positions, Span(at, at, 0.5, 0.0), aligned=True)["answer"] == "who"
 
 
-QUESTION = "who sold the library?"
+QUESTION = "who sold it?"
 LIBRARY = "The old   library on a hill in 1999, sold 20,000 books at 7:45. " * 3
 
 
