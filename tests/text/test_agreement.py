@@ -234,7 +234,6 @@ HARD = [
     [
         {"control_symbols": [], "user_defined_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
         {"normalization_rule_name": "identity"},
-        {"normalization_rule_name": "nmt_nfkc_cf"},
         {"remove_extra_whitespaces": False, "allow_whitespace_only_pieces": True},
         {"split_by_whitespace": False, "split_digits": True},
         {"bos_id": 5, "eos_id": 6, "unk_surface": " ?? "},
