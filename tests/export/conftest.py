@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 from albert_tf.probabilities import softmax
 from albert_tf.runtimes import run as runtimes
@@ -41,12 +42,16 @@ def word_pieces():
 
     Its special tokens have other ids than SentencePiece's.
     """
-    from albert_tf.text.wordpiece import WordPieceTokenizer
+    from albert_tf.text import wordpiece
 
     special = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = "abcdefghijklmnopqrstuvwxyz0123456789,.!?:;[]今天气很好东京旅"
     pieces = [*special, *letters, *(f"##{each}" for each in letters), "the", "quiet", "##light"]
-    return WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=24)
+    tokenizer = wordpiece.WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=24)
+    with pytest.MonkeyPatch.context() as patch:  # tables of all characters take two seconds
+        patch.setattr(wordpiece, "ASSIGNED", [range(1, 0x3100), list(map(ord, letters))])
+        tokenizer("compiles the tables")
+    return tokenizer
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +71,12 @@ def make_model(tokenizer, scrambled):
         return scrambled(CLASSES[task](AlbertConfig.from_size("tiny", **fields), dtype=dtype))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def model_of(make_model):
+    """Returns a function like `make_model`, but cached, for tests that don't change the model."""
+    return functools.cache(make_model)
 
 
 @pytest.fixture(scope="session")
@@ -96,19 +107,6 @@ def logits(classifier, features):
     return found
 
 
-@pytest.fixture(scope="session")
-def written(tmp_path_factory, classifier, tokenizer):
-    """Returns a function from an exporter and options to the path of the classifier's export."""
-
-    @functools.cache
-    def path(exporter, **options):
-        file = tmp_path_factory.mktemp("export") / "model"
-        names = {"model": classifier, "tokenizer": tokenizer, "path": file}
-        return exporter(**names, check=False, **options).path
-
-    return path
-
-
 class ThisProcess(contextlib.nullcontext):
     """Runs the check in this process instead of a fresh one."""
 
@@ -123,7 +121,7 @@ class ThisProcess(contextlib.nullcontext):
 
 
 @pytest.fixture(scope="session")
-def checked(tmp_path_factory, make_model, tokenizer):
+def checked(tmp_path_factory, model_of, tokenizer):
     """Returns a function from an exporter, a task or model, and options to a cached report.
 
     The check runs in this process, and on four texts: one is empty, one has every kind of token
@@ -133,16 +131,36 @@ def checked(tmp_path_factory, make_model, tokenizer):
 
     @functools.cache
     def export(exporter, task, tokenizer=tokenizer, **options):
-        model = make_model(task) if isinstance(task, str) else task
-        path = tmp_path_factory.mktemp("checked") / "model"
+        model = model_of(task) if isinstance(task, str) else task
+        name = "model.tflite" if exporter is tflite.export_tflite else "model"
         with pytest.MonkeyPatch.context() as patch:
             for module in (check, saved_model, tflite):
                 patch.setattr(module, "FreshProcess", ThisProcess)
             patch.setattr(samples, "TEXTS", samples.TEXTS[1:3])
             patch.setattr(samples, "MOST_ROWS", 1)
-            return exporter(model, tokenizer, path, **options)
+            return exporter(model, tokenizer, tmp_path_factory.mktemp("export") / name, **options)
 
     return export
+
+
+@pytest.fixture(scope="session")
+def written(checked, classifier):
+    """Returns a function from an exporter and options to the path of the classifier's export.
+
+    It is cached, and not checked.
+    """
+    return lambda exporter, **options: checked(exporter, classifier, check=False, **options).path
+
+
+@pytest.fixture(scope="session")
+def ids_folder(checked, make_classifier):
+    """Returns a SavedModel that only takes ids, from the classifier in half precision."""
+    from albert_tf_export import export_saved_model
+
+    model = make_classifier("mixed_bfloat16", num_hidden_layers=3)  # with the classifier's weights
+    path = checked(export_saved_model, model, ids_only=True, check=False).path
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    return path
 
 
 def compiled(source, folder):
@@ -178,6 +196,26 @@ def started(stack, program):
     """Starts a program, which loads its file. The stack ends it."""
     stack.enter_context(program).start()
     return program
+
+
+@functools.cache
+def unpacked(path):
+    """Returns the content of a .tflite file as objects."""
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes()))
+
+
+def stored_matrices(path):
+    """Returns the shapes and the types of the large matrices in a .tflite file, a set of pairs."""
+    model = unpacked(path)
+    types = {number: name for name, number in vars(schema.TensorType).items()}
+    return {
+        (tuple(tensor.shape), types[tensor.type])
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if model.buffers[tensor.buffer].data is not None
+        and np.size(tensor.shape) == 2
+        and np.prod(tensor.shape) > 1024
+    }
 
 
 def archive_start(file):

@@ -104,7 +104,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def load(written, serve, phone, classifier, tmp_path_factory):
+def load(written, ids_folder, serve, phone, classifier, tmp_path_factory):
     """Returns a function from a runtime and a signature to one from arrays to the outputs.
 
     Those of LiteRT and ONNX Runtime are new ones, because LiteRT repeats earlier errors.
@@ -113,15 +113,16 @@ def load(written, serve, phone, classifier, tmp_path_factory):
     from ai_edge_litert.interpreter import Interpreter
     from albert_tf_export import export_saved_model, export_tflite
 
-    def options(signature):  # `text` is only needed by slow tests
-        return {"ids_only": True} if signature == "ids" else {}
-
+    # Only slow tests need the exports with `text`.
     def tflite(signature):
-        return str(written(export_tflite, batch=None, **options(signature)))
+        return str(written(export_tflite, batch=None, ids_only=signature == "ids"))
+
+    def folder(signature):
+        return ids_folder if signature == "ids" else written(export_saved_model)
 
     @functools.cache
     def saved_model(signature):
-        return tf.saved_model.load(written(export_saved_model, **options(signature)))
+        return tf.saved_model.load(folder(signature))
 
     def tensor(array):
         dtype = tf.string if array.dtype == object else array.dtype
@@ -133,7 +134,7 @@ def load(written, serve, phone, classifier, tmp_path_factory):
 
     @functools.cache
     def tensorflow_c(signature):
-        return serve(written(export_saved_model, **options(signature)), signature, "logits")
+        return serve(folder(signature), signature, "logits")
 
     @functools.cache
     def litert_c(signature):

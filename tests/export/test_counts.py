@@ -12,7 +12,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from albert_tf.bfloat16 import CPUINFO
-from tests.export.conftest import archive_start
+from tests.export.conftest import archive_start, unpacked
 
 # Without AVX-512, oneDNN rejects bfloat16, and TensorFlow fuses no layer norm. CPUINFO is on Linux.
 HAS_AVX512 = CPUINFO.exists() and "avx512f" in CPUINFO.read_text("utf-8").split()
@@ -90,8 +90,7 @@ def of_saved_model(folder):
 
 
 def of_tflite(file):
-    content = file.read_bytes()
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content))
+    model = unpacked(file)
     builtin = [max(each.builtinCode, each.deprecatedBuiltinCode) for each in model.operatorCodes]
 
     def is_constant(graph, index):

@@ -1,7 +1,7 @@
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from albert_tf_export import export_tflite
-from albert_tf_export.graphs import words_stored
+from albert_tf_export.graphs import convert, words_stored
+from albert_tf_export.signatures import ids_signature
 
 from albert_tf.layers.embedding import lookup, word_lookup
 
@@ -18,11 +18,10 @@ def test_each_word_has_a_scale_of_its_own(make_model):
     assert (errors <= steps * 0.501).all() and errors.max() > 0.1 and errors[7] == 0
 
 
-def test_the_word_table_in_8_bits_is_stored_once(make_model, tokenizer, tmp_path):
+def test_the_word_table_in_8_bits_is_stored_once(model_of):
     """The masked-LM head uses its transpose."""
-    model = make_model("masked-lm", num_hidden_layers=1)
-    options = {"quantize": "dynamic", "ids_only": True, "check": False}
-    path = export_tflite(model, tokenizer, tmp_path / "a", **options).path
-    buffers = schema.ModelT.InitFromObj(schema.Model.GetRootAs(path.read_bytes())).buffers
+    model = model_of("masked-lm", num_hidden_layers=1)
+    content = convert([ids_signature(model, unroll=True, batch=1)], "dynamic")
+    buffers = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content)).buffers
     sizes = [0 if buffer.data is None else len(buffer.data) for buffer in buffers]
     assert sizes.count(model.config.vocab_size * model.config.embedding_size) == 1

@@ -136,11 +136,8 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(make_classifier, tokenizer, tmp_path_factory):
-    path = tmp_path_factory.mktemp("served") / "model.tflite"
-    model = make_classifier(num_hidden_layers=1)
-    export_tflite(model, tokenizer, path, ids_only=True, check=False)
-    server = Served(path)
+def served(written):
+    server = Served(written(export_tflite, batch=None, ids_only=True))
     yield server
     server.server.should_exit = True
     server.thread.join()
@@ -179,9 +176,8 @@ def test_requests_share_batches(served):
             )
 
 
-@pytest.mark.parametrize(
-    ("content", "url", "status"),
-    [
+def test_bad_requests(served):
+    for content, url, status in [
         ({"instances": {"text": "a"}}, ":predict", 400),
         ({"instances": "text"}, ":predict", 400),
         ({"instances": [{"text": 3}]}, ":predict", 400),
@@ -195,13 +191,11 @@ def test_requests_share_batches(served):
         ({"instances": ["a"]}, ":classify", 404),
         (None, ":predict", 405),
         ({"instances": ["fail", "well"]}, ":predict", 500),
-    ],
-)
-def test_bad_requests(served, content, url, status):
-    found, message = served.ask(content, url)
-    assert found == status
-    assert status == 500 or message.keys() == {"error"}
-    assert served.ask({"instances": []}) == (200, {"predictions": []})
+    ]:
+        found, message = served.ask(content, url)
+        assert found == status, repr(content)[:80]
+        assert status == 500 or message.keys() == {"error"}
+        assert served.ask({"instances": []}) == (200, {"predictions": []})
     assert served.ask({"instances": ["", "fine"]})[0] == 200
 
 

@@ -40,9 +40,9 @@ STRINGS = ("label", "labels", "classes")
 
 
 @pytest.mark.parametrize("task", SHAPES)
-def test_outputs(task, make_model, features, tokenizer):
+def test_outputs(task, model_of, features, tokenizer):
     assert tokenizer.vocab_size == V
-    model = make_model(task, num_hidden_layers=1)
+    model = model_of(task)
     found = task_outputs(model, features, unroll=True)
     assert {name: tuple(value.shape) for name, value in found.items()} == SHAPES[task]
     for name, value in found.items():
@@ -52,21 +52,8 @@ def test_outputs(task, make_model, features, tokenizer):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
 
 
-def test_texts_in_word_pieces(make_model, word_pieces):
-    fields = {"vocab_size": word_pieces.vocab_size, "num_hidden_layers": 1}
-    model = make_model("token-classification", **fields)
-    preprocessor = AlbertPreprocessor(word_pieces, 24, padding="longest")
-    texts = ["The quiet, quietlight 今天", "", "[SEP] é" * 9]
-    found = text_signature(model, preprocessor, unroll=True).function(tf.constant(texts))
-    options = {"padding": True, "truncation": True, "split_special_tokens": True}
-    features = dict(word_pieces(texts, return_tensors="np", **options))
-    for name, value in features.items():
-        np.testing.assert_array_equal(found[name], value)
-    np.testing.assert_allclose(found["logits"], model(features)["logits"], rtol=0, atol=2e-6)
-
-
-def test_texts_of_choices(make_model, tokenizer):
-    model = make_model("multiple-choice", num_hidden_layers=1)
+def test_texts_of_choices(model_of, tokenizer):
+    model = model_of("multiple-choice")
     preprocessor = AlbertPreprocessor(tokenizer, 24, padding="longest")
     first = [["A quiet delight.", "slow", ""], ["a boat"] * 3]
     second = [["fair prices", "", "kind people"], ["noisy " * 40, "mess", "a boat"]]
@@ -78,21 +65,20 @@ def test_texts_of_choices(make_model, tokenizer):
     np.testing.assert_allclose(found["logits"], model(features)["logits"], rtol=0, atol=2e-6)
 
 
-def test_two_empty_texts_give_a_beam(make_model):
+def test_two_empty_texts_give_a_beam(model_of):
     """A beam has five positions, and the row has three."""
     row = {"input_ids": [[2, 3, 3]], "attention_mask": [[1, 1, 1]], "token_type_ids": [[0, 0, 1]]}
     tensors = {name: tf.constant(each) for name, each in row.items()}
-    answer = task_outputs(make_model("answerability"), tensors, unroll=True)
+    answer = task_outputs(model_of("answerability"), tensors, unroll=True)
     assert answer["start_top_index"].shape == (1, 5)
     assert answer["start_top_index"].numpy()[0, 0] == 0
 
 
-def test_outputs_by_the_configuration(make_classifier, features):
-    model = AlbertModel(make_classifier().config, add_pooling_layer=False)
+def test_outputs_by_the_configuration(model_of, features):
+    model = AlbertModel(model_of("encoder").config, add_pooling_layer=False)
     assert set(task_outputs(model, features, True)) == {"last_hidden_state"}
-    found = task_outputs(make_classifier(id2label={0: "stars"}), features, True)
+    found = task_outputs(model_of("regression"), features, True)
     assert set(found) == {"logits", "value"}
     np.testing.assert_array_equal(found["value"], found["logits"])
-    model = make_classifier(problem_type="multi_label_classification")
-    found = task_outputs(model, features, True)
+    found = task_outputs(model_of("several-labels"), features, True)
     np.testing.assert_allclose(found["probabilities"], tf.sigmoid(found["logits"]), atol=1e-6)

@@ -45,16 +45,23 @@ def long_tokenizer(tiny_vocabulary):
     return AlbertTokenizer(tiny_vocabulary, model_max_length=LENGTH)
 
 
-@pytest.fixture
-def answer(make_model, long_tokenizer):
-    """Returns a function from a task and texts to its text outputs and the model.
+@pytest.fixture(scope="module")
+def small_model(make_model):
+    """Returns a cached function from a task and configuration fields to a model of one layer."""
+    sizes = {"max_position_embeddings": LENGTH, "num_hidden_layers": 1}
+    labels = {0: "S-bad", 1: "S-naïve", 2: "S-good"}  # with "S-", each word is an entity
+    return functools.cache(functools.partial(make_model, **sizes, id2label=labels))
+
+
+@pytest.fixture(scope="module")
+def answer(small_model, long_tokenizer):
+    """Returns a function from a task, or a model, and texts to its text outputs and the model.
 
     If `traced`, the outputs are those of a graph.
     """
 
-    def call(task, *texts, fields=None, embedding=None, tokenizer=long_tokenizer, traced=False):
-        sizes = {"max_position_embeddings": LENGTH, "num_hidden_layers": 1}
-        model = make_model(task, **sizes, **(fields or {}))
+    def call(task, *texts, embedding=None, tokenizer=long_tokenizer, traced=False, **fields):
+        model = small_model(task, **fields) if isinstance(task, str) else task
         preprocessor = AlbertPreprocessor(tokenizer, LENGTH, padding="longest")
         to_words = text_function(model, tokenizer, preprocessor, unroll=True, embedding=embedding)
         if traced:
@@ -83,12 +90,9 @@ def test_answers(task, threshold, is_xlm_roberta, answer, long_tokenizer, xlm_ro
     questions = ["Who died?", "?", "Who made it?", "Where is the boat?", "is it", "a", "🦕", "‾"]
     texts = TEXTS if threshold is None else TEXTS[:3]
     del questions[len(texts) :]
-    options = {
-        "fields": {"thresholds": None if threshold is None else (threshold,)},
-        "tokenizer": tokenizer,
-        "traced": threshold is None and not is_xlm_roberta,
-    }
-    found, model = answer(task, questions, texts, **options)
+    fields = {} if threshold is None else {"thresholds": (threshold,)}
+    traced = task == "question-answering" and threshold is None and not is_xlm_roberta
+    found, model = answer(task, questions, texts, tokenizer=tokenizer, traced=traced, **fields)
     ask = pipeline("question-answering", model, tokenizer)
     expected = ask(question=questions, context=texts)
     assert any(each["answer"] for each in expected) == (threshold != -100.0)
@@ -147,9 +151,8 @@ def test_no_rows(task, answer):
 
 def test_words_of_a_tagger(answer, long_tokenizer):
     """Each word is an entity of the pipeline, because all labels begin with "S-"."""
-    labels = {"id2label": {0: "S-bad", 1: "S-naïve", 2: "S-good"}}
     texts = [*TEXTS, "", "  ", "\x07 A ½ ℌ"]
-    found, model = answer("token-classification", texts, fields=labels, traced=True)
+    found, model = answer("token-classification", texts, traced=True)
     options = {"aggregation_strategy": "first", "ignore_labels": None}
     expected = pipeline("ner", model, long_tokenizer, **options)(texts)
     assert len(set(found["labels"].ravel())) > 2
@@ -179,18 +182,17 @@ def test_embeddings(pooling, normalize, answer, long_tokenizer):
     np.testing.assert_allclose(found["embedding"], embed(texts), rtol=0, atol=1e-5)
 
 
-def test_embeddings_of_a_folder_of_sentence_transformers(make_model, long_tokenizer, tmp_path):
-    make_model("encoder", max_position_embeddings=LENGTH).save_pretrained(tmp_path)
-    size = make_model("encoder").config.hidden_size
+def test_embeddings_of_a_folder_of_sentence_transformers(
+    small_model, answer, long_tokenizer, tmp_path
+):
+    encoder = small_model("encoder")
+    encoder.save_pretrained(tmp_path)
+    size = encoder.config.hidden_size
     sentence_transformers.write(tmp_path, SentenceEmbedding("max", normalize=True), size)
     model = AlbertModel.from_pretrained(tmp_path)
-    preprocessor = AlbertPreprocessor(long_tokenizer, LENGTH, padding="longest")
-    embedding = sentence_embedding(model, None, None)
-    in_words = text_function(model, long_tokenizer, preprocessor, unroll=True, embedding=embedding)
-    found = in_words(tf.constant(TEXTS[:3]))["embedding"]
+    found, _ = answer(model, TEXTS[:3], embedding=sentence_embedding(model, None, None))
     embed = pipeline("feature-extraction", model, long_tokenizer)
-    assert found.shape == (3, size)
-    np.testing.assert_allclose(found, embed(TEXTS[:3]), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(found["embedding"], embed(TEXTS[:3]), rtol=0, atol=1e-5)
 
 
 def cased(tiny_vocabulary):
