@@ -146,10 +146,10 @@ def test_a_full_disk_leaves_nothing(model_of, tokenizer, tmp_path, files_of_at_m
 @pytest.mark.parametrize(
     "task",
     [
-        "pretraining",
+        "sequence-classification",
         *(
             pytest.param(task, marks=pytest.mark.slow)
-            for task in ("multiple-choice", "answerability")
+            for task in ("pretraining", "multiple-choice", "answerability")
         ),
     ],
 )

@@ -67,14 +67,33 @@ def test_tflite(task, checked):
     assert all(each.value < 1e-5 for each in report.differences.values())
 
 
-def test_a_tagger_of_fewer_layers_in_c(checked, phone, model_of):
+@pytest.fixture(scope="module")
+def taggers(make_model, word_pieces):
+    """Returns a tagger of word pieces with two layers, and the one of its first layer."""
+    deep = make_model("token-classification", vocab_size=word_pieces.vocab_size)
+    return deep, deep.with_depth(1)
+
+
+@pytest.mark.parametrize(
+    ("export", "options"),
+    [
+        pytest.param(export_saved_model, {}, marks=pytest.mark.slow),
+        (export_tflite, {"batch": None}),
+    ],
+)
+def test_a_vocabulary_of_word_pieces(export, options, taggers, word_pieces, checked):
+    report = checked(export, taggers[1], word_pieces, **options)
+    assert set(report.differences) == {"text", "ids"}
+    assert all(each.value < 1e-5 for each in report.differences.values())
+
+
+def test_a_tagger_of_fewer_layers_in_c(checked, phone, taggers, word_pieces):
     """The file contains its depth, and a C program returns what Python returns.
 
     A tagger has outputs for each token; test_bad_input.py covers classifiers.
     """
-    deep = model_of("token-classification")
-    shallow = deep.with_depth(1)
-    path = checked(export_tflite, shallow, batch=None, ids_only=True, check=False).path
+    deep, shallow = taggers
+    path = checked(export_tflite, shallow, word_pieces, batch=None).path
     with zipfile.ZipFile(path) as archive:
         assert json.loads(archive.read("config.json"))["num_hidden_layers"] == 1
     signature = Interpreter(str(path)).get_signature_runner("ids")
@@ -88,16 +107,6 @@ def test_a_tagger_of_fewer_layers_in_c(checked, phone, model_of):
             np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-6)
     assert np.abs(found["logits"] - shallow(row)["logits"]).max() < 2e-6
     assert np.abs(found["logits"] - deep(row)["logits"]).max() > 0.01
-
-
-@pytest.mark.parametrize(
-    "export", [pytest.param(export_saved_model, marks=pytest.mark.slow), export_tflite]
-)
-def test_a_vocabulary_of_word_pieces(export, make_model, word_pieces, checked):
-    fields = {"vocab_size": word_pieces.vocab_size, "num_hidden_layers": 1}
-    report = checked(export, make_model("token-classification", **fields), word_pieces)
-    assert set(report.differences) == {"text", "ids"}
-    assert all(each.value < 1e-5 for each in report.differences.values())
 
 
 @pytest.mark.slow
