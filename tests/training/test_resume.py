@@ -36,6 +36,7 @@ def classifier(tokenizer):
     """Returns a function that makes the model of a new program, with dropout, and compiles it.
 
     Models that are compiled with the same options are the same model, unless `is_new`; see `Reset`.
+    They run eagerly by default, because tracing takes longer than all steps of a test.
     """
     sizes = {**SIZES, **LAYERS, "vocab_size": len(tokenizer), "num_labels": 2}
     config = AlbertConfig(**sizes, hidden_dropout_prob=0.2)
@@ -46,7 +47,7 @@ def classifier(tokenizer):
             model = AlbertForSequenceClassification(config)
             model.tokenizer = tokenizer
             model.albert.trainable = False
-            model.compile(optimizer, **{"run_eagerly": BACKEND == "jax", **options})
+            model.compile(optimizer, **{"run_eagerly": True, **options})
             return model
 
         return Reset(new)
@@ -114,16 +115,17 @@ def test_a_dataset_that_repeats(tokenizer, tmp_path):
     """On JAX and torch, Keras reads a batch of the dataset before it trains."""
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.averages, trial.adapters = "repeated", [], False, False
-    trial.fitted, trial.compiled, trial.precision = {"epochs": 3}, {}, "float32"
-    trial.accumulation = None
+    trial.fitted, trial.compiled = {"epochs": 3}, {"run_eagerly": True}
+    trial.precision, trial.accumulation = "float32", None
     trial.save_steps, trial.crashes = 1, [5]
     trial.check(tmp_path)
 
 
 @pytest.mark.parametrize("number", slow_from(2, range(10)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(number, tokenizer, tmp_path):
-    """`make test-faults` tries more such runs."""
-    Trial(f"{os.environ['ALBERT_TF_SEED']} {number}", tokenizer).check(tmp_path)
+    """The slow runs are traced. `make test-faults` tries more that run eagerly."""
+    seed = f"{os.environ['ALBERT_TF_SEED']} {number}"
+    Trial(seed, tokenizer, run_eagerly=number < 2).check(tmp_path)
 
 
 @pytest.mark.tensorflow
@@ -143,7 +145,8 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     """The callbacks change the model at the start of an epoch, or read the epoch's metrics."""
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.rate, trial.averages = kind, callbacks, "constant", True
-    trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
+    trial.fitted = {"epochs": 3}
+    trial.compiled = {"metrics": ["accuracy"], "run_eagerly": True}
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
     trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "texts" else None
@@ -215,47 +218,35 @@ def test_other_datasets_are_resumed(form, classifier, data, tmp_path):
     assert_same(resumed, whole)
 
 
-@pytest.mark.parametrize(
-    ("form", "steps", "message"),
-    [
-        ("texts", 3, "reads all texts"),
-        ("other dataset", 2, "Received: 3 batches, steps_per_epoch=2"),
-        ("sequence", 3, "without steps_per_epoch.*Received: Sequence"),
-        pytest.param("endless dataset", 3, "multiple of", marks=pytest.mark.tensorflow),
-    ],
-)
-def test_steps_per_epoch_that_no_run_could_resume(form, steps, message, classifier, data, tmp_path):
-    given = data(form) | {"steps_per_epoch": steps}
-    options = {"steps_per_execution": 2} if form == "endless dataset" else {}
-    with pytest.raises(UserError, match=message):
-        run(classifier(**options), given, Resume(tmp_path))
+class Reordered(Sequence):
+    def on_epoch_end(self):
+        self.batches.reverse()
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
     ("form", "change", "message"),
     [
-        ("other dataset", lambda x: x.unbatch().shuffle(9).batch(4), "whenever it is read"),
-        ("other dataset", iter, "Received: .*Iterator"),
-        ("package dataset", lambda x: x.cache().prefetch(1), "after Cache"),
-        ("package dataset", lambda x: x.shuffle(3, seed=1), "after Shuffle"),
-        ("sequence", lambda x: x, "shuffle=False"),
-        ("sequence", lambda x: Reordered(x.batches), "on_epoch_end"),
+        ("texts", lambda x: {"steps_per_epoch": 3}, "reads all texts"),
+        ("other dataset", lambda x: {"steps_per_epoch": 2}, "3 batches, steps_per_epoch=2"),
+        ("sequence", lambda x: {"steps_per_epoch": 3}, "Received: Sequence"),
+        ("endless dataset", lambda x: {"steps_per_epoch": 3}, "multiple of steps_per_execution"),
+        ("other dataset", lambda x: {"x": x.unbatch().shuffle(9).batch(4)}, "whenever it is read"),
+        ("other dataset", lambda x: {"x": iter(x)}, "Received: .*Iterator"),
+        ("package dataset", lambda x: {"x": x.cache().prefetch(1)}, "after Cache"),
+        ("package dataset", lambda x: {"x": x.shuffle(3, seed=1)}, "after Shuffle"),
+        ("sequence", lambda x: {}, "shuffle=False"),
+        ("sequence", lambda x: {"x": Reordered(x.batches), "shuffle": False}, "on_epoch_end"),
     ],
 )
-def test_data_whose_order_is_unknown(form, change, message, classifier, data, tmp_path):
+def test_data_that_no_run_could_resume(form, change, message, classifier, data, tmp_path):
+    """Its order, or the position within it, is unknown."""
     given = data(form)
-    given["x"] = change(given["x"])
-    if isinstance(given["x"], Reordered):
-        given["shuffle"] = False
+    given |= change(given["x"])
+    model = classifier("sgd", **({"steps_per_execution": 4} if form == "endless dataset" else {}))
     with pytest.raises(UserError, match=message):
-        run(classifier("adam"), given, Resume(tmp_path / "run"))
+        run(model, given, Resume(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
-
-
-class Reordered(Sequence):
-    def on_epoch_end(self):
-        self.batches.reverse()
 
 
 @pytest.mark.tensorflow
@@ -269,7 +260,7 @@ def test_other_data_in_a_resumed_run(classifier, data, tmp_path):
 @pytest.mark.tensorflow
 def test_the_learning_rate_of_each_step(classifier, data, tmp_path):
     """The default schedule depends on the number of steps, which a traced step contains."""
-    rates = []
+    rates, classifier = [], functools.partial(classifier, run_eagerly=False)
 
     def note(batch, logs):
         rates.append((int(model.optimizer.iterations), float(model.optimizer.learning_rate)))
@@ -292,13 +283,13 @@ def test_the_learning_rate_of_each_step(classifier, data, tmp_path):
 def test_several_steps_per_execution_are_counted(classifier, data, tmp_path):
     """Keras counts 12 steps in an epoch of 10: the last execution ends early."""
     given = {**data("texts"), "batch_size": 1}
-    options = {"optimizer": "sgd", "steps_per_execution": 4}
+    several = functools.partial(classifier, "sgd", steps_per_execution=4)
     resume = Resume(tmp_path, save_steps=4)
-    run(classifier(**options), given, resume, Crash(4), epochs=2)
+    run(several(), given, resume, Crash(4))
     assert (resume.step, Resume(tmp_path).step, Resume(tmp_path).epoch) == (10, 8, 0)
     states = []
     for folder in (tmp_path, tmp_path / "whole"):
-        model, resume = classifier(**options), Resume(folder, save_steps=4)
+        model, resume = several(), Resume(folder, save_steps=4)
         assert run(model, given, resume) == [0, 1]
         assert resume.step == int(model.optimizer.iterations) == 20
         states.append(state(model))
@@ -319,12 +310,11 @@ def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog)
 
 
 @pytest.fixture(scope="module")
-def folders(classifier, data, tmp_path_factory):
-    """Returns a finished and an interrupted run with `adam`."""
-    folder = tmp_path_factory.mktemp("runs")
-    run(classifier("adam"), data("texts"), Resume(folder / "finished"))
-    run(classifier("adam"), data("texts"), Resume(folder / "interrupted", save_steps=1), Crash(3))
-    return folder
+def finished(classifier, data, tmp_path_factory):
+    """Returns the folder and the last state of a run with `adam`."""
+    folder = tmp_path_factory.mktemp("finished")
+    run(model := classifier("adam"), data("texts"), Resume(folder))
+    return folder, state(model)
 
 
 OTHERS = {
@@ -338,25 +328,22 @@ OTHERS = {
     "loss was None, is .*CategoricalCrossentropy": {"loss": "sparse_categorical_crossentropy"},
     "class_weight 1 was nothing, is 2.0": {"class_weight": {1: 2.0}},
     "micro_batches was 1, is 2": {"micro_batches": 2},
+    "corpus was nothing, is 3": {"settings": {"corpus": 3}},
 }
 
 
-@pytest.mark.parametrize("folder", ["finished", "interrupted"])
 @pytest.mark.parametrize("message", OTHERS)
-def test_a_run_with_other_settings_is_rejected_by_name(folder, message, classifier, data, folders):
+def test_a_run_with_other_settings_is_rejected_by_name(message, classifier, data, finished):
+    """The last ones are settings of one's own."""
     given = {**data("texts"), **OTHERS[message]}
+    resume = Resume(finished[0], settings=given.pop("settings", None))
     names = given.keys() & {"optimizer", "loss", "micro_batches"}
     model = classifier(**{"optimizer": "adam", **{name: given.pop(name) for name in names}})
     before = state(model)
     with pytest.raises(UserError, match=message) as error:
-        run(model, given, Resume(folders / folder), epochs=given.pop("epochs", 2))
+        run(model, given, resume, epochs=given.pop("epochs", 2))
     assert "--" not in str(error.value)
     assert_same(model, before)
-
-
-def test_settings_of_ones_own_are_compared(classifier, data, folders):
-    with pytest.raises(UserError, match="corpus was nothing, is 3"):
-        run(classifier("adam"), data("texts"), Resume(folders / "finished", settings={"corpus": 3}))
 
 
 SCORES = (0.5, 0.7, 0.6, 0.4, 0.3, 0.9)  # the best one before two worse ones is that of epoch 1
@@ -365,8 +352,8 @@ SCORES = (0.5, 0.7, 0.6, 0.4, 0.3, 0.9)  # the best one before two worse ones is
 def waiting(kind, folder):
     options = {"monitor": "score", "mode": "max", "patience": 2}
     if kind == "KeepBest":
-        scores = iter(())
-        return KeepBest(lambda: {"score": next(scores)}, folder / "best", patience=2)
+        keep = KeepBest(lambda: {"score": SCORES[keep.step // 2 - 1]}, folder / "best", patience=2)
+        return keep
     if kind == "ReduceLROnPlateau":
         return keras.callbacks.ReduceLROnPlateau(**options, min_delta=0.01)
     if kind == "ModelCheckpoint":
@@ -387,24 +374,20 @@ WAITING = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "first"), slow_from(3, [("KeepBest", False), *((kind, True) for kind in WAITING)])
-)
-def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, data, tmp_path):
-    """Whether `KeepBest` is before or after Resume in the list."""
+@pytest.mark.parametrize("kind", slow_from(2, WAITING))
+def test_callbacks_remember_how_long_they_have_waited(kind, classifier, data, tmp_path):
+    """`KeepBest` is after Resume in the list, and the others are before it."""
 
     def train(folder, *others, is_new=False):
         given = {**data("arrays"), "batch_size": 5}
         model = classifier("sgd", is_new=is_new)
         waits, resume = waiting(kind, folder), Resume(folder / "run")
-        if kind == "KeepBest":
-            waits.score = lambda: {"score": SCORES[waits.step // 2 - 1]}
 
         def score(epoch, logs):
             logs["score"] = SCORES[epoch]
 
         scores = keras.callbacks.LambdaCallback(on_epoch_end=score)
-        callbacks = [scores, *others, *([waits, resume] if first else [resume, waits])]
+        callbacks = [scores, *others, *([resume, waits] if kind == "KeepBest" else [waits, resume])]
         with contextlib.suppress(InterruptedError):
             model.fit(**given, epochs=6, callbacks=callbacks, verbose=0)
         return model, waits
@@ -430,10 +413,10 @@ def test_callbacks_remember_how_long_they_have_waited(kind, first, classifier, d
     assert_same(again, whole)
 
 
-def test_a_resumed_run_has_the_same_callbacks(classifier, data, folders):
+def test_a_resumed_run_has_the_same_callbacks(classifier, data, finished):
     keep = KeepBest(lambda: {"score": 1.0}, None)
     with pytest.raises(UserError, match="started with: none. Received: KeepBest"):
-        run(classifier("adam"), data("texts"), Resume(folders / "finished"), keep)
+        run(classifier("adam"), data("texts"), Resume(finished[0]), keep)
 
 
 @pytest.mark.parametrize("at", [0, 2, 100])
@@ -499,21 +482,20 @@ def test_a_signal_after_an_early_end_leaves_a_finished_run(
     assert run(classifier(), data("texts"), Resume(tmp_path)) == [0]
 
 
-def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(classifier, data, tmp_path):
+def test_a_run_that_failed_before_its_first_checkpoint_begins_anew(
+    classifier, data, finished, tmp_path
+):
     """With the same callback."""
-    resume = Resume(tmp_path / "run")
-    run(model := classifier("adam"), data("texts"), Resume(tmp_path / "whole"))
-    whole = state(model)
+    resume = Resume(tmp_path)
     run(classifier("adam"), data("texts"), resume, Crash(2))
-    model = classifier("adam")
-    run(model, data("texts"), resume)
+    run(model := classifier("adam"), data("texts"), resume)
     assert resume.step == 6
-    assert_same(model, whole)
+    assert_same(model, finished[1])
 
 
 @pytest.mark.tensorflow
-def test_a_damaged_checkpoint(classifier, data, folders, tmp_path):
-    (step,) = (folders / "interrupted").glob("step-*")
+def test_a_damaged_checkpoint(classifier, data, finished, tmp_path):
+    (step,) = finished[0].glob("step-*")
     model = classifier("adam")
     before = state(model)
     for name in ("model.safetensors", "state.safetensors"):
@@ -596,18 +578,17 @@ def test_a_rejected_fit_leaves_the_optimizer(classifier, data, tmp_path):
     assert_same(model, before)
 
 
-def test_the_arguments_of_earlier_versions(classifier, data, tmp_path):
-    def train(folder, *others):
+def test_the_arguments_of_earlier_versions(classifier, data, finished, tmp_path):
+    def train(*others):
         model = classifier("adam")
-        keep = KeepBest(lambda: {"f1": 0.5}, folder / "best")
-        resume = Resume(folder / "run", others=[keep])
+        keep = KeepBest(lambda: {"f1": 0.5}, tmp_path / "best")
+        resume = Resume(tmp_path / "run", others=[keep])
         options = {"initial_epoch": resume.epoch, "callbacks": [*others, keep, resume]}
         with contextlib.suppress(InterruptedError):
             model.fit(**data("texts"), epochs=2, verbose=0, **options)
         return model, keep
 
-    whole = state(train(tmp_path / "whole")[0])
-    train(tmp_path / "run", Crash(5))
-    resumed, keep = train(tmp_path / "run")
+    train(Crash(5))
+    resumed, keep = train()
     assert resumed.history.epoch == [0, 1] and [each["step"] for each in keep.scores] == [3, 6]
-    assert_same(resumed, whole)
+    assert_same(resumed, finished[1])
