@@ -13,9 +13,10 @@ import tensorflow as tf
 from albert_tf.errors import UserError
 from albert_tf.training import curve as curves
 from albert_tf.training.callbacks import KeepBest
-from albert_tf.training.curve import DIVERGED, WINDOW, Curve, ProgressLine
+from albert_tf.training.curve import DIVERGED, Curve, ProgressLine
 
 pytestmark = pytest.mark.tensorflow
+WINDOW = 10
 
 
 class Scripted(keras.Model):
@@ -42,6 +43,11 @@ def model():
     return Scripted()
 
 
+@pytest.fixture
+def short_window(monkeypatch):
+    monkeypatch.setattr(curves, "WINDOW", WINDOW)
+
+
 def fit(model, losses, *given, **options):
     data = tf.data.Dataset.from_tensor_slices(np.array(losses, "float32")[:, None])
     return model.fit(data, callbacks=list(given), verbose=0, **{"shuffle": False, **options})
@@ -51,11 +57,12 @@ def curve(steps, point_steps=3, **options):
     return Curve(steps, point_steps, lambda step: 0.1 * (step + 1), **options)
 
 
+@pytest.mark.usefixtures("short_window")
 def test_a_point_is_the_mean_of_its_steps(model):
-    drawn = curve(250)
-    fit(model, [step % 3 for step in range(1, 251)], drawn)
-    assert [point["step"] for point in drawn.history] == [*range(3, 250, 3), 250]
-    assert [point["loss"] for point in drawn.history] == pytest.approx([1.0] * 84)
+    drawn = curve(25)
+    fit(model, [step % 3 for step in range(1, 26)], drawn)
+    assert [point["step"] for point in drawn.history] == [*range(3, 25, 3), 25]
+    assert [point["loss"] for point in drawn.history] == pytest.approx([1.0] * 9)
     assert drawn.history[1]["learning_rate"] == pytest.approx(0.6)
     renamed = curve(4, means=lambda found: {"loss": 2 * found["loss"]})
     fit(model, [1.0, 2.0, 3.0, 5.0], renamed)
@@ -68,6 +75,7 @@ def test_a_loss_that_is_no_number_stops(model, value):
         fit(model, [5.0] * 10 + [value] * 20, curve(30))
 
 
+@pytest.mark.usefixtures("short_window")
 def test_a_loss_that_diverges_stops(model):
     losses = [5.0] * 2 * WINDOW + [5.1 + DIVERGED] * 3 * WINDOW
     drawn = curve(len(losses))
@@ -79,16 +87,17 @@ def test_a_loss_that_diverges_stops(model):
     fit(model, rises_a_little, curve(len(rises_a_little)))
 
 
+@pytest.mark.usefixtures("short_window")
 def test_a_resumed_curve_is_that_of_an_uninterrupted_run(model):
     """It ends between two points and within a window."""
-    losses = [5 + math.sin(step) for step in range(350)]
-    whole, first, second = (curve(350, 7) for _ in range(3))
+    losses = [5 + math.sin(step) for step in range(35)]
+    whole, first, second = (curve(35, 7) for _ in range(3))
     fit(model, losses, whole)
-    fit(model, losses[:234], first)
+    fit(model, losses[:24], first)
     first.before_save()
     second.state, second.step = json.loads(json.dumps(first.state)), first.step
-    fit(model, losses[234:], second)
-    assert len(second.history) == len(whole.history) == 50
+    fit(model, losses[24:], second)
+    assert len(second.history) == len(whole.history) == 5
     for one, other in zip(second.history, whole.history, strict=True):
         assert one == pytest.approx(other, rel=1e-6)
     assert second.state["lowest"] == pytest.approx(whole.state["lowest"], rel=1e-6)

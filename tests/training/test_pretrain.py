@@ -29,7 +29,10 @@ from tests.training.test_finetune import assert_batches_begin_at_any, on_two_dev
 
 STEPS, BATCH, T = 12, 6, 24
 
-pytestmark = pytest.mark.tensorflow
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.usefixtures("file_without_graphs", "quick_runs"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +134,6 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_graphs")
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
@@ -145,7 +147,6 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
     assert report["steps"] == 4
 
 
-@pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
     changes = {"save_steps": 1, "eval_data": None, "eval_steps": None}
     given = options(tmp_path / "model", learning_rate=1e30, **changes)
@@ -200,7 +201,10 @@ def pretrain_with_batches_of_264(**options):
 
 @pytest.mark.slow
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
-    """Evaluates a number of examples whose last one only one device gets."""
+    """Evaluates a number of examples whose last one only one device gets.
+
+    The two devices run a graph, and the one device runs eagerly.
+    """
     given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
     monkeypatch.setattr(training, "EVALUATION_BATCH", 264)
     one = training.pretrain(dataclasses.replace(given, strategy="none"))

@@ -71,7 +71,7 @@ def test_ten_steps_of_the_original(golden, kind, optimizer):
     recorded = np.load(golden / "D_optimizers" / "batches.npz")
     run = np.load(golden / "D_optimizers" / f"run_{kind}_onehot_c1.npz")
     model.shows_losses = True
-    model.compile(optimizer(WarmupPolynomialDecay(0.01, 4, 20)))
+    model.compile(optimizer(WarmupPolynomialDecay(0.01, 4, 20)), run_eagerly=True)
     for number in range(10):
         model.reset_metrics()
         means = model.train_on_batch(*batch_of(recorded, number), return_dict=True)
@@ -247,7 +247,7 @@ def test_evaluation_of_batches_of_any_size(batches):
 @pytest.mark.usefixtures("without_graphs")
 @pytest.mark.parametrize("task", ["tags", "positions"])
 def test_an_evaluation_weights_batches_by_their_labels(task):
-    """Two batches, of 2 and of 8 labels, have the mean loss of one."""
+    """Four batches, of 1, 3, 5, and 1 labels, have the mean loss of one."""
     config = AlbertConfig.from_size("tiny", vocab_size=V, num_hidden_layers=1, num_labels=2)
     config = config.replace(initializer_range=0.5)
     ids = np.random.default_rng(3).integers(5, V, (16, T))
@@ -259,8 +259,8 @@ def test_an_evaluation_weights_batches_by_their_labels(task):
     else:
         labels = dict.fromkeys(("start_positions", "end_positions"), labels)
     model.compile("sgd", run_eagerly=keras.backend.backend() != "jax")
-    whole, *parts = (model.evaluate(ids, labels, batch_size=size, verbose=0) for size in (16, 8, 5))
-    assert parts == [pytest.approx(whole, rel=1e-5)] * 2
+    whole, parts = (model.evaluate(ids, labels, batch_size=size, verbose=0) for size in (16, 5))
+    assert parts == pytest.approx(whole, rel=1e-5)
 
 
 @pytest.mark.tensorflow
@@ -282,10 +282,11 @@ def test_one_example_has_no_empty_slice():
 def test_half_precision(batches, whole, policy):
     """The loss scale changes neither weights nor clipping."""
     model = compiled(dtype=policy, micro_batches=2)
+    before = values(model.weights)
     assert (type(model.optimizer).__name__ == "LossScaleOptimizer") == (policy == "mixed_float16")
     trained(batches, model)
     assert_near(model.trainable_variables, whole[0].trainable_variables, atol=0.02)
-    moved = zip(values(model.weights), values(compiled().weights), strict=True)
+    moved = zip(values(model.weights), before, strict=True)
     assert max(np.abs(new - old).max() for new, old in moved) > 0.05
 
 
@@ -303,7 +304,7 @@ def test_an_overflow_skips_the_step_and_lowers_the_scale(batches):
 @pytest.mark.tensorflow
 def test_batches_of_other_shapes_are_traced_once(batches):
     """A shorter batch, of one example or without a label, gives a step too, also in slices."""
-    model, traces = compiled(), []
+    model, traces = compiled(keras.optimizers.SGD(0.1)), []
     model.loss_terms = lambda *given: traces.append(1) or type(model).loss_terms(model, *given)
     several = [batches.unbatch().batch(size).take(1) for size in (B, 2, 5, 1)]
     with two_slices():
