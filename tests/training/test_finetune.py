@@ -158,27 +158,24 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
         assert path.read_bytes() == (output / path.name).read_bytes()
 
 
-def data_of_fit(run, options, step):
-    """Returns the data that a run passes to `fit` when it resumes after a step."""
-    with (
-        patch.object(Saver, "_continue_counts", lambda saver: setattr(saver, "step", step)),
-        patch.object(TaskModel, "fit", side_effect=Crash) as fit,
-        pytest.raises(Crash),
-    ):
-        run(options)
-    return fit.call_args.args[0]
-
-
-def assert_batches_begin_at_any(run, options):
-    """Compares the batches from number 3 on with those from the start."""
-    whole, rest = (data_of_fit(run, options, step) for step in (0, 3))
-    for expected, found in zip(list(whole.take(5))[3:], rest.take(2), strict=True):
-        for one, other in zip(*map(keras.tree.flatten, (expected, found)), strict=True):
-            np.testing.assert_array_equal(one, other)
+def continued_at(step):
+    """Returns a patch with which a run seems to resume after a step."""
+    return patch.object(Saver, "_continue_counts", lambda saver: setattr(saver, "step", step))
 
 
 def test_a_resumed_run_begins_with_its_next_batch(data, tmp_path):
-    assert_batches_begin_at_any(finetune, options(data, tmp_path / "out"))
+    """Compares the batches from number 3 on with those from the start."""
+
+    def batches_of_fit(step):
+        fitted = patch.object(TaskModel, "fit", side_effect=Crash)
+        with continued_at(step), fitted as fit, pytest.raises(Crash):
+            finetune(options(data, tmp_path / "out"))
+        return fit.call_args.args[0]
+
+    whole, rest = batches_of_fit(0), batches_of_fit(3)
+    for expected, found in zip(list(whole.take(5))[3:], rest.take(2), strict=True):
+        for one, other in zip(*map(keras.tree.flatten, (expected, found)), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from albert_tf.training.checkpoints import Saver
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretrain import pretraining_model
 from tests.conftest import SENTENCES
-from tests.training.test_finetune import assert_batches_begin_at_any, on_two_devices
+from tests.training.test_finetune import Crash, continued_at, on_two_devices
 
 STEPS, BATCH, T = 12, 6, 24
 
@@ -104,8 +105,12 @@ def test_the_output(uninterrupted, records):
 
 
 def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
-    given = options(tmp_path / "model", eval_data=None, eval_steps=None)
-    assert_batches_begin_at_any(training.pretrain, given)
+    """The tests of `mixed_batches` compare the batches."""
+    read = patch.object(training, "mixed_batches", side_effect=Crash)
+    with continued_at(3), read as mixed_batches, pytest.raises(Crash):
+        training.pretrain(options(tmp_path / "model"))
+    sources, batch_size, seed, start, part = mixed_batches.call_args.args
+    assert start == 3
 
 
 @pytest.mark.slow
