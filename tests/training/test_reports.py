@@ -49,7 +49,7 @@ def report(tmp_path):
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(small_config):
     return AlbertForSequenceClassification(
         dataclasses.replace(small_config, id2label={0: "bad", 1: "good"})

@@ -235,9 +235,9 @@ def test_the_average_counts_steps(batches):
 
 
 @pytest.mark.usefixtures("without_graphs")
-def test_evaluation_of_batches_of_any_size(batches):
+def test_evaluation_of_batches_of_any_size(batches, whole):
     """The last batch has fewer labels, and counts by them."""
-    model = compiled()
+    model, _ = whole
     expected = model.evaluate(batches.take(2).unbatch().batch(2 * B), verbose=0, return_dict=True)
     found = model.evaluate(batches.take(2).unbatch().batch(5), verbose=0, return_dict=True)
     for output in ("prediction_logits", "sop_logits"):
