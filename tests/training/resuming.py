@@ -1,7 +1,7 @@
 """Draws runs of `fit` at random, and ends them early, to compare them with uninterrupted ones.
 
-Making a model takes most of a run's time, and tracing it even more. A program's model is therefore
-usually an earlier program's model whose variables are reset (see `Reset`), and runs eagerly.
+Tracing takes most of a run's time, so that a program's model is usually an earlier program's model
+whose variables are reset; see `Reset`.
 """
 
 import contextlib
@@ -121,7 +121,7 @@ def _data(form, tokenizer):
 class Trial:
     """A run of `fit` that is drawn at random, and how it is interrupted."""
 
-    def __init__(self, seed, tokenizer, run_eagerly=True):
+    def __init__(self, seed, tokenizer):
         self.draw, self.tokenizer = random.Random(seed), tokenizer
         draw = self.draw
         self.kind = draw.choice(FORMS)
@@ -136,7 +136,6 @@ class Trial:
             "micro_batches": 1 if self.accumulation else draw.choice([1, 1, 2]),
             "steps_per_execution": 1 if BACKEND == "torch" else draw.choice([1, 1, 3]),
             "metrics": draw.choice([[], ["accuracy"]]),
-            "run_eagerly": run_eagerly,
         }
         self.fitted = {"epochs": EPOCHS}
         if draw.random() < 0.3:
@@ -177,7 +176,7 @@ class Trial:
         if self.rate == "constant" or self.averages:
             options["gradient_accumulation_steps"] = self.accumulation
             optimizer = keras.optimizers.Adam(0.01, **options)
-        model.compile(optimizer, **self.compiled)
+        model.compile(optimizer, run_eagerly=BACKEND == "jax", **self.compiled)
         return model
 
     def others(self, folder):

@@ -36,7 +36,6 @@ def classifier(tokenizer):
     """Returns a function that makes the model of a new program, with dropout, and compiles it.
 
     Models that are compiled with the same options are the same model, unless `is_new`; see `Reset`.
-    They run eagerly by default, because tracing takes longer than all steps of a test.
     """
     sizes = {**SIZES, **LAYERS, "vocab_size": len(tokenizer), "num_labels": 2}
     config = AlbertConfig(**sizes, hidden_dropout_prob=0.2)
@@ -47,7 +46,7 @@ def classifier(tokenizer):
             model = AlbertForSequenceClassification(config)
             model.tokenizer = tokenizer
             model.albert.trainable = False
-            model.compile(optimizer, **{"run_eagerly": True, **options})
+            model.compile(optimizer, **{"run_eagerly": BACKEND == "jax", **options})
             return model
 
         return Reset(new)
@@ -115,17 +114,16 @@ def test_a_dataset_that_repeats(tokenizer, tmp_path):
     """On JAX and torch, Keras reads a batch of the dataset before it trains."""
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.averages, trial.adapters = "repeated", [], False, False
-    trial.fitted, trial.compiled = {"epochs": 3}, {"run_eagerly": True}
-    trial.precision, trial.accumulation = "float32", None
+    trial.fitted, trial.compiled, trial.precision = {"epochs": 3}, {}, "float32"
+    trial.accumulation = None
     trial.save_steps, trial.crashes = 1, [5]
     trial.check(tmp_path)
 
 
-@pytest.mark.parametrize("number", slow_from(2, range(10)))
+@pytest.mark.parametrize("number", slow_from(1, range(10)))
 def test_a_run_that_fails_at_any_step_ends_as_an_uninterrupted_one(number, tokenizer, tmp_path):
-    """The slow runs are traced. `make test-faults` tries more that run eagerly."""
-    seed = f"{os.environ['ALBERT_TF_SEED']} {number}"
-    Trial(seed, tokenizer, run_eagerly=number < 2).check(tmp_path)
+    """`make test-faults` tries more such runs."""
+    Trial(f"{os.environ['ALBERT_TF_SEED']} {number}", tokenizer).check(tmp_path)
 
 
 @pytest.mark.tensorflow
@@ -145,12 +143,11 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     """The callbacks change the model at the start of an epoch, or read the epoch's metrics."""
     trial = Trial(0, tokenizer)
     trial.kind, trial.callbacks, trial.rate, trial.averages = kind, callbacks, "constant", True
-    trial.fitted = {"epochs": 3}
-    trial.compiled = {"metrics": ["accuracy"], "run_eagerly": True}
+    trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
     trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "texts" else None
-    trial.is_frozen = kind != "prefetched"
+    trial.is_frozen = True
     trial.resumes_in_a_new_model = kind == "prefetched"
     trial.check(tmp_path)
 
@@ -260,7 +257,7 @@ def test_other_data_in_a_resumed_run(classifier, data, tmp_path):
 @pytest.mark.tensorflow
 def test_the_learning_rate_of_each_step(classifier, data, tmp_path):
     """The default schedule depends on the number of steps, which a traced step contains."""
-    rates, classifier = [], functools.partial(classifier, run_eagerly=False)
+    rates = []
 
     def note(batch, logs):
         rates.append((int(model.optimizer.iterations), float(model.optimizer.learning_rate)))

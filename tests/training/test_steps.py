@@ -71,7 +71,7 @@ def test_ten_steps_of_the_original(golden, kind, optimizer):
     recorded = np.load(golden / "D_optimizers" / "batches.npz")
     run = np.load(golden / "D_optimizers" / f"run_{kind}_onehot_c1.npz")
     model.shows_losses = True
-    model.compile(optimizer(WarmupPolynomialDecay(0.01, 4, 20)), run_eagerly=True)
+    model.compile(optimizer(WarmupPolynomialDecay(0.01, 4, 20)))
     for number in range(10):
         model.reset_metrics()
         means = model.train_on_batch(*batch_of(recorded, number), return_dict=True)
