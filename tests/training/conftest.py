@@ -13,13 +13,3 @@ def graphs_as_traced():
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     yield
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
-
-
-@pytest.fixture(scope="module")
-def file_without_graphs():
-    """Does for the tests and the fixtures of a file what `without_graphs` does for a test."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)

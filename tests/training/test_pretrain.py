@@ -30,10 +30,7 @@ from tests.training.test_finetune import Crash, continued_at, on_two_devices
 
 STEPS, BATCH, T = 12, 6, 24
 
-pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.usefixtures("file_without_graphs", "quick_runs"),
-]
+pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("quick_runs")]
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +135,7 @@ def test_a_run_without_an_average_resumes_with_the_same_settings_only(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_graphs")
 def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypatch):
     monkeypatch.setattr(distribution, "is_chief", lambda strategy: False)
     second = {"host": (1, 2)}
@@ -151,6 +149,7 @@ def test_another_host_than_the_first_writes_nothing(options, tmp_path, monkeypat
     assert report["steps"] == 4
 
 
+@pytest.mark.usefixtures("without_graphs")
 def test_a_loss_of_nan_leaves_the_last_checkpoint(options, tmp_path):
     changes = {"save_steps": 1, "eval_data": None, "eval_steps": None}
     given = options(tmp_path / "model", learning_rate=1e30, **changes)
@@ -205,10 +204,7 @@ def pretrain_with_batches_of_264(**options):
 
 @pytest.mark.slow
 def test_two_devices_train_and_score_as_one(options, tmp_path, monkeypatch):
-    """Evaluates a number of examples whose last one only one device gets.
-
-    The two devices run a graph, and the one device runs eagerly.
-    """
+    """Evaluates a number of examples whose last one only one device gets."""
     given = options(tmp_path / "one", dropout=0.0, optimizer="adamw", learning_rate=1e-3, ema=0.5)
     monkeypatch.setattr(training, "EVALUATION_BATCH", 264)
     one = training.pretrain(dataclasses.replace(given, strategy="none"))
