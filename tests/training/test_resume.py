@@ -147,7 +147,7 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
     trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "texts" else None
-    trial.is_frozen = True
+    trial.is_frozen = kind != "prefetched"
     trial.resumes_in_a_new_model = kind == "prefetched"
     trial.check(tmp_path)
 
