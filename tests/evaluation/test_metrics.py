@@ -39,7 +39,7 @@ def test_one_row(label, prediction, caplog):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("several", [False, True])
 def test_scores_of_classes_are_scikit_learns(seed, several):
     """One class doesn't occur."""
