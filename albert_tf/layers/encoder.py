@@ -352,7 +352,8 @@ class AlbertEncoder(ConfiguredLayer):
         def apply(block: AlbertBlock, hidden: Tensor, index: int) -> tuple[Tensor, Tensor]:
             dropouts = block.dropouts if training else []
             seeds = [dropout.seed_generator.next() for dropout in dropouts]
-            hidden, probabilities = traced(*steps[index])(hidden, bias, seeds)
+            _, num_queries = steps[index]
+            hidden, probabilities = traced(block, num_queries)(hidden, bias, seeds)
             frozen = index < self.frozen_layers * self.config.inner_group_num
             return ops.stop_gradient(hidden) if frozen else hidden, probabilities
 
