@@ -146,7 +146,7 @@ def test_weights_of_classes_need_a_class_for_each_example(load, features, cls, f
 def test_an_evaluation_within_fit_may_have_other_labels(load, features):
     """The model trains on probabilities, and is evaluated on class ids `[B]` and `[B, 1]`."""
     model = load()
-    model.compile("sgd", run_eagerly=True)
+    model.compile("sgd")
     soft, scores = np.eye(3, dtype="float32")[LABELS], []
     evaluate = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda *_: scores.append(model.evaluate(features, LABELS[:, None], verbose=0))
