@@ -11,8 +11,8 @@ from safetensors.numpy import load_file, save_file
 import albert_tf
 from albert_tf.checkpoints import bert, hugging_face
 from albert_tf.errors import UserError
-from albert_tf.text import wordpiece
 from tests.checkpoints.tensors import assert_equal
+from tests.text.conftest import wordpiece_tables_of
 
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "it", "rain", "##ed", "."]
 SIZES = {
@@ -69,9 +69,14 @@ def folder(saved, tmp_path):
     return shutil.copytree(path, tmp_path / "bert"), model
 
 
-def test_a_bert_is_an_albert_with_a_group_for_each_layer(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(wordpiece, "ASSIGNED", [range(1, 128)])  # quicker than all characters
-    monkeypatch.setattr(wordpiece, "compile_tables", wordpiece.compile_tables.__wrapped__)
+@pytest.fixture
+def ascii_characters():
+    with wordpiece_tables_of([range(1, 128)]):
+        yield
+
+
+@pytest.mark.usefixtures("ascii_characters")
+def test_a_bert_is_an_albert_with_a_group_for_each_layer(saved, tmp_path):
     path, model = saved
     found = albert_tf.AlbertModel.from_pretrained(path)
     assert (found.config.embedding_size, found.config.num_hidden_groups) == (20, 3)

@@ -42,16 +42,12 @@ def word_pieces():
 
     Its special tokens have other ids than SentencePiece's.
     """
-    from albert_tf.text import wordpiece
+    from albert_tf.text.wordpiece import WordPieceTokenizer
 
     special = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = "abcdefghijklmnopqrstuvwxyz0123456789,.!?:;[]今天气很好东京旅"
     pieces = [*special, *letters, *(f"##{each}" for each in letters), "the", "quiet", "##light"]
-    tokenizer = wordpiece.WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=24)
-    with pytest.MonkeyPatch.context() as patch:  # tables of all characters take two seconds
-        patch.setattr(wordpiece, "ASSIGNED", [range(1, 0x3100), list(map(ord, letters))])
-        tokenizer("compiles the tables")
-    return tokenizer
+    return WordPieceTokenizer("\n".join(pieces).encode(), model_max_length=24)
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ Tests draw their examples with Hypothesis. `mutated` draws damaged files, and `J
 JSON value.
 """
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -41,16 +42,11 @@ def pytest_pyfunc_call(pyfuncitem):
 
 @pytest.fixture(scope="module")
 def few_characters():
-    """Limits WordPiece's rules if there are few examples, because all of them take seconds."""
-    from albert_tf.text import wordpiece
-    from tests.text.conftest import FEW
+    """Limits the characters of WordPiece, except in `make fuzz`."""
+    from tests.text.conftest import FEW, wordpiece_tables_of
 
-    with pytest.MonkeyPatch.context() as patch:
-        if not SECONDS:
-            patch.setattr(wordpiece, "ASSIGNED", FEW)
-        wordpiece.compile_tables.cache_clear()
+    with contextlib.nullcontext() if SECONDS else wordpiece_tables_of(FEW):
         yield
-    wordpiece.compile_tables.cache_clear()
 
 
 # JSON values of any type.

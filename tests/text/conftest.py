@@ -1,5 +1,6 @@
 """The original pipeline in plain Python, the runtimes that must match it, and vocabularies."""
 
+import contextlib
 import functools
 import io
 import json
@@ -262,14 +263,20 @@ def vocab_text(order: str) -> bytes:
     return "".join(f"{token}\n" for token in dict.fromkeys(tokens)).encode()
 
 
-@pytest.fixture(scope="module")
-def few_characters():
-    """Limits WordPiece's rules to few characters, because a table of all takes two seconds."""
+@contextlib.contextmanager
+def wordpiece_tables_of(characters):
+    """Compiles WordPiece tables only for these characters, because all tables take two seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wordpiece, "ASSIGNED", FEW)
+        patch.setattr(wordpiece, "ASSIGNED", characters)
         wordpiece.compile_tables.cache_clear()
         yield
     wordpiece.compile_tables.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def few_characters():
+    with wordpiece_tables_of(FEW):
+        yield
 
 
 @pytest.fixture(scope="module")
