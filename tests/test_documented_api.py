@@ -32,7 +32,7 @@ HEADS = (
 
 
 def parameters(row):
-    """Returns the parameters that a row of a table writes, as `inspect` reads them."""
+    """Returns the parameters in a table row as `inspect.Parameter` objects."""
     return inspect.signature(eval(f"(lambda {row}: None)")).parameters
 
 

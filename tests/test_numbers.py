@@ -97,7 +97,7 @@ def export(function, model="classifier"):
 
 
 def pipeline(task, model, example):
-    """Returns functions that pass options to a pipeline: when it is made, and in a call."""
+    """Returns two functions that pass options to a pipeline: to its constructor, and to a call."""
 
     def make(tools):
         return lambda **options: albert_tf.pipeline(task, getattr(tools, model), **options)(example)
@@ -118,7 +118,7 @@ OPTIMIZER = {
     "clipnorm": (0, -1, "1"),
     "clipvalue": (0, -1, "1"),
 }
-# For each function, with its other arguments, its numbers, and values of each that mean nothing.
+# For each function with its other arguments: its numeric arguments, and invalid values of each.
 CALLS = {
     "Resume": (
         lambda tools: partial(albert_tf.Resume, tools.folder / "run"),

@@ -130,7 +130,7 @@ def test_the_usual_form_rises_to_the_peak_and_falls_from_it():
 
 
 def test_an_unknown_form():
-    """Numbers are in tests/test_numbers.py."""
+    """tests/test_numbers.py tests wrong numbers."""
     with pytest.raises(ValueError, match="form must be .* Received: 'linear'"):
         WarmupPolynomialDecay(0.6, total_steps=12, form="linear")
 

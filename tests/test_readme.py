@@ -71,7 +71,7 @@ def known_options():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "/" + page.stem)
 def test_options_in_the_text_exist(page, known_options):
-    """Checks those with dashes: the original's have underscores (test_migration.py)."""
+    """Checks options with dashes; those of the original have underscores (test_migration.py)."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     code = " ".join(re.findall(r"`([^`]+)`", text))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*(?![\w-])", code))

@@ -1,6 +1,6 @@
-"""A local server that speaks the Hugging Face Hub's protocol, for tests of the Hub's client.
+"""A local server that implements the Hugging Face Hub's protocol, for tests of the Hub's client.
 
-Uploads have one kind of file. Xet, which transfers large files, is missing.
+It receives all uploaded files as regular files, without Git LFS, and doesn't support Xet.
 """
 
 import base64
@@ -11,12 +11,12 @@ import json
 import re
 import threading
 
-LARGE = (".h5", ".safetensors")  # the content of these files has another address
+LARGE = (".h5", ".safetensors")  # downloads of these files are redirected to another host
 EXPIRED = "expired"  # a token that no repository accepts
 
 
 class LocalHub(http.server.ThreadingHTTPServer):
-    """Stores repositories and what clients ask for; the attributes are those of `clear`."""
+    """Stores repositories, and records requests. `clear` explains the attributes."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -37,11 +37,11 @@ class LocalHub(http.server.ThreadingHTTPServer):
         self.tokens, self.new_names = {}, {}  # of gated and of renamed repositories
         self.messages, self.private = [], set()  # of commits, and private repositories
         self.status = None  # of all answers, if the Hub is down
-        self.cuts = []  # bytes after which the next downloads break off
+        self.cuts = []  # how many bytes each of the next downloads sends before it breaks off
         self.asked, self.sent = [], []  # file, revision and token, and names of downloaded files
 
     def put(self, repository, files, revision="main"):
-        """Replaces a repository's files by those of a new commit, and returns the commit."""
+        """Replaces a repository's files with those of a new commit, and returns the commit."""
         content = repr((repository, sorted(files.items()))).encode()
         commit = hashlib.sha1(content).hexdigest()
         self.commits[repository] |= {revision: commit, commit: commit}

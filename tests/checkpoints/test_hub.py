@@ -1,4 +1,4 @@
-"""The Hub's client, whose server is in `local_hub.py`; there is no other network."""
+"""The Hub's client, which is connected to the local server in `local_hub.py`."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def client_modules():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Yields the server, and imports the client again, because it reads its settings then."""
+    """Yields the server, and imports the client again, because it reads its settings on import."""
     settings = {
         "HF_HUB_CACHE": str(tmp_path_factory.mktemp("cache")),
         "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
@@ -50,7 +50,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def remote(server):
-    """Returns the server without repositories, and empties the client's cache."""
+    """Returns the server after removing its repositories and emptying the client's cache."""
     server.clear()
     shutil.rmtree(os.environ["HF_HUB_CACHE"], ignore_errors=True)
     return server

@@ -44,7 +44,7 @@ def test_a_saved_model_of_model_garden(config, tmp_path, monkeypatch, heads, hid
     ],
 )
 def test_a_module_of_tensorflow_1(config, tmp_path, changes, scope):
-    """A configuration in its folder, or rather in its assets, takes precedence over the graph."""
+    """A configuration in the module's assets takes precedence over the graph."""
     config = dataclasses.replace(config, **changes)
     variables = google_variables(config, "predictions", "sop_classifier")
     folder = save_tf1_module(tmp_path / "albert_base", config, variables, scope)

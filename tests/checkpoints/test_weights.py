@@ -15,7 +15,7 @@ CLASSES = [getattr(models, name) for name in models.__all__ if name.startswith("
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_shapes_are_the_models(small_config, cls):
-    """The heads have the smallest encoder, since the encoder itself is one of the cases."""
+    """The cases of heads use the smallest encoder, because the encoder has its own cases."""
     several = 2 if cls is AlbertModel else 1
     config = small_config.replace(
         num_hidden_layers=several,

@@ -8,7 +8,7 @@ import pytest
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
 
-# The options of each command. Each format of `export` has its own.
+# The options of each command and, for `export`, of each format.
 OPTIONS = {name: command.OPTIONS for name, command in cli.COMMANDS.items() if name != "export"}
 OPTIONS |= {f"export {form}": options for form, options in cli.export.OPTIONS.items()}
 
@@ -19,7 +19,7 @@ def labels(*names):
     return {"id2label": dict(enumerate(names))}
 
 
-# Class and configuration fields of each model. Most models are named after their command.
+# The class and the configuration fields of each model. Most models are named after a command.
 MODELS = {
     "pretrain": ("AlbertForPreTraining", {}),
     "fill-mask": ("AlbertForMaskedLM", {}),

@@ -30,7 +30,7 @@ compile_rules = vocabulary.compile_rules.__wrapped__  # without a cache
 
 
 def compile_few_rules(charsmap, normalization):
-    """Compiles the rules for letters from Latin to Hebrew, because all rules take seconds."""
+    """Compiles the rules only for the letters from Latin to Hebrew, which saves seconds."""
     with pytest.MonkeyPatch.context() as patch:
         letters = set(map(chr, range(1, 0x600)))
         patch.setattr(vocabulary, "_assigned_characters", lambda: letters)

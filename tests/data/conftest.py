@@ -13,7 +13,7 @@ def task(name, data=".", **options):
 
 
 def write(path, content):
-    """Writes text, bytes, or JSON, and returns the path. A list in `.jsonl` has a row per line."""
+    """Writes text, bytes, or JSON, and returns the path. A `.jsonl` file has one line per row."""
     if isinstance(content, list) and ".jsonl" in path.name:
         content = "".join(f"{json.dumps(row)}\n" for row in content)
     elif isinstance(content, list | dict):

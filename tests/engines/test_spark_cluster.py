@@ -23,7 +23,7 @@ pytestmark = pytest.mark.engines
 SECONDS = 120  # the longest wait; a few are usual
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-# A sentence splitter for workers. The first ones wait at a certain word until a file exists.
+# A sentence splitter for workers, which waits at the word "zebra" until a file exists.
 GATED = """
 import os, pathlib, time
 
@@ -42,7 +42,10 @@ def split(paragraph):
 
 @pytest.fixture
 def gate(tmp_path, monkeypatch):
-    """Returns a folder. A waiting process writes `waiting-PID` there, and continues at `open`."""
+    """Returns a folder. A waiting process writes the file `waiting-PID` into it.
+
+    The process continues as soon as the folder contains the file `open`.
+    """
     folder = tmp_path / "gate"
     folder.mkdir()
     (folder / "gated.py").write_text(GATED)

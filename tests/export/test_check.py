@@ -88,7 +88,7 @@ def test_an_export_with_wrong_answers_is_removed(
         rows = [*rows[:-1], {**rows[-1], "logits": rows[-1]["logits"] + 0.31}]
         return {"ids": Run(rows)}
 
-    # Neither a graph nor a run: only the comparison is under test.
+    # Only the comparison is tested, so no graph is built or run.
     monkeypatch.setattr(saved_model, "write", lambda _, folder: folder.mkdir())
     monkeypatch.setattr(tflite._TFLiteFile, "content", lambda *_: b"a graph")
     monkeypatch.setattr(check, "run", outputs)

@@ -116,8 +116,9 @@ def test_dropout_comes_before_the_residual_connection(small_config):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize(
-    # Expected: functions, and layers outside of them. Recomputed layers count twice: three of
-    # the second block, whose last one reads only the first position, but not the frozen one.
+    # `expected` is the number of functions, and of the layers outside of functions. A recomputed
+    # layer counts twice. In the second case, these are the layers of the second block: one is
+    # frozen, so it isn't recomputed, and the last one reads only the first position.
     ("changes", "options", "checkpointing", "expected"),
     [
         ({"num_hidden_layers": 4}, {}, False, (1, 0)),

@@ -104,7 +104,7 @@ def test_a_label_in_both_places(task, task_model):
 
 
 def test_labels_that_a_head_refuses(task, task_model):
-    """In each method, and wherever the labels are."""
+    """Each method rejects them, whether they are among the features or in `y`."""
     losses = [None] if len(task.labels) > 1 else [None, "sparse_categorical_crossentropy"]
     wrong = [(name, value) for name, values in task.wrong.items() for value in values]
     for loss, (name, value) in itertools.product(losses, wrong):

@@ -184,7 +184,7 @@ COMPILED = {
         "run_eagerly": True,
     },
     **{
-        # One-hot labels are in a graph, where the number of rows isn't known.
+        # The case with one-hot labels runs in a graph, where the number of rows is unknown.
         name: lambda accuracy, metrics=metrics, eager=name != "one-hot": {
             "metrics": metrics(),
             "run_eagerly": eager,
@@ -282,7 +282,8 @@ class Lab:
 
     def model(self, kind, compiled="default", plain=False):
         """Returns a compiled model with the weights that it starts with."""
-        # Another model for all other ways to compile a classifier, whose graphs take seconds.
+        # A classifier with the default options keeps its graphs, because tracing takes seconds. A
+        # second model is used for all other options.
         key = kind, plain, kind != "classes" or compiled == "default"
         if key not in self.models:
             model, facts = self.network(kind), KINDS[kind]
@@ -360,7 +361,8 @@ class Lab:
     def reference(self, method, case):
         """Returns what the same call does with plain Keras and ids.
 
-        They are batches of a dataset unless Keras must divide the rows, which takes twice as long.
+        The ids are batches of a dataset. They are arrays, which take twice as long, only if Keras
+        must divide the rows.
         """
         key = method, id(case)
         if key not in self.references:
@@ -438,8 +440,8 @@ def of_kinds(options, **others):
 
 IN_ORDER = {"batch_size": B, "shuffle": False}
 THRICE = {**IN_ORDER, "epochs": 3}
-# Texts become a dataset of ours in all cases. Arrays and datasets are Keras's own, except for what
-# the cases on all routes pass: labels and weights, class weights, and the data for validation.
+# Our code always converts texts to a dataset. It leaves arrays and datasets to Keras, except for
+# what the cases with all routes pass: labels, weights, class weights, and validation data.
 FIT = [
     Case("batch_size", IN_ORDER, routes=ROUTES),
     Case("no batch_size", {"shuffle": False}),
@@ -570,7 +572,7 @@ def test_metrics(lab, case):
 
 
 def evaluations(callback, model, scores):
-    """Returns the number of evaluations after which a callback stops the training."""
+    """Returns how many scores a callback reads before it stops the training."""
     callback.set_model(model)
     callback.on_train_begin()
     model.stop_training = False
@@ -582,7 +584,7 @@ def evaluations(callback, model, scores):
 
 
 def is_maximized(model, name):
-    """Returns whether early stopping takes the second of three scores for the best one."""
+    """Returns whether early stopping maximizes a metric."""
     callback = keras.callbacks.EarlyStopping(f"val_{name}", patience=0)
     scores = [{f"val_{name}": score} for score in (0.5, 0.7, 0.6)]
     return evaluations(callback, model, scores) == 3
@@ -749,7 +751,7 @@ WRONG_NUMBERS = {
     [(method, name) for method, wrong in WRONG_NUMBERS.items() for name in wrong],
 )
 def test_wrong_numbers(lab, method, name):
-    """A number out of its range is named."""
+    """The error names the argument whose value is out of range."""
     held_out = 2 if method == "fit" and name != "validation_split" else 0
     for value in WRONG_NUMBERS[method][name]:
         case = Case("wrong", {name: value}, validation=held_out)

@@ -195,7 +195,7 @@ def test_weights_in_other_forms(reader, encode):
 
 
 def test_names_of_labels_in_fit(reader, encode, monkeypatch):
-    """Also in the data for validation."""
+    """They are also converted in the validation data."""
     names, given = [f"LABEL_{label}" for label in CLASSES], []
 
     def note(model, x, y, validation_data, **_):

@@ -240,7 +240,7 @@ def test_losses_and_metrics_read_logits(model, small_features, tmp_path):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_losses_of_several_labels(shallow_config, small_features, scrambled, count):
-    """Labels of one class also have no axis for it."""
+    """With a single label, the labels may also omit the last axis."""
     config = shallow_config.replace(**SEVERAL, num_labels=count)
     model = scrambled(AlbertForSequenceClassification(config))
     labels = np.array([[1, 0, 1], [0, 0, 1]], "float32")[:, :count]

@@ -2,8 +2,8 @@
 
 The files are drawn in proportion to their lines. `python tests/mutants MARKERS --random 60` runs
 the tests of each file, those of its folder, those of the public names, and the test files of the
-modules that import it, up to the first failure. The same
-ALBERT_TF_SEED draws the same faults, as long as the sources are the same.
+modules that import it, up to the first failure. The same ALBERT_TF_SEED draws the same faults, as
+long as the sources are the same.
 """
 
 import ast

@@ -78,7 +78,7 @@ def test_answers_of_a_file_are_those_of_keras(ending, kind, model, tokenizer, tm
 
 @pytest.fixture(scope="module")
 def classifier_file(model, tokenizer, tmp_path_factory):
-    """Returns the path of a classifier of texts of at most 8 tokens, two at once."""
+    """Returns the path of an exported classifier that takes two texts of at most 8 tokens."""
     path = tmp_path_factory.mktemp("fixed") / "model.tflite"
     return export(model("text-classification"), tokenizer, path, lengths=(5, 8), batch=2)
 

@@ -43,7 +43,7 @@ def test_forms_of_results(pipe):
     [(1, None, lambda logits: logits), (3, "multi_label_classification", expit)],
 )
 def test_what_becomes_of_the_logits(config, tokenizer, scrambled, count, problem_type, function):
-    """The other functions than softmax, which `test_scores_are_the_models` expects."""
+    """Covers all functions except softmax, which `test_scores_are_the_models` covers."""
     names = {number: f"label {number}" for number in range(count)}
     changed = config.replace(id2label=names, problem_type=problem_type)
     model = scrambled(AlbertForSequenceClassification(changed))

@@ -21,7 +21,7 @@ def words():
 
 
 def test_positions_words_and_characters(tokenizer, words):
-    """In a batch each method takes a sequence first; otherwise it reads sequence 0."""
+    """The first argument is the index of a sequence. Without it, the methods use sequence 0."""
     first, second = f"{words[0]} {words[1]}", f"{words[2]}  {words[3]} {words[4]}"
     place = second.index(words[3])
     pair = tokenizer(["x", first], ["y", second], padding=True)

@@ -85,7 +85,7 @@ def test_missing_file_and_folder(tmp_path):
 
 
 def test_something_else_than_a_whole_model(unbaked, tmp_path):
-    """Without a field, a model still reads as a message."""
+    """A model that lacks a field is still a valid protobuf message."""
     contents = [b"", b"hello", b"\x00" * 100, b'{"model": "json"}']
     lengths = *range(1, 3_000, 197), *range(3_000, len(unbaked) - 1, 20_000)
     contents += [unbaked[:length] for length in lengths]
@@ -229,7 +229,7 @@ EXAMPLES = {
 
 
 def test_examples_and_hangul_finals_in_every_form(unbaked):
-    """With the rules that ship; another test compares them with those that are compiled."""
+    """Uses the rules that ship with the package, which another test compares with compiled ones."""
     own = sentencepiece.SentencePieceProcessor(model_proto=unbaked)
     proto = ModelProto.FromString(unbaked)
     proto.normalizer_spec.precompiled_charsmap = RULES

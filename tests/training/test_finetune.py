@@ -159,7 +159,7 @@ def test_the_output_is_a_model_directory(uninterrupted, data, tmp_path):
 
 
 def continued_at(step):
-    """Returns a patch with which a run seems to resume after a step."""
+    """Returns a patch that makes a new run resume after a step, without a checkpoint."""
     return patch.object(Saver, "_continue_counts", lambda saver: setattr(saver, "step", step))
 
 

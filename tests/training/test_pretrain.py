@@ -102,7 +102,7 @@ def test_the_output(uninterrupted, records):
 
 
 def test_a_resumed_run_begins_with_its_next_batch(options, tmp_path):
-    """The tests of `mixed_batches` compare the batches."""
+    """Checks only the batch number, because the tests of `mixed_batches` compare the batches."""
     read = patch.object(training, "mixed_batches", side_effect=Crash)
     with continued_at(3), read as mixed_batches, pytest.raises(Crash):
         training.pretrain(options(tmp_path / "model", eval_data=None, eval_steps=None))

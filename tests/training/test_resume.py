@@ -146,7 +146,7 @@ def test_runs_that_are_interrupted_within_epochs(kind, callbacks, tokenizer, tmp
     trial.fitted, trial.compiled = {"epochs": 3}, {"metrics": ["accuracy"]}
     trial.save_steps, trial.precision = 1, "float32"
     trial.crashes = [4, 3]  # the second run starts with an epoch, and the third one within an epoch
-    # With sums of gradients, forgotten averages would change nothing.
+    # While Keras sums gradients, forgotten averages would change nothing.
     trial.adapters, trial.accumulation = kind == "texts", 2 if kind == "prefetched" else None
     trial.is_frozen = kind != "prefetched"
     trial.resumes_in_a_new_model = kind == "prefetched"
@@ -242,7 +242,7 @@ REFUSED_ON_TENSORFLOW = [
     REFUSED + [pytest.param(*case, marks=pytest.mark.tensorflow) for case in REFUSED_ON_TENSORFLOW],
 )
 def test_data_that_no_run_could_resume(form, change, message, classifier, data, tmp_path):
-    """Its order, or the position within it, is unknown."""
+    """Its order is unknown, or the position at which to resume."""
     given = data(form)
     given |= change(given["x"])
     model = classifier("sgd", **({"steps_per_execution": 4} if form == "endless dataset" else {}))
@@ -336,7 +336,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("message", OTHERS)
 def test_a_run_with_other_settings_is_rejected_by_name(message, classifier, data, finished):
-    """The last ones are settings of one's own."""
+    """The last case is a user-defined setting."""
     given = {**data("texts"), **OTHERS[message]}
     resume = Resume(finished[0], settings=given.pop("settings", None))
     names = given.keys() & {"optimizer", "loss", "micro_batches"}

@@ -22,7 +22,7 @@ def run_local(job, workers=1, force=False):
 
 
 def interrupted(count):
-    """Returns an engine that ends after some parts."""
+    """Returns an engine that is interrupted after `count` parts."""
     from albert_tf.data.jobs.job import make_part
 
     def engine(job, parts, progress):

@@ -68,7 +68,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def busy_job(make, tmp_path, start):
-    """Returns the process of a job one of whose workers has begun a part."""
+    """Returns the process of a job after one of its workers has started a part."""
     process = start(make(tmp_path / "examples", **BUSY))
     while not (tmp_path / "busy").exists():
         assert process.poll() is None

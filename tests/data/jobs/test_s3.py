@@ -59,7 +59,7 @@ def test_a_bucket_that_does_not_exist_is_an_error(store, make):
 
 
 def test_examples_are_downloaded_for_training(store, s3, finished, tmp_path, monkeypatch):
-    """TensorFlow has no file system for s3://."""
+    """TensorFlow can't read s3:// URLs."""
     monkeypatch.setattr(sources, "CACHE", tmp_path)
     url, local = f"{s3}/finished", find_records(finished)
     store.put(f"{finished}/", f"{url}/", recursive=True)

@@ -1,4 +1,4 @@
-"""Functions for worker processes, in a file of their own because the tests' load TensorFlow."""
+"""Functions that worker processes import. The test files load TensorFlow, and this file doesn't."""
 
 import os
 import signal
@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def split(paragraph):
-    """Splits a paragraph; in a process with the variable BUSY, writes that file and waits."""
+    """Returns a paragraph as one sentence.
+
+    If the environment variable BUSY names a file, creates the file and waits.
+    """
     if "BUSY" in os.environ:
         Path(os.environ["BUSY"]).touch()
         time.sleep(60)
