@@ -1,6 +1,6 @@
 """CoNLL files and tables: each line contains a word and its annotations.
 
-An empty line ends a sentence, or another number in a column of sentence numbers begins one.
+A sentence ends at an empty line, or where the number in a column of sentence numbers changes.
 """
 
 import csv
@@ -27,10 +27,10 @@ _TAGS: Final = ("tag", "tags", "label", "labels", "nertag", "nertags", "ner", "p
 _SENTENCES: Final = ("sentence", "sentenceid", "sentenceidx", "sentencenumber", "sentid")
 _DOCUMENT: Final = "-DOCSTART-"
 _SPACES: Final = re.compile("[ \t]+")  # other whitespace can be part of a word
-_QUOTED: Final = re.compile('"(?:[^"]|"")+"')  # as pandas writes a word with a quotation mark
+_QUOTED: Final = re.compile('"(?:[^"]|"")+"')  # as pandas writes a word that contains one
 _SAMPLE: Final = 1000  # sentences whose columns are compared
 _COMMENT: Final = re.compile(r"#(\s|$)")
-_NAMES: Final = re.compile(r"#\s*global\.columns\s*=(.*)")  # of CoNLL-U Plus
+_NAMES: Final = re.compile(r"#\s*global\.columns\s*=(.*)")  # in CoNLL-U Plus
 # universaldependencies.org/format.html
 _CONLL_U: Final = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
 
@@ -84,8 +84,8 @@ def sentences(
         labelled: whether to read tags.
         encoding: see `open_text`.
     Raises:
-        UserError: a column doesn't exist, words and tags are in the same column, the words are
-            numbered, or a `.csv` file has no sentence numbers.
+        UserError: a column doesn't exist, words and tags are in the same column, the word column
+            contains numbers of words, or a `.csv` file has no sentence numbers.
     """
     with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
@@ -102,8 +102,8 @@ def sentences(
     if layout.tags is not None and tags is None and len(tagged) > 1:
         warn_once(
             f"{path}: columns {listed(tagged)} contain tags. Reading words from column "
-            f"{layout.words + 1} and tags from column {layout.tags + 1}. Name others with "
-            "--text-column and --label-column."
+            f"{layout.words + 1} and tags from column {layout.tags + 1}. Name other columns "
+            "with --text-column and --label-column."
         )
     for block in chain(sample, blocks):
         yield _sentence(path, block, layout)
@@ -130,7 +130,7 @@ def _blocks(lines: Sequence[str], layout: _Layout) -> Iterator[dict[int, list[st
 
 
 def _are_numbered(blocks: Sequence[dict[int, list[str]]], layout: _Layout) -> bool:
-    """Returns whether the words of most sentences of several words are 1, 2, 3, …"""
+    """Returns whether the words are 1, 2, 3, … in most sentences with several words."""
     several = [
         [row[layout.words :][:1] for row in block.values()] for block in blocks if len(block) > 1
     ]

@@ -41,7 +41,7 @@ def classification_dataset(
     Args:
         tokenizer: the model's tokenizer.
         labels: a class id (int), a score (float), or a list of 0s and 1s (multi-label) per text.
-        text_pairs: second texts of pairs.
+        text_pairs: the second text of each pair.
         sample_weight: weight of each text in the loss. Requires labels.
         max_length: maximum number of tokens in an example. Default: `tokenizer.model_max_length`.
         shuffle: whether to shuffle labeled texts.
@@ -79,8 +79,9 @@ def question_answering_dataset(
     """Returns batches of windows for `AlbertForQuestionAnswering`.
 
     A long context is split into windows. If a window doesn't contain the whole answer, its label
-    is `[CLS]`. Questions whose answer isn't in the context are skipped, and their number is logged.
-    Without answers, all rows are padded to the same length, because `predict` concatenates batches.
+    is the position of `[CLS]`. Questions whose answer isn't in the context are skipped, and their
+    number is logged. Without answers, all rows are padded to the same length, because `predict`
+    concatenates batches.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -174,7 +175,7 @@ def multiple_choice_dataset(
 
     Args:
         tokenizer: the model's tokenizer.
-        contexts: first segments. If a context is empty, the question is the first segment.
+        contexts: the first segment of each example. If it is empty, the question is used instead.
         choices: two or more texts for each example.
         labels: the index of the correct choice for each example.
         questions: for each example, a text that precedes every choice.

@@ -55,7 +55,7 @@ def _split_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _load(datasets: Any, name: str, revision: str | None, path: Path) -> Any:
-    """Loads a split. `a/b` is dataset `a/b` or, if it doesn't exist, configuration `b` of `a`."""
+    """Loads a split. `a/b` is dataset `a/b` or, if that doesn't exist, configuration `b` of `a`."""
     owner, *rest = name.split("/")
     ways: list[tuple[str, str | None]] = [
         ("/".join([owner, *rest[:1]]), "/".join(rest[1:]) or None)
@@ -120,7 +120,7 @@ def require_pyarrow(path: Path) -> None:
 
 
 def _values(column: Any) -> list[Any]:
-    """Converts a column to Python objects. Returns the exception for a value that fails."""
+    """Converts a column to Python objects. A value that can't be converted becomes its error."""
     import pyarrow
 
     kinds = pyarrow.types

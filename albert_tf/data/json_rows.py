@@ -44,7 +44,7 @@ def _line_object(line: str, location: str) -> dict[Any, Any]:
 
 
 def _is_one_value(first: str, path: Path) -> bool:
-    """Returns whether a file is a JSON value of several lines, or a list."""
+    """Returns whether a file is a single JSON value that spans several lines, or a list."""
     begin = first.strip()
     if not begin.startswith("{") or ".jsonl" in path.name:
         return begin.startswith("[")

@@ -113,8 +113,8 @@ class LabelledData(TaskData):
     )
     group_column: str | None = option(
         None,
-        help="column whose value rows share to stay together when a single file is split, such as "
-        "an author",
+        help="column that groups rows, such as the author; rows with the same value stay together "
+        "when a single file is split",
         metavar="NAME",
         group=_OWN,
         only={"task": (CLASSIFY,)},

@@ -11,7 +11,7 @@ from albert_tf.data.tasks.rows import Rows, evaluation_order, in_batches
 from albert_tf.errors import UserError
 from albert_tf.tasks import IGNORED
 
-# Transformations of a dataset that read one epoch of their input in each of their own.
+# Dataset transformations that read one epoch of their input for each epoch of their own.
 _BY_EPOCH: Final = ("AssertCardinality", "Filter", "Map", "Options", "ParallelMap", "Prefetch")
 WINDOW: Final = 50  # batches whose examples are sorted together by length
 
@@ -145,7 +145,7 @@ class Batches:
 
 
 def batches_of(dataset: Any) -> Batches | None:
-    """Returns the `Batches` that a dataset reads, also after a transformation such as `prefetch`.
+    """Returns the `Batches` that a dataset reads, even after a transformation such as `prefetch`.
 
     Raises:
         UserError: if a transformation such as `cache` changes which epochs of the `Batches` are
@@ -206,7 +206,7 @@ def weighted_by_class(dataset: tf.data.Dataset, weights: Mapping[int, float]) ->
     Unlike in Keras, labels can also be `IGNORED`.
 
     Args:
-        weights: weights keyed by class id. The default is 1.
+        weights: weights keyed by class id. Classes without a weight get a weight of 1.
     Raises:
         UserError: if the batches already have weights.
     """

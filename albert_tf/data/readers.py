@@ -30,7 +30,7 @@ class Example(NamedTuple):
 
     Attributes:
         label: a string, a tuple of strings if there are several labels, or None.
-        part: name of a set scored separately, such as MNLI's mismatched examples.
+        part: name of a set that is scored separately, such as MNLI's mismatched examples.
         group: the value of the group column. Rows with the same value stay together.
         location: location of the example in its file, for error messages.
     """
@@ -165,9 +165,8 @@ def rows_of(
     """Yields the rows of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file lazily.
 
     All formats except `.parquet` can be compressed (`.gz`). In a `.tsv` file, quotation marks are
-    part of the text, unless the whole file is quoted as Excel and pandas do. If the
-    header contains the columns only when split at a different separator, that separator is used and
-    logged.
+    part of the text, unless the whole file is quoted as Excel and pandas do. If the header contains
+    the columns only when split at a different separator, that separator is used and logged.
 
     Args:
         path: the file, or a split on the Hub as returned by `hub.split`.
@@ -222,7 +221,7 @@ def make_each(
     """Builds an example from each item of a file or folder.
 
     Args:
-        make: function that builds an example from an item, and raises `UserError` for a bad one.
+        make: function that builds an example from an item and raises `UserError` for a bad item.
         skip_bad_rows: whether to skip bad rows (such as some in GLUE's QQP), and log how many. A
             row is bad if it isn't JSON, doesn't fit the header, or is rejected by `make`. None
             means False, but errors don't recommend skipping, because every row needs a prediction.

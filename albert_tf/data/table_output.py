@@ -30,13 +30,14 @@ def check_format(path: Path) -> None:
 def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> None:
     """Writes a table.
 
-    In text tables, None is an empty field, and lists and objects are written as JSON. Code points
-    that UTF-8 can't represent become "?". Rows of `.json` and `.parquet` are collected in memory.
+    In text tables, None is written as an empty field, and lists and objects as JSON. Code points
+    that UTF-8 can't represent become "?". Rows of `.json` and `.parquet` files are collected in
+    memory.
 
     Args:
         path: file to write; its suffix is ignored, because `suffix` determines the format.
         names: names of the columns. A row that lacks a column contains None.
-        suffix: determines the format; see `check_format`.
+        suffix: suffix that determines the format; see `check_format`.
     Raises:
         UserError: if the format can't represent a value.
     """

@@ -1,8 +1,8 @@
 """Rows of CSV and TSV tables, as written by spreadsheets, pandas, and GLUE.
 
-`pandas.read_csv` and `pyarrow.csv` accept rows with too few fields or stray quotation marks, and
-change their content. They don't report line numbers, and they can't distinguish tables with quoted
-fields from GLUE's tables, where quotation marks are part of the text.
+`pandas.read_csv` and `pyarrow.csv` aren't used, because they accept rows with too few fields or
+stray quotation marks, and change their content. They don't report line numbers, and they can't
+distinguish tables with quoted fields from GLUE's, where quotation marks are part of the text.
 """
 
 import contextlib
@@ -24,8 +24,10 @@ SEPARATORS: Final = (",", ";", "\t", "|")
 # Key of a row that can't be read. The value is the error, or the fields if their number is wrong.
 BAD_ROW: Final = None
 NAME_COLUMN: Final = "Rename one of these, or name it with an option such as --text-column."
-NO_HEADER: Final = "If these are an example, insert a line with the names of the columns above it."
-_NAMED_SEPARATOR: Final = re.compile('sep=([^"\r\n])[\r\n]*')  # a line that Excel reads
+NO_HEADER: Final = (
+    "If the first line is an example, insert a line with the names of the columns above it."
+)
+_NAMED_SEPARATOR: Final = re.compile('sep=([^"\r\n])[\r\n]*')  # tells Excel the separator
 
 
 class Columns(NamedTuple):
@@ -49,7 +51,7 @@ _OPTIONS: Final = Columns(
 def table_rows(
     path: Path, columns: Sequence[str | int | None], encoding: str | None
 ) -> Iterator[tuple[int, dict[Any, Any]]]:
-    """Yields each row's last line number, and the row's fields by column.
+    """Yields, for each row, the number of its last line and its fields by column.
 
     Args:
         columns: the columns that the file must have. If the first is an index, the file has no
@@ -105,7 +107,7 @@ def repeated_header(path: Path, line: int) -> UserError:
 
 
 def _separator(path: Path, line: str, is_tsv: bool, columns: Sequence[str | int | None]) -> str:
-    """Returns the separator that yields all columns, and warns about an unusual one."""
+    """Returns the separator that yields all required columns, and warns if it is unusual."""
     usual = "\t" if is_tsv else ","
     wanted = {name for name in columns if isinstance(name, str)}
     for separator in (usual, *SEPARATORS):
@@ -175,7 +177,7 @@ def _is_quoted(lines: Iterator[str]) -> bool:
 def _header(path: Path, first: list[str], columns: Sequence[str | int | None]) -> list[Any]:
     """Returns the column names, and rejects a header that lacks or repeats one of `columns`.
 
-    Other names that are repeated get numbers, as in pandas: "note", "note.1".
+    Other repeated names get a number as a suffix, as in pandas: "note", "note.1".
     """
     header = [name if name in columns else name.strip() for name in first]
     for position, name in enumerate(columns):

@@ -31,7 +31,7 @@ def test_texts_from_a_file(ask, command, tmp_path):
         (
             *("predict", "--input table.csv"),
             "must have a column 'text'. Received: table.csv, with the columns 'body', 'label'. "
-            "Name one of these with --text-column. If these are an example, insert a line with",
+            "Name one of these with --text-column. If the first line is an example, insert a line",
         ),
         (
             *("predict", "--input table.csv --text-column body --text-pair-column other"),

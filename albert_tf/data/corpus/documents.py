@@ -1,4 +1,4 @@
-"""Reads the documents of a corpus in bounded memory, and draws a sample of passages.
+"""Reads the documents of a corpus in bounded memory and draws a sample of passages.
 
 The documents don't depend on how the files are divided into ranges. Errors name the file and the
 line.
@@ -65,7 +65,7 @@ class Document(NamedTuple):
     """A text, identified by `(source, offset)`.
 
     Attributes:
-        source: `InputFile.name`.
+        source: name of the file; see `InputFile.name`.
         offset: offset in the decompressed file. If a JSON line's text was split, this is the
             line's offset plus the number of text bytes before the part.
         text: UTF-8, at most `max_document_bytes`, with "\\n" line breaks and no blank lines.
@@ -130,15 +130,15 @@ def documents(split: Split, options: CorpusOptions, counts: Counter[str]) -> Ite
 def sample(
     files: Sequence[InputFile], options: CorpusOptions, limit: int, seed: int, counts: Counter[str]
 ) -> list[Document]:
-    """Draws passages from all documents with equal probability, or all passages if they fit.
+    """Draws passages from all documents with equal probability; keeps all of them if they fit.
 
     A passage is a document of at most `PASSAGE` bytes, or a part of a longer one. The rank of a
     passage depends only on the seed, the file's name, and the offset. The passages with the lowest
     ranks are kept.
 
     Args:
-        limit: bytes of text in the sample. A passage counts as at least `SMALLEST` bytes.
-        counts: see `documents`; here, passages are counted.
+        limit: maximum bytes of text in the sample. A passage counts as at least `SMALLEST` bytes.
+        counts: receives the counts of `documents`, where each passage counts as a document.
     Returns:
         The sample, sorted by rank.
     Raises:
@@ -174,7 +174,7 @@ class ByteWindow:
     """The part of a file that is in memory.
 
     Attributes:
-        data: its bytes.
+        data: bytes of this part.
         offset: offset of `data` in the file.
         ended: whether the file ends after `data`.
     """
@@ -301,7 +301,7 @@ def json_text(line: bytes, field: str) -> bytes:
 
 
 def _skip_line(window: ByteWindow, position: int) -> int:
-    """Returns the position after the next line break, or the end of the file."""
+    """Returns the position after the next line break, or the end position if there is none."""
     while (stop := window.data.find(b"\n", position)) < 0:
         if window.ended:
             return len(window.data)
@@ -347,7 +347,7 @@ def passages(
 
 
 def cut(data: bytes, start: int, limit: int) -> int:
-    """Returns where to split, at most `limit` bytes after `start`; `limit` is at least 4.
+    """Returns the position of the split, at most `limit` (4 or more) bytes after `start`.
 
     Prefers the last line break, then the last whitespace, then a boundary between two characters.
     """

@@ -15,7 +15,7 @@ _PACKED: Final = (
     *(".bz2", ".xz", ".lzma", ".zst", ".lz4", ".br", ".gzip", ".snappy"),
     *(".zip", ".7z", ".rar", ".tar", ".tgz"),
 )
-READ_AHEAD: Final = 4 << 20  # bytes per request; s3fs's default of 50 MB exceeds a corpus part
+READ_AHEAD: Final = 4 << 20  # bytes per request; s3fs's default, 50 MB, exceeds a corpus part
 
 
 class InputFile(NamedTuple):
@@ -25,7 +25,7 @@ class InputFile(NamedTuple):
         path: path or URL.
         name: path relative to the common folder of all inputs, with "/" on every system. Documents
             are identified by this name, so a corpus can be moved.
-        size: bytes, as stored.
+        size: size of the stored file in bytes.
     """
 
     path: str
@@ -34,11 +34,11 @@ class InputFile(NamedTuple):
 
 
 def find_inputs(patterns: Sequence[str | os.PathLike[str]]) -> list[InputFile]:
-    """Returns the files that match paths, folders, or globs (`**` matches any folders), sorted by
-    name.
+    """Returns the files that match paths, folders, or globs, sorted by name.
 
-    Skips hidden files and folders, and doesn't follow links to folders. A file is listed once, even
-    if several links point to it. Paths that contain "://" are read with fsspec.
+    In a glob, `**` matches any number of folders. Skips hidden files and folders, and doesn't
+    follow links to folders. A file is listed once, even if several links point to it. Paths that
+    contain "://" are read with fsspec.
 
     Raises:
         UserError: a pattern matches no file, or a URL can't be reached.
@@ -92,7 +92,7 @@ def file_system(path: str) -> tuple[Any, str]:
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """Opens a file for reading bytes, and decompresses it if its name ends in `.gz`.
+    """Opens a file for reading bytes and decompresses it if its name ends in `.gz`.
 
     Reading a damaged or truncated `.gz` file raises EOFError, OSError, or zlib.error.
     """

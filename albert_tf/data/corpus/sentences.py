@@ -24,7 +24,7 @@ def sentence_splitter(name: str, options: CorpusOptions) -> Callable[[Document],
 
     Args:
         name: "sentencex", or "module:function" for a function that splits a paragraph.
-        options: what a line contains, and the language for sentencex.
+        options: `lines` and `language` are used; the language is for sentencex.
     Raises:
         UserError: the function can't be imported, or fails.
     """
@@ -59,7 +59,7 @@ def _import_splitter(name: str) -> SplitSentences:
 
 
 def _check_results(name: str, split: SplitSentences) -> SplitSentences:
-    """Wraps a splitter: a failure or an invalid result then raises a `UserError`.
+    """Wraps a splitter so that a failure or an invalid result raises a `UserError`.
 
     Calls the splitter once, to reveal most mistakes before the corpus is read.
     """

@@ -104,7 +104,7 @@ class Output:
         return content if isinstance(content, dict) else None
 
     def sizes(self, folder: str = "") -> dict[str, int]:
-        """Returns each file's size in a folder, except for the lock. A subfolder has size 0."""
+        """Returns the size of each file in a folder, except the lock. Subfolders have size 0."""
         self._files.invalidate_cache()
         try:
             entries = self._files.ls(self._path(folder), detail=True)
@@ -117,7 +117,7 @@ class Output:
         return sizes
 
     def has_digest(self, name: str, sha256: str) -> bool:
-        """Returns whether a file has this digest. Object stores verify uploads themselves."""
+        """Returns whether a file has this digest. True for object stores, which verify uploads."""
         return not self.is_local or files.sha256(Path(self._path(name))) == sha256
 
     def remove(self, *names: str) -> None:
@@ -132,7 +132,7 @@ class Output:
             self._files.rm(self._path(self.WORK), recursive=True)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Creates the folder, and returns a lock on it; see `files.locked`.
+        """Creates the folder and returns a lock on it; see `files.locked`.
 
         Object stores have no locks, but two runs with the same settings write the same bytes.
         """
@@ -144,7 +144,7 @@ class Output:
 
 FORMAT: Final = 5  # incremented whenever the same job would write different bytes
 SHARD_BYTES: Final = 8 << 20  # a process needs about 10 times as much memory
-# A small corpus has smaller shards, so that there are enough for interleaving and all workers.
+# A small corpus has smaller shards, so that there are enough for interleaving and for all workers.
 FEW_SHARDS: Final = 48
 LEAST_SHARD_BYTES: Final = 64 << 10
 FILE_BYTES: Final = 1 << 10  # added to each file's size, to limit the number of files in a part
@@ -219,7 +219,7 @@ class Job:
 
 
 def make_job(options: BuildDataOptions) -> Job:
-    """Finds the files of a corpus, and reads the vocabulary.
+    """Finds the files of a corpus, reads the vocabulary, and returns the job.
 
     Raises:
         UserError: the files, the vocabulary, or the splitter can't be found; or the output folder
@@ -322,9 +322,9 @@ def report_name(part: Part) -> str:
 def make_part(job: Job, part: Part) -> PartReport:
     """Writes the shards of a part, then the part's report.
 
-    The result depends only on the job and the part, so it is safe to make a part twice, even at the
-    same time. Each group of documents with about `shard_bytes` of text becomes a shard. At most 1.5
-    times `shard_bytes` of text is in memory.
+    The result depends only on the job and the part, so it is safe to build a part twice, even at
+    the same time. Each group of documents with about `shard_bytes` of text becomes a shard. At most
+    1.5 times `shard_bytes` of text is in memory.
 
     Raises:
         UserError: a line is bad and `bad_lines` is "stop", or no space is left.

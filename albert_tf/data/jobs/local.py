@@ -64,15 +64,17 @@ def check_main() -> None:
         UserError: the call isn't under `if __name__ == "__main__":`.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise UserError(f"Each worker process imports the script and starts it again. {_GUARD}")
+        raise UserError(
+            f"Each worker process imports the script and would start the work again. {_GUARD}"
+        )
 
 
 def _in_processes(job: Job, parts: Sequence[Part], workers: int) -> Iterator[PartReport]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks that threads hold
     others, started = multiprocessing.active_children(), set[BaseProcess]()
     folder = tempfile.TemporaryDirectory(prefix="albert_tf-")
-    # A job takes more bytes than a pipe holds. If a worker died before it reads them, `submit`
-    # would wait forever, so they are in a file, which only this user can read and write.
+    # A job is larger than the buffer of a pipe. If a worker died before reading it, `submit` would
+    # wait forever. The job is therefore passed in a file that only this user can read and write.
     file = Path(folder.name, "job")
     file.write_bytes(pickle.dumps(job))
     executor = ProcessPoolExecutor(workers, context, _begin, (file,))

@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 @accepts_keywords(BuildDataOptions)
 def build_data(options: BuildDataOptions) -> Outcome:
-    """Builds pretraining examples from text. Resumes interrupted runs, and repairs damaged shards.
+    """Builds pretraining examples from text. Resumes interrupted runs and repairs damaged shards.
 
     Worker processes import the script that calls this function, so a script must call it under
     `if __name__ == "__main__":`, unless `workers` is 1.
@@ -75,9 +75,9 @@ def run_job(job: Job, engine: Engine, force: bool = False) -> Outcome:
     """Builds a job's missing or damaged shards.
 
     Args:
-        engine: function that builds parts and yields their reports in any order. It
-            doesn't affect the shards.
-        force: replace the existing output.
+        engine: function that builds parts and yields their reports in any order. The choice of
+            engine doesn't affect the shards.
+        force: whether to replace the existing output.
     Raises:
         UserError: see `build_data`.
     """

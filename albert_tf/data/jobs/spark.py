@@ -27,10 +27,10 @@ MOST_TASKS: Final = 10_000  # for a corpus larger than 80 GB, each task builds s
 def map_on_spark(
     job: Job, parts: Sequence[Part], progress: Progress, settings: Mapping[str, str]
 ) -> list[PartReport]:
-    """Builds the parts of the data on Spark executors. Spark shows its progress.
+    """Builds the parts of the data on Spark executors. Spark itself shows the progress.
 
     PYSPARK_PYTHON is the path of the executors' Python interpreter (default: this interpreter's).
-    It requires albert_tf and its data-processing dependencies, but not TensorFlow.
+    That interpreter needs albert_tf and its data-processing dependencies, but not TensorFlow.
 
     Args:
         settings: Spark settings by name, in addition to Spark's own configuration.
@@ -75,7 +75,7 @@ def _reports(job: Job, parts: Sequence[Part]) -> list[PartReport]:
 
 @contextlib.contextmanager
 def _context(settings: Mapping[str, str]) -> Iterator[Any]:
-    """Yields a SparkContext, and stops it at the end."""
+    """Yields a SparkContext and stops it at the end."""
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:

@@ -94,11 +94,13 @@ def pretraining_batches(
         seed: seed for the order, the masks, and the swaps.
         start: number of batches to skip when a run resumes. Skipped batches are neither parsed nor
             masked, and skipped epochs aren't read at all.
-        part: `(index, count)` of this host. Each host gets a different `1/count` of every global
-            batch. The examples in a global batch don't depend on `count`.
+        part: `(index, count)`, the index of this host and the number of hosts. Each host gets a
+            different `1/count` of every global batch. The examples in a global batch don't depend
+            on `count`.
         shuffle_records: number of records in a window, rounded down to full batches.
-        length_buckets: group examples of similar lengths within a window, and pad them only to the
-            longest one in the batch, rounded up to a multiple of `max_seq_length / 8`.
+        length_buckets: whether to group examples of similar lengths within a window, and to pad
+            them only to the longest one in the batch, rounded up to a multiple of
+            `max_seq_length / 8`.
     Returns:
         int32 features and labels, named as in `albert_tf.tasks`. Without `length_buckets`, T is
         `max_seq_length`. An epoch has `find_records(source).steps_per_epoch(batch_size)` batches.
@@ -278,7 +280,7 @@ def _shuffle(
     """Turns columns `[N]` into shuffled batches `[N // B, B]`.
 
     Args:
-        lengths: `[N]`, by which examples are grouped into batches, or None.
+        lengths: `[N]`, the lengths by which examples are grouped into batches, or None.
     """
     count = tf.size(window[0]) // batch_size
     order = _order(_child(key, 0), tf.size(window[0]))[: count * batch_size]
@@ -295,8 +297,8 @@ def _parse(
     """Parses keys and serialized records into features and labels.
 
     Args:
-        multiple: pad to the length of the longest example in the batch, rounded up to a multiple of
-            this number. None pads to `max_seq_length`.
+        multiple: examples are padded to the length of the longest one in the batch, rounded up to
+            a multiple of this number. If it is None, they are padded to `max_seq_length`.
     """
     parse: Callable[..., Batch] = dynamic_batch if files.dynamic else static_batch
     inputs = raw.map(

@@ -28,7 +28,7 @@ class ExampleMaker:
     Attributes:
         tokenizer: tokenizer for the sentences.
         table: word table of the tokenizer's vocabulary.
-        options: how documents become examples.
+        options: options that determine how documents become examples.
         sentences: function that splits a document into sentences.
     """
 
@@ -62,8 +62,8 @@ class ExampleMaker:
         Args:
             counts: receives `examples` and `single_words`.
         Yields:
-            A random number and a `tf.train.Example`. Sorting by the number shuffles the records. An
-            example contains two segments in text order and their label.
+            A random number and a serialized `tf.train.Example`. Sorting by the number shuffles the
+            records. An example contains two segments in text order and their label.
         """
         pairs = make_pairs(passages, self.options, counts)
         counts["examples"] += len(pairs.keys)

@@ -116,8 +116,8 @@ def word_starts(pieces: Sequence[str], rule: WordRule) -> np.ndarray:
         rule: which pieces begin a word. "spaces": pieces that follow a space or consist of
             punctuation; in a script without spaces, all pieces that don't begin with a combining
             mark. "original": single punctuation marks, and pieces that contain a character other
-            than a-z and punctuation, such as a digit or an accented letter. "wordpiece": all pieces
-            that don't begin with `##`.
+            than ASCII letters and punctuation, such as a digit or an accented letter. "wordpiece":
+            all pieces that don't begin with `##`.
     """
     begins: dict[str, Callable[[str], bool]] = {
         "spaces": _is_spaces_start,
@@ -287,7 +287,7 @@ def _select_words(words: _Words, budget: Any, xp: Any) -> Any:
 
 
 def _replacements(positions: Any, labels: Any, keys: Any, table: WordTable, xp: Any) -> Any:
-    """Returns `[MASK]`, the token itself, or a random token for each label: int32 `[R, P]`."""
+    """Draws `[MASK]`, the token itself, or a random token for each label: int32 `[R, P]`."""
     replace = rng.uniform(keys, REPLACE, positions, xp)
     number = rng.uniform(keys, RANDOM, positions, xp) * len(table.random_ids)
     other = xp.take(table.random_ids, xp.cast(number, np.int32))

@@ -1,8 +1,8 @@
 """Array operations for masking, in NumPy. `tf_ops` implements the same operations in TensorFlow.
 
-Masking is written once and takes one of these two modules. The worker processes of `build-data`
-should not load TensorFlow (0.5 GB each), and a `tf.data` pipeline on a TPU host or in the tf.data
-service can't call NumPy.
+The masking code is written once and receives one of these two modules as `xp`. The worker processes
+of `build-data` should not load TensorFlow (0.5 GB each), and a `tf.data` pipeline on a TPU host or
+in the tf.data service can't call NumPy.
 """
 
 from collections.abc import Callable

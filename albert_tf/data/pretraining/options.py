@@ -14,7 +14,7 @@ PairTask = Literal["sop", "nsp", "none"]
 
 MOST_TOKENS: Final = 2048  # in a sequence; the published models support 512
 MOST_WORDS: Final = 10  # in an n-gram
-SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP]
+SPECIAL_COUNT: Final = 3  # [CLS] and two [SEP] tokens
 IN_ORDER: Final = 0
 SWAPPED: Final = 1  # for "nsp": the second segment is from another document
 
@@ -147,7 +147,7 @@ class BuildDataOptions(CorpusInput, ExampleOptions):
         False, help="replace an earlier or unfinished output of build-data", group=_EXECUTION
     )
     engine: Literal["local", "spark"] = option(
-        "local", help="run in processes on this machine, or on Spark", group=_EXECUTION
+        "local", help="where to run: in processes on this machine, or on Spark", group=_EXECUTION
     )
     workers: int | None = option(
         None,

@@ -64,7 +64,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         keys: uint64 `[R]`, random keys of the pairs.
-        first, second: int64 `[R, 2]`, the start and end (exclusive) token of each segment.
+        first, second: int64 `[R, 2]`, the start and end (exclusive) token index of each segment.
         labels: int32 `[R]`, `IN_ORDER`, `SWAPPED`, or `IGNORED`.
     """
 
@@ -158,7 +158,7 @@ def _from_other_document(
     """Returns the bounds of enough sentences from another document to reach the length.
 
     Args:
-        draws: which of the other documents, and where the sentences start in it.
+        draws: random numbers that choose the other document, and its first sentence to use.
     """
     donor = int(draws[0] * (len(documents) - 2))
     donor += donor >= document

@@ -24,7 +24,7 @@ from albert_tf.files import read_bytes
 Path = str | os.PathLike[str]
 LARGEST_ID: Final = 2**31 - 1
 CACHE: Final = pathlib.Path("~/.cache/albert_tf/records").expanduser()
-_AT_ONCE: Final = 16  # parallel requests for sizes, because object stores respond slowly
+_AT_ONCE: Final = 16  # parallel requests for file sizes, because object stores respond slowly
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def find_records(source: Path | Sequence[Path]) -> RecordFiles:
 
     Args:
         source: one or more `build-data` directories, or paths or globs of the original code's
-            files. These are read once to count their records. A path may be a URL: TensorFlow reads
-            `gs://` directly, and other files are downloaded to `CACHE` first.
+            files. The original code's files are read once to count their records. A path may be a
+            URL: TensorFlow reads `gs://` directly, and other files are downloaded to `CACHE` first.
     Raises:
         UserError: a directory is incomplete, the settings of two directories differ, or a file is
             missing, truncated, damaged, or not a record file.

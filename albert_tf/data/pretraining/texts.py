@@ -22,7 +22,7 @@ class MaskedTexts(Rows):
 
     The labels `[B, P]` are the original tokens at `masked_lm_positions`; P is the largest number of
     masked tokens in a row of the batch. Which tokens are masked depends only on the seed, the
-    epoch, and the index of the text. Without a call of `in_epoch`, the masks are always the same.
+    epoch, and the index of the text. Without a call to `in_epoch`, the masks are always the same.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -51,7 +51,7 @@ class MaskedTexts(Rows):
         unmasked = Unmasked(features["input_ids"], lengths, lengths)
         keys = rng.fold_in(self._key, self.examples[rows])
         masked = mask(unmasked, keys, self._table, self._options)
-        # Labels come first in a row. The head scores all positions, at V logits each.
+        # Labels come first in a row. Other positions are dropped, because each one costs V logits.
         count = max(1, int((masked.labels != IGNORED).sum(axis=1).max()))
         used = slice(padded_length(count, jit_compile))
         features |= {"input_ids": masked.ids, "masked_lm_positions": masked.positions[:, used]}
