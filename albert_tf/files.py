@@ -57,7 +57,8 @@ def written_atomically(
         nowait: whether to raise an error if another process is writing `path`, instead of waiting.
         own: for a folder, patterns that match its files (see `outputs.py`).
     Raises:
-        UserError: if another process is writing `path`, or if `check_free` rejects it.
+        UserError: if `check_free` rejects `path`; or, with `nowait`, if another process is writing
+            it.
         OSError: if it can't be written; the message names `path`, not the temporary path.
     """
     path = user_path(path)
@@ -244,7 +245,7 @@ def find_file(
     Args:
         folder: folder of the files.
         names: names and glob patterns, relative to the folder.
-        kind: what the files are, in the plural, for the message.
+        kind: plural noun for the files, for use in the error message.
         ignored: names of files that match a pattern by coincidence.
     Raises:
         UserError: if several files match.
@@ -255,7 +256,7 @@ def find_file(
     if len(found) > 1:
         raise UserError(
             f"{folder} contains several {kind}: {', '.join(path.name for path in found)}. Rename "
-            f"the right one to {names[0]}, or pass it yourself."
+            f"the right one to {names[0]}, or pass its path."
         )
     return found[0] if found else None
 
@@ -277,7 +278,7 @@ def replace_files(folder: Path, contents: Mapping[str, bytes | Callable[[Path], 
 
 
 def sha256(path: Path) -> str:
-    """Returns the SHA-256 of a file in hexadecimal, read a megabyte at a time."""
+    """Returns the hexadecimal SHA-256 digest of a file, reading a megabyte at a time."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         while content := file.read(2**20):
@@ -313,7 +314,7 @@ def require_same(
     Args:
         output: the job's output.
         then, now: earlier and current settings; nested dicts are compared item by item.
-        way_out: what to do instead, for the message.
+        way_out: advice on what to do instead, for use in the error message.
     """
     before, after = dict(_flat(then)), dict(_flat(json.loads(json.dumps(now))))
     different = []

@@ -41,8 +41,8 @@ class AlbertAdamW(keras.optimizers.Optimizer):
             1412.6980, algorithm 1) and PyTorch do. Keras adds epsilon before the correction.
         exclude: one or more substrings of weight paths; matching weights are excluded from weight
             decay.
-        global_clipnorm: maximum global norm of the gradients. None turns clipping off. "auto" is
-            1.0, or None if `clipnorm` or `clipvalue` is passed.
+        global_clipnorm: maximum global norm of the gradients. None turns clipping off. "auto"
+            means 1.0, or None if `clipnorm` or `clipvalue` is passed.
         **kwargs: arguments of `keras.optimizers.Optimizer`: `use_ema`, `ema_momentum`, `name`, ….
     Example:
         >>> from albert_tf import AlbertAdamW, WarmupPolynomialDecay

@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
         batch_size: examples per step.
         dropout: dropout rate of the encoder, for both hidden states and attention.
         steps: number of training steps, or None to use `epochs`.
-        warmup: steps of linear warm-up, or a fraction of all steps if below 1.
+        warmup: number of linear warm-up steps, or a fraction of all steps if below 1.
         max_length: maximum number of tokens in an example.
         epochs: number of passes over the data if `steps` is None.
     """
@@ -71,7 +71,7 @@ def recipe(task: str, model: str, examples: int) -> Recipe:
     Args:
         task: a key of `TABLE_14`, or any other name.
         model: the `model` option of `finetune`. Table 14 is for models of the published sizes;
-            random weights and smaller models need larger learning rates.
+            smaller models and training from scratch need larger learning rates.
         examples: number of training examples.
     Raises:
         UserError: if there is no such model.
@@ -95,7 +95,7 @@ def recipe_of_width(hidden_size: int) -> Recipe:
 
 
 def size_config(size: str, tokenizer: BaseTokenizer, **changes: Any) -> AlbertConfig:
-    """Returns the configuration of a named size or a JSON file, for the tokenizer's vocabulary.
+    """Returns the configuration in a JSON file, or of a named size with the tokenizer's vocabulary.
 
     Args:
         **changes: fields to override.

@@ -18,14 +18,14 @@ _PUNCTUATION: Final = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScore(NamedTuple):
-    """The scores of a question in `[0, 1]`: word-level F1, and exact match."""
+    """The scores of a question in `[0, 1]`: word-level F1 and exact match."""
 
     f1: float
     exact_match: float
 
 
 def normalized(text: str) -> str:
-    """Lowercases a text, and drops ASCII punctuation, articles, and extra whitespace."""
+    """Lowercases a text and drops ASCII punctuation, articles, and extra whitespace."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
@@ -54,7 +54,7 @@ def by_threshold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Computes the mean score at each null-score threshold.
 
-    A question with a higher null score gets no answer.
+    A question whose null score is above the threshold gets no answer.
 
     Args:
         scores: score of the answer to each question.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 OUTSIDE: Final = "O"
 _PREFIXED: Final = re.compile("([BIESLUM])-(.+)", re.DOTALL)
-_SAME: Final = {"L": "E", "U": "S", "M": "I"}  # letters of BILOU and BMES
+_SAME: Final = {"L": "E", "U": "S", "M": "I"}  # maps letters of BILOU and BMES to BIOES
 
 
 class Tag(NamedTuple):

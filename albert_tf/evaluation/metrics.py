@@ -28,7 +28,7 @@ def _correlation(
     return score
 
 
-# Metrics undefined if all labels are equal.
+# Metrics that are undefined if all labels are equal.
 _COMPARING: Final = ("matthews", "pearson", "spearman")
 METRICS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], float]]] = {
     "accuracy": metrics.accuracy_score,

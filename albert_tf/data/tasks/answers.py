@@ -34,8 +34,8 @@ class Decoded(NamedTuple):
     """A model's answers to one question, decoded in two ways.
 
     Attributes:
-        deployed: answers as the pipeline and exported models find them. They select the best
-            version and the threshold.
+        deployed: answers as the pipeline and exported models find them. These answers determine
+            the best version of the model and the threshold.
         official: answers as the authors' scripts find them.
     """
 
@@ -77,9 +77,9 @@ class QuestionAnswering(Task[Question, Decoded]):
     def scores(self, predicted: Predicted[Question, Decoded]) -> dict[str, float]:
         """Returns the scores of the answers in percent.
 
-        The names of the scores of the authors' decoding start with `official_`. If some questions
-        have no answer, the result includes separate scores for questions with and without an
-        answer, and the best scores that a threshold can reach.
+        The prefix `official_` marks the scores of the answers that the authors' scripts find. If
+        some questions have no answer, the result includes separate scores for questions with and
+        without an answer, and the best scores that a threshold can reach.
         """
         threshold = answer_threshold(predicted)
         metrics = _score(predicted, threshold)
@@ -101,7 +101,7 @@ class QuestionAnswering(Task[Question, Decoded]):
         return scores
 
     def grade(self, predicted: Predicted[Question, Decoded]) -> list[Graded]:
-        """Compares answers with all gold answers, but the result contains only the first."""
+        """Compares answers with all gold answers; the result contains only the first of these."""
         threshold = answer_threshold(predicted)
         graded = []
         for example, decoded in predicted.pairs:

@@ -60,7 +60,7 @@ class Predicted(Generic[Example, Prediction]):
 
 
 class Graded(NamedTuple):
-    """A prediction and its label, formatted for people.
+    """A prediction and its label, formatted for display.
 
     Attributes:
         text: all texts that the prediction depends on, each on its own line.
@@ -90,7 +90,7 @@ class Task(ABC, Generic[Example, Prediction]):
     Attributes:
         model: name of the model class in `albert_tf.models`.
         formats: suffixes of the task's files.
-        more: "*" if the names of files can continue after the split, as in train-v2.0.json.
+        more: "*" if file names can continue after the name of the split, as in train-v2.0.json.
         columns: columns of the user's own files by role; empty for files with a fixed format.
     """
 
@@ -190,7 +190,7 @@ class Task(ABC, Generic[Example, Prediction]):
         return "\n".join(self.texts(example))
 
     def keys(self, examples: Sequence[Example]) -> Keys:
-        """Returns how to split a file into train and dev."""
+        """Returns the keys that determine how a file is split into train and dev."""
         return Keys()
 
     def files(self, split: str) -> list[Path]:
@@ -221,11 +221,11 @@ def grade_number(text: str, target: float, value: float) -> Graded:
 def find_split_file(
     data: Path, names: Sequence[str], formats: Sequence[str] = FORMATS, more: str = ""
 ) -> Path:
-    """Returns the path of the file in a folder with the first of these names that exists.
+    """Returns the path of a split's file in a folder, trying the names in order.
 
     Args:
-        names: names with or without a format suffix.
-        more: a pattern for the part of the name before the suffix.
+        names: file names with or without a format suffix.
+        more: a glob pattern for the part of the file name between the given name and the suffix.
     Raises:
         UserError: if there is no such file, or more than one.
     """

@@ -301,7 +301,7 @@ def choice_rows(
 
     Args:
         fills_blanks: whether choices fill the blanks of the question, as in RACE.
-        locations: locations of the examples, for a warning.
+        locations: locations of the examples, for use in a warning.
     Source: google-research/albert, race_utils.py, `convert_single_example`.
     """
     contexts, choices, labels, questions = columns(

@@ -45,7 +45,7 @@ class Classification(Task[Example, np.ndarray]):
         problem_type: `problem_type` of the configuration.
         metrics: names of the metrics for your own data.
         table: the task's entry in `GLUE`, or an entry without labels for your own data.
-        is_glue: whether it is a GLUE task.
+        is_glue: whether the task is a GLUE task.
     """
 
     model = "AlbertForSequenceClassification"
@@ -118,7 +118,7 @@ class Classification(Task[Example, np.ndarray]):
 
     @abstractmethod
     def decode(self, logits: np.ndarray, config: AlbertConfig) -> np.ndarray:
-        """Returns an example's prediction."""
+        """Returns an example's prediction, given its logits."""
 
     @abstractmethod
     def decide(self, predictions: Sequence[np.ndarray], config: AlbertConfig) -> np.ndarray:
@@ -193,7 +193,7 @@ class Classification(Task[Example, np.ndarray]):
         return by_class(predicted.config.labels, targets, decisions)
 
     def write(self, predicted: Predicted[Example, np.ndarray], folder: Path) -> None:
-        """Writes a file for each part. The files have the format of GLUE's website."""
+        """Writes a file for each part, in the format that GLUE's website expects."""
         names = {part.name: part.submission for part in self.table.parts}
         for part, rows in _parts(predicted.examples).items():
             self.write_part(predicted.of(rows), folder / names.get(part, "predictions"))

@@ -11,7 +11,8 @@ def columns(**given: Iterable[Any] | None) -> tuple[Any, ...]:
     """Converts columns to lists, because a pandas Series is indexed by label. Leaves None as is.
 
     Raises:
-        UserError: a column is a single text, the columns are empty, or their lengths differ.
+        UserError: a column is a single text or contains NaN, the columns are empty, or their
+            lengths differ.
     """
     for name, values in given.items():
         if isinstance(values, str):

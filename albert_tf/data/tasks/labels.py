@@ -32,7 +32,7 @@ _LIST: Final = re.compile(r"\[.*\]|[({]\s*['\"].*[)}]", re.DOTALL)
 
 
 def classification(options: TaskData, config: AlbertConfig | None) -> Classification:
-    """Returns the task for the type of labels of a GLUE task, a trained model, or your own data."""
+    """Returns the task for the label type of a GLUE task, a trained model, or your own data."""
     several, numbers = False, False
     if options.task in GLUE:
         numbers = not GLUE[options.task].labels
@@ -58,7 +58,7 @@ class SingleLabel(Classification):
     metrics = ("accuracy", "macro_f1")
 
     def read_label(self, row: Row, column: str | int) -> str:
-        """Returns a row's label without whitespace around it; rejects a list in Python or JSON."""
+        """Returns a row's label, stripped of whitespace. Rejects lists in Python or JSON syntax."""
         value = row.get(column)
         if not isinstance(value, list):
             value = row.text(column).strip()
@@ -107,7 +107,7 @@ class SingleLabel(Classification):
         return [(each.expected, each.predicted) for each in self.grade(predicted)]
 
     def write_part(self, predicted: Predicted[Example, np.ndarray], stem: Path) -> None:
-        """Writes a TSV file of indices and of labels as the task's files spell them."""
+        """Writes a TSV file of indices and labels, spelled as in the task's files."""
         labels = {number: label for label, number in self.numbers(predicted.config).items()}
         chosen = [labels[int(prediction.argmax())] for prediction in predicted.predictions]
         write_tsv(stem, predicted.examples, chosen)
@@ -116,8 +116,8 @@ class SingleLabel(Classification):
         """Returns the class id of each label in the files, in GLUE's order.
 
         A model's labels can also be spelled as in GLUE's files, or be LABEL_0, LABEL_1, … in GLUE's
-        order. For other data, the result also contains the other spellings of a label; the model's
-        own are last.
+        order. For other data, the result also contains other spellings of each label; the model's
+        own labels come last.
         """
         if not self.table.labels:
             ids = dict(config.label2id)
@@ -230,8 +230,8 @@ class MultiLabel(Classification):
             several = [name for name in names if separator in name]
             if 2 * len(several) > len(names):
                 raise UserError(
-                    f"--multi-label splits labels at {self.options.label_separator!r}, which no "
-                    f"label contains. Received: {len(several)} of {len(names)} labels with "
+                    f"--multi-label splits labels at {self.options.label_separator!r}, but no row "
+                    f"has several labels. Received: {len(several)} of {len(names)} labels with "
                     f"{separator!r}, such as {short_repr(several[0])}. Pass --label-separator "
                     f"{shlex.quote(separator)}, or omit --multi-label if each is a single label."
                 )
@@ -332,7 +332,7 @@ def read_score(text: str, location: str, minimum: float = -math.inf) -> float:
 
 
 def _spellings(name: str) -> Sequence[str]:
-    """Returns how CSV, JSON, and Parquet files spell a boolean or a whole number."""
+    """Returns the spellings of a boolean or a whole number in CSV, JSON, and Parquet files."""
     if name.lower() in ("true", "false"):
         return name.lower(), name.title(), name.upper()
     whole = name.removesuffix(".0")
@@ -364,7 +364,7 @@ def _where(example: Example) -> str:
 
 
 def write_tsv(stem: Path, examples: Sequence[Any], predictions: Sequence[str]) -> None:
-    """Writes predictions and the 0-based index of each example in its file to `stem.tsv`."""
+    """Writes each example's 0-based index in its file, and its prediction, to `stem.tsv`."""
     rows = row_numbers(example.location for example in examples)
     with Path(f"{stem}.tsv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")

@@ -29,7 +29,7 @@ def model_outputs(
     Args:
         model: a `PreTrainedModel` or an `ExportedModel`. If its `parallel_batches` is greater than
             1, that many batches are computed at the same time.
-        at: called after each batch with the number of finished rows.
+        at: function that is called after each batch with the number of finished rows.
     Raises:
         UserError: if an output is NaN.
     """

@@ -61,7 +61,7 @@ class Question(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The location in a file, or else the id."""
+        """The location in a file, or the id if there is no location."""
         return self.location or self.id
 
 
@@ -70,8 +70,8 @@ def read_questions(
 ) -> list[Question]:
     """Reads a SQuAD 1.1 or 2.0 file, or a file with one row per question.
 
-    A list of SQuAD's articles or paragraphs is also accepted, and tables with an `answer` (empty
-    for none). A question without an id is identified by its location.
+    Also accepts a list of SQuAD's articles or paragraphs, and tables with a column `answer` (empty
+    for an unanswerable question). A question without an id is identified by its location.
 
     Args:
         labelled: whether to read answers. Leaderboard test files contain no answers.
@@ -98,7 +98,7 @@ def read_questions(
 
 
 def find_answer(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """Returns the character span of an answer in its context, or None.
+    """Returns the character span of an answer in its context, or None if it isn't found.
 
     If the answer isn't at `start`, returns the match nearest to `start`. Whitespace between
     words may differ. If there is no such match, case is ignored.
@@ -131,7 +131,7 @@ def trainable(questions: Sequence[Question]) -> list[Question]:
         )
         logger.warning(
             "The answers to %d of %d questions are not in their context. These questions are "
-            "dropped from training; the first is %r in %s.",
+            "dropped from training; the first missing answer is %r in %s.",
             len(questions) - len(usable),
             len(questions),
             lost.golds[0] if lost.golds else "",
@@ -241,7 +241,7 @@ def _row_nodes(row: Row) -> _Nodes:
     """Returns the nodes of a row in the Hub's format.
 
     `answers` contains a list of texts and a list of start offsets. A table has an `answer` instead,
-    whose start is searched for unless there is an `answer_start`.
+    whose start is found by search unless there is an `answer_start`.
     """
     location = str(row.location)
     fields = dict(row.fields)
@@ -351,10 +351,10 @@ def encode_questions(
 ) -> Rows:
     """Returns the windows of questions, each labeled with the position of the answer.
 
-    In a window that doesn't contain the complete answer, the label is `[CLS]`.
+    If a window doesn't contain the complete answer, its label is the position of `[CLS]`.
 
     Args:
-        answerability: whether to add the labels for the original head.
+        answerability: whether to add the labels that the original head requires.
     """
     windows = question_windows(
         tokenizer,
@@ -381,8 +381,8 @@ def encode_questions(
 def _positions(windows: Sequence[EncodedSequence], question: Question) -> list[tuple[int, int]]:
     """Returns the first and last position of the answer in each window.
 
-    Both are `[CLS]` in a window without the complete answer. If no window contains the answer, all
-    positions are `IGNORED`.
+    Both are the position of `[CLS]` in a window without the complete answer. If no window contains
+    the answer, all positions are `IGNORED`.
     """
     if question.span is None:
         none = CLS if question.is_impossible else IGNORED

@@ -1,4 +1,4 @@
-"""Creates tasks by their `--task` name, and reads the examples of a run, which may share a file."""
+"""Creates tasks by their `--task` name, and reads the examples of a run from one or more files."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class TrainingData(NamedTuple):
         config_fields: the fields that the task sets in the model's configuration.
         config: a configuration with these fields.
         recipe: name of the hyperparameters in `albert_tf.recipes`.
-        test: examples that the best version is scored on.
+        test: examples on which the best version of the model is scored.
     """
 
     task: Task[Any, Any]

@@ -30,7 +30,7 @@ class Rows:
         arrays: features by name, with one array per row: `input_ids` and `token_type_ids`, `[T]` or
             `[C, T]` for choices, and additional features of the same shape. The choices of a row
             are padded to the same length, and have an `attention_mask`. Other rows contain no
-            padding. Only `masked_lm_positions` are `[P]`.
+            padding. The shape of `masked_lm_positions` is `[P]`.
         labels: labels by target name, with one number or array per row; empty for unlabeled rows.
         pad_id: id of `<pad>`.
         examples: index of each row's example, `[N]`, because a long text may be split into several
@@ -114,8 +114,8 @@ class Rows:
         if self.cut:
             logger.warning(
                 "%d of %d texts are longer than %d tokens and are truncated. To keep more of each "
-                "text, train with a larger model_max_length of the tokenizer (in commands: "
-                "--max-length), up to the model's max_position_embeddings.",
+                "text, train with a larger tokenizer.model_max_length (in commands: --max-length), "
+                "up to the model's max_position_embeddings.",
                 *(self.cut, len(self), self.max_length),
             )
 
@@ -280,7 +280,7 @@ def features_of(sequences: Sequence[EncodedSequence]) -> dict[str, list[np.ndarr
 
 
 def _labels(rows: Sequence[Any]) -> list[np.ndarray]:
-    """Converts labels to int32, or to float32 unless int32 can represent all of them."""
+    """Converts labels to int32 if it can represent all of them, otherwise to float32."""
     flat = np.concatenate([np.zeros(0, int), *map(np.ravel, rows)])
     is_exact = flat.dtype.kind in "iub" and np.array_equal(flat, flat.astype("int32"))
     return [np.asarray(row, "int32" if is_exact else "float32") for row in rows]

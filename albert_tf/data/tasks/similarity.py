@@ -153,7 +153,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return fields
 
     def check(self, examples: Sequence[SimilarityExample], config: AlbertConfig) -> None:
-        """Warns of scores that the model can't reach. They count in the loss as they are."""
+        """Warns about scores that the model can't reach. They enter the loss unchanged."""
         largest = config.largest_score or math.inf
         scores = [example.score or 0.0 for example in examples]
         above = [score for score in scores if score > largest]
@@ -227,7 +227,7 @@ class Similarity(Task[SimilarityExample, Match]):
         return found
 
     def scores(self, predicted: Predicted[SimilarityExample, Match]) -> dict[str, float]:
-        """Returns the `spearman` and `pearson` correlations of scores and cosines.
+        """Returns the `spearman` and `pearson` correlations between scores and cosines.
 
         Without scores, returns `accuracy` (the fraction of texts that rank their partner first)
         and `mrr` (the mean reciprocal rank).
@@ -292,7 +292,7 @@ def _groups(examples: Sequence[SimilarityExample]) -> list[int]:
 def largest_score(examples: Sequence[SimilarityExample]) -> float:
     """Returns the largest score, but at least 1. In training data, it corresponds to a cosine of 1.
 
-    Other data has the scale of the model's training data, `config.largest_score`, unless the model
-    wasn't trained on scores.
+    Other data is scaled by the largest score in the model's training data, `config.largest_score`,
+    unless the model wasn't trained on scores.
     """
     return max(1.0, *(example.score or 0.0 for example in examples))

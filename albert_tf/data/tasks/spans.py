@@ -13,7 +13,7 @@ _KEYS: Final = (("start", "start_offset"), ("end", "end_offset"), ("label",))
 
 
 def words_of_text(row: Row, column: str | None) -> dict[tuple[int, int], str]:
-    """Returns the words of a row's text by their spans, or {} for a row with lists of words.
+    """Returns the words of a row's text, keyed by span, or {} for a row with lists of words.
 
     The words are Prodigy's tokens, if there are any. Otherwise, punctuation marks, symbols, and
     wide characters, such as Chinese ones, are words of their own.
@@ -40,7 +40,7 @@ def tags_of_spans(row: Row, column: str | None, words: list[tuple[int, int]]) ->
 
     Raises:
         UserError: a span starts or ends inside a word, two spans overlap, or the row was rejected
-            in Prodigy.
+            or ignored in Prodigy.
     """
     if (answer := row.get("answer")) in ("reject", "ignore"):
         raise UserError(f"'answer' must be 'accept'. Received: {answer!r} ({row.location}).")
@@ -59,7 +59,7 @@ def tags_of_spans(row: Row, column: str | None, words: list[tuple[int, int]]) ->
 
 
 def _span(value: Any, row: Row) -> tuple[int, int, str]:
-    """Returns the start, end, and label of a list or an object. A token's label is ""."""
+    """Returns the start, end, and label of a span in a file. The label of a token is ""."""
     if isinstance(value, dict):
         value = [next((value[key] for key in keys if key in value), "") for keys in _KEYS]
     if isinstance(value, list) and [*map(type, value)] == [int, int, str]:

@@ -37,7 +37,7 @@ from albert_tf.text.windows import NO_WORD, deciding_tokens, word_windows
 PREDICTIONS: Final = "predictions.conll"
 _WORDS: Final[Sequence[str]] = (conll.WORDS, "tokens")  # column names in JSON
 _TAGS: Final[Sequence[str]] = (conll.TAGS, "ner_tags")
-_SHOWN: Final = 20  # words of the sentence that is logged
+_SHOWN: Final = 20  # maximum number of words in the logged sentence
 logger = logging.getLogger(__name__)
 
 
@@ -88,7 +88,7 @@ class Tagging(Task[Sentence, Tagged]):
         return make_each(path, rows, sentence, skip)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
-        """Returns "O" and the other tags in sorted order, or a label for each class id.
+        """Returns the labels of a new model: "O" and the other sorted tags, or one per class id.
 
         Logs the first sentence with several tags, so that the user sees how the file was read.
         """
@@ -351,7 +351,7 @@ def word_rows(
         )
     targets = {}
     if tags is not None:
-        known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # at NO_WORD: the last
+        known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # NO_WORD selects the last
         targets["labels"] = [each[row] for each, row in zip(known, details, strict=True)]
     pad_id = tokenizer.pad_token_id
     return Rows(features_of(sequences), targets, pad_id, samples, tags=True, details=details)
