@@ -351,7 +351,7 @@ def word_rows(
         )
     targets = {}
     if tags is not None:
-        known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # NO_WORD selects the last
+        known = [np.array([*tags[sample], IGNORED]) for sample in samples]  # NO_WORD picks the last
         targets["labels"] = [each[row] for each, row in zip(known, details, strict=True)]
     pad_id = tokenizer.pad_token_id
     return Rows(features_of(sequences), targets, pad_id, samples, tags=True, details=details)
