@@ -47,9 +47,10 @@ def written_atomically(
 ) -> Iterator[Path]:
     """Yields a temporary path, which is renamed to `path` at the end.
 
-    The caller creates a file or a folder at the yielded path. If the block raises (a full disk,
-    Ctrl-C), the temporary path is removed, and `path` is unchanged. If a process was killed, the
-    next call removes its temporary files, and restores a folder that the process had moved.
+    The caller creates a file or a folder at the yielded path. If the block raises an exception
+    (for example, on a full disk or Ctrl-C), the temporary path is removed, and `path` is unchanged.
+    If a process was killed, the next call removes its temporary files, and restores a folder that
+    the process had moved.
 
     Args:
         path: file or folder to write. Missing parent folders are created.
@@ -179,7 +180,7 @@ def is_exported(model: str | os.PathLike[str]) -> bool:
 def read_bytes(path: str | os.PathLike[str], *, pipes: bool = False) -> bytes:
     """Returns a file's content. All code that reads whole files calls this function.
 
-    A model folder may be untrusted, and reading a pipe or a device in it would never end.
+    A model folder may be untrusted, and reading a pipe or a device in it might never end.
 
     Args:
         path: path of the file, or of a link to it.
@@ -345,7 +346,7 @@ _SHOWN: Final = 5  # differences in a message
 
 @contextlib.contextmanager
 def _blame_final_path(path: Path, stand_in: Path) -> Iterator[None]:
-    """Replaces `stand_in` with `path` in errors. Also adds it to errors that name no file."""
+    """Replaces `stand_in` with `path` in errors. Also adds `path` to errors that name no file."""
     try:
         yield
     except UserError as error:

@@ -19,7 +19,7 @@ class Recipe(NamedTuple):
 
     Attributes:
         learning_rate: peak learning rate, after the warm-up.
-        batch_size: examples per step.
+        batch_size: number of examples per step.
         dropout: dropout rate of the encoder, for both hidden states and attention.
         steps: number of training steps, or None to use `epochs`.
         warmup: number of linear warm-up steps, or a fraction of all steps if below 1.

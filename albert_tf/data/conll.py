@@ -85,7 +85,7 @@ def sentences(
         encoding: see `open_text`.
     Raises:
         UserError: a column doesn't exist, words and tags are in the same column, the word column
-            contains numbers of words, or a `.csv` file has no sentence numbers.
+            contains word numbers, or a `.csv` file has no sentence numbers.
     """
     with open_text(path, encoding=encoding) as file:
         lines = [line.rstrip("\n") for line in file]
@@ -110,7 +110,7 @@ def sentences(
 
 
 def _blocks(lines: Sequence[str], layout: _Layout) -> Iterator[dict[int, list[str]]]:
-    """Yields the fields of each sentence's lines, by line number."""
+    """Yields the fields of each sentence's lines, keyed by line number."""
     block: dict[int, list[str]] = {}
     current = ""
     for number, line in enumerate([*lines[layout.start :], ""], start=layout.start + 1):

@@ -85,8 +85,8 @@ def question_answering_dataset(
 
     Args:
         tokenizer: the model's tokenizer.
-        answers: for each question, `{"text": […], "answer_start": […]}` as in Hugging Face
-            datasets (empty lists for an unanswerable question), or `(text, start)`, or None.
+        answers: for each question, `(text, start)`, or `{"text": […], "answer_start": […]}` as in
+            Hugging Face datasets; for an unanswerable question, None or a dict of empty lists.
         answerability: the model's `answerability`; if True, features contain `start_positions`.
         max_length: maximum number of tokens in a window. Default: `tokenizer.model_max_length`.
         seed: seed for shuffling.

@@ -120,7 +120,7 @@ def require_pyarrow(path: Path) -> None:
 
 
 def _values(column: Any) -> list[Any]:
-    """Converts a column to Python objects. A value that can't be converted becomes its error."""
+    """Converts a column to Python objects. A value that fails is replaced by its exception."""
     import pyarrow
 
     kinds = pyarrow.types

@@ -190,7 +190,7 @@ def rows_of(
 def locate(
     path: Path, rows: Iterable[tuple[int, Mapping[Any, Any]]], unit: str = "line"
 ) -> Iterator[Row]:
-    """Yields rows with their locations. `unit` is the word before a number, "line" or "row"."""
+    """Yields rows with their locations, such as "FILE, line 3"; `unit` is "line" or "row"."""
     for index, (number, fields) in enumerate(rows):
         yield Row(Location(f"{path}, {unit} {number}", index), fields)
 

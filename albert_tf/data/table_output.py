@@ -36,7 +36,7 @@ def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> No
 
     Args:
         path: file to write; its suffix is ignored, because `suffix` determines the format.
-        names: names of the columns. A row that lacks a column contains None.
+        names: names of the columns. If a row lacks a column, its value is None.
         suffix: suffix that determines the format; see `check_format`.
     Raises:
         UserError: if the format can't represent a value.

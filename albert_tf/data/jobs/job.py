@@ -227,7 +227,7 @@ def make_job(options: BuildDataOptions) -> Job:
     """
     inputs, output = options.files(), options.output
     _check_output(output, [*options.input, *(file.path for file in inputs)])
-    sentence_splitter(options.sentence_splitter, options.corpus)  # raises if there is none
+    sentence_splitter(options.sentence_splitter, options.corpus)  # raises if it doesn't exist
     tokenizer = AlbertTokenizer.from_pretrained(options.vocab)
     files = tokenizer.files()
     files[WORDS] = json.dumps(word_table(tokenizer).as_json()).encode()

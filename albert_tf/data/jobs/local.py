@@ -1,7 +1,7 @@
 """Maps `make_part` over the parts of a job in processes on this machine.
 
-`multiprocessing.Pool` would wait forever for a killed worker. With `Pool` and with joblib's loky,
-busy workers would outlive a killed parent.
+Uses `ProcessPoolExecutor`, because `multiprocessing.Pool` would wait forever for a killed worker.
+With `Pool` and with joblib's loky, busy workers would outlive a killed parent.
 """
 
 import contextlib

@@ -115,7 +115,7 @@ def read_manifest(output: Output) -> Manifest | None:
 def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     """Prepares the output, and returns the manifest if the output is finished.
 
-    Even if the run is killed at any point, the content matches the stored settings.
+    If the run is killed at any point, the content of the output matches the stored settings.
     """
     names, now = output.sizes(), job.settings()
     manifest, begun = read_manifest(output), output.read_json(output.SETTINGS)

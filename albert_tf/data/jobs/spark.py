@@ -51,7 +51,7 @@ def _make(job: Job, part: Part) -> None:
     """
     output = Output(job.output)
     if not output.read_json(output.SETTINGS) or output.read_json(output.ERROR):
-        return  # _reports raises both
+        return  # _reports raises an error in both cases
     try:
         make_part(job, part)
     except (UserError, OSError) as error:

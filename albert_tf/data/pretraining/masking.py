@@ -201,7 +201,7 @@ def mask(
 
 
 class _Words(NamedTuple):
-    """The words of rows. Bounds are `[CLS]`, both `[SEP]`, and the tokens that begin a word.
+    """The words of rows. Bounds are the tokens that begin a word, and `[CLS]` and `[SEP]` tokens.
 
     Attributes:
         bounds: int32 `[R, W]`, positions of the bounds, in order.

@@ -28,7 +28,10 @@ _EXECUTION: Final = "execution (only --shard-bytes changes the output)"
 
 @dataclass(frozen=True)
 class ExampleOptions(Checked):
-    """How documents become examples. Names and defaults follow the original where possible."""
+    """The options for turning documents into examples.
+
+    Names and defaults follow the original code where possible.
+    """
 
     max_seq_length: int = option(
         512,

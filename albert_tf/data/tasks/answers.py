@@ -164,7 +164,10 @@ def best_threshold(predicted: Predicted[Question, Decoded]) -> float:
 
 
 def answer_threshold(predicted: Predicted[Question, Decoded]) -> float:
-    """Returns the model's threshold. Default: 0, or infinity if every question has an answer."""
+    """Returns the model's no-answer threshold.
+
+    Default: 0 if the head or the data allows unanswerable questions, otherwise infinity.
+    """
     config = predicted.config
     if config.thresholds:
         return config.thresholds[0]

@@ -162,7 +162,7 @@ class Task(ABC, Generic[Example, Prediction]):
         """Returns the task's metrics. The first one selects the best version of a model."""
 
     def fit_thresholds(self, predicted: Predicted[Example, Prediction]) -> dict[str, Any]:
-        """Returns the configuration's `thresholds` with the best F1, or {} if the task has none."""
+        """Returns the field `thresholds` with the best F1, or {} if the task has no thresholds."""
         return {}
 
     @abstractmethod

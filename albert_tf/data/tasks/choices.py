@@ -106,7 +106,7 @@ def _example(row: Row, layout: ChoiceColumns, labelled: bool) -> ChoiceExample:
 
 
 def _choices(row: Row, columns: Sequence[str]) -> list[str]:
-    """Returns the choices in a list column, or in several columns (the last may be empty)."""
+    """Returns the choices in a list column, or in several columns (the last ones may be empty)."""
     if len(columns) == 1:
         choices = row.texts(columns[0])
     else:

@@ -40,7 +40,7 @@ class Rows:
         details: data per row for decoding the model's outputs.
     Attributes:
         lengths: int `[N]`, the length T of each row.
-        longest: maximum length of a batch. Default: the longest of all rows.
+        longest: maximum length of a batch. Default: the length of the longest row.
         count: number of examples, including those without a row.
         weights: a weight per row, or an array with the same shape as the row's labels; None if
             there are no weights.
@@ -94,7 +94,7 @@ class Rows:
         labels: Mapping[str, Sequence[Any]],
         pad_id: int,
     ) -> "Rows":
-        """Creates one row per example, whose choices are padded to the longest of the example."""
+        """Creates one row per example, whose choices are padded to its longest choice."""
         arrays: dict[str, list[np.ndarray]] = {feature.name: [] for feature in INPUTS}
         fills = {**dict.fromkeys(arrays, 0), INPUT_IDS.name: pad_id}
         for positions in map(Positions, choices):

@@ -88,7 +88,7 @@ class Tagging(Task[Sentence, Tagged]):
         return make_each(path, rows, sentence, skip)
 
     def config_fields(self, train: Sequence[Sentence]) -> dict[str, Any]:
-        """Returns the labels of a new model: "O" and the other sorted tags, or one per class id.
+        """Returns a new model's labels: "O" and the other tags, sorted, or one label per class id.
 
         Logs the first sentence with several tags, so that the user sees how the file was read.
         """
