@@ -55,8 +55,8 @@ def open_text(
         whole: whether the file is a single value that spans several lines. The size limit then
             applies to the file, not to each line.
     Raises:
-        UserError: the file isn't in this encoding, is damaged, or is too large; or a line exceeds
-            `LONGEST_LINE`.
+        UserError: the encoding is unknown; the file isn't in this encoding, is damaged, or is too
+            large; or a line exceeds `LONGEST_LINE`.
     """
     try:
         "".encode(encoding or _UTF8)

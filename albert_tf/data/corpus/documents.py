@@ -408,8 +408,8 @@ def text_lines(path: str) -> Iterator[bytes]:
     Opens the file immediately, reads it lazily, and drops a byte order mark.
 
     Raises:
-        UserError: the file doesn't exist; it is a folder, UTF-16, binary, or a damaged `.gz`; or a
-            line is longer than `LONGEST_LINE`.
+        UserError: the file doesn't exist; it is a folder, an archive, UTF-16, binary, or a damaged
+            `.gz`; or a line is longer than `LONGEST_LINE`.
     """
     if path == "-":
         return _checked_lines(open(0, "rb", closefd=False), InputFile("standard input", "", 0))
