@@ -16,7 +16,7 @@ Layer = TypeVar("Layer", bound="ConfiguredLayer")
 
 
 class ShapesFromCall:
-    """Mixin that infers output shapes from `call`, for example for `TimeDistributed`."""
+    """Mixin that infers output shapes from `call`, as wrappers such as `TimeDistributed` need."""
 
     takes_ids = False  # whether the inputs are int32
 
@@ -42,7 +42,7 @@ class ShapesFromCall:
 
 
 class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
-    """A layer with an `AlbertConfig`, which is saved with the layer.
+    """Base class for layers with an `AlbertConfig`, which is saved with the layer.
 
     Args:
         config: an `AlbertConfig`.
@@ -55,7 +55,7 @@ class ConfiguredLayer(ShapesFromCall, keras.layers.Layer):
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
-        """The shape of the first output, for `summary()`. Default: `[B, T, H]`."""
+        """The shape of the first output, which `summary()` prints. Default: `[B, T, H]`."""
         return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class _FixedSeed(keras.random.SeedGenerator):
 
 @contextlib.contextmanager
 def replay_seeds(dropouts: Sequence[Dropout], seeds: Sequence[Tensor]) -> Iterator[None]:
-    """Within this context, every call of `dropouts[i]` uses `seeds[i]`."""
+    """Within this context, every call to `dropouts[i]` uses `seeds[i]`."""
     try:
         for dropout, seed in zip(dropouts, seeds, strict=True):
             dropout.replayed_seed = seed

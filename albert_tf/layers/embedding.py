@@ -40,11 +40,11 @@ class FactorizedEmbedding(ConfiguredLayer):
     """Sums word, position, and type embeddings of width E, normalizes the sum, and projects to H.
 
     Call arguments:
-        input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None with `inputs_embeds`.
+        input_ids: int `[B, T]`, each in `[0, vocab_size)`; or None if `inputs_embeds` is passed.
         token_type_ids: int `[B, T]`, each in `[0, type_vocab_size)`. Default: all 0.
         position_ids: int `[B, T]` or `[1, T]`, each in `[0, max_position_embeddings)`. Default:
             0, 1, ….
-        inputs_embeds: float `[B, T, E]`, to be used instead of word embeddings.
+        inputs_embeds: float `[B, T, E]`, used instead of the word embeddings of `input_ids`.
     Returns:
         `[B, T, H]` in the layer's compute dtype.
     Source: ALBERT, arXiv 1909.11942, section 3.1.
@@ -207,7 +207,7 @@ def check_ids(config: AlbertConfig, inputs: Mapping[str, Tensor]) -> None:
 
 
 def whole_numbers(values: Tensor) -> Tensor:
-    """Casts values to int32. Values that change become -1, which is never a valid id."""
+    """Casts values to int32. Values that the cast would change become -1, an invalid id."""
     numbers = ops.cast(values, "int32")
     if keras.backend.standardize_dtype(values.dtype) == "int32":
         return numbers
@@ -218,8 +218,8 @@ def rows_at(table: Tensor, ids: Tensor, batch_dims: int = 0) -> Tensor:
     """Returns the rows of `table` at int32 `ids`, which must be valid indices.
 
     Unlike in `keras.ops.take`, -1 doesn't refer to the last row. An out-of-range id (including -1)
-    raises an error on torch and in the CPU kernels of TensorFlow and LiteRT. The row is NaN on JAX,
-    0 in TensorFlow's GPU kernel, and the nearest row in XLA.
+    raises an error on torch and in the CPU kernels of TensorFlow and LiteRT. For such an id, JAX
+    returns NaN, TensorFlow's GPU kernel returns 0, and XLA returns the nearest row.
 
     Args:
         table: `[N, E]`, or `[B, N, E]` with `batch_dims=1`.

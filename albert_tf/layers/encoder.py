@@ -248,7 +248,7 @@ class AlbertBlock(ShapesFromCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(ConfiguredLayer):
-    """Applies L layers, whose groups are in `schedule` (see `apply_layers`).
+    """Applies L layers. Layer i uses the blocks of group `schedule[i]` (see `apply_layers`).
 
     With `share="all"`, there are G groups, and all layers of a group have the same weights.
     Otherwise, each layer is a group, and groups can share their attention or feed-forward layer.
@@ -268,8 +268,9 @@ class AlbertEncoder(ConfiguredLayer):
             `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and each block's output (`[B, T, H]`), and each
-        block's attention probabilities (`[B, A, T, T]`). A loop returns only the last hidden state.
-        With `cls_only`, the last block has a single query.
+        block's attention probabilities (`[B, A, T, T]`). With `cls_only`, the last block has a
+        single query. If the layers run in a loop, `hidden_states` contains only the last state,
+        and `attentions` is empty.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """
 

@@ -1,8 +1,8 @@
 """Activations and layer norm that keep only their inputs for the backward pass, to save memory.
 
 Automatic differentiation keeps every array that a gradient uses: five arrays for the tanh
-approximation of GELU. In training, the custom gradients in this file store one array, and
-recompute the others.
+approximation of GELU. In training, the custom gradients in this file store one array and recompute
+the others.
 """
 
 import math
@@ -38,7 +38,7 @@ def _from_input(function: Elementwise, derivative: Elementwise) -> Elementwise:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Casts half precision to float32."""
+    """Casts half-precision values to float32."""
     return ops.cast(x, keras.backend.result_type(x.dtype, "float32"))
 
 
@@ -146,7 +146,7 @@ def inference_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, epsilon: float)
     In TensorFlow graphs for CPUs, bfloat16 rows are normalized by a batch norm op that treats each
     row as a channel. If the number of rows is unknown, TensorFlow's graph optimizer replaces this
     pattern (`FindMklLayerNorm` in `remapper.cc`) with oneDNN's layer norm. The replacement also
-    uses float32 statistics, and takes a fifth of the time (benchmarks/NOTES.md).
+    uses float32 statistics and takes a fifth of the time (benchmarks/NOTES.md).
     """
     is_static = None not in x.shape[:-1]
     if keras.backend.standardize_dtype(x.dtype) != "bfloat16" or is_static or not _uses_only_cpus():

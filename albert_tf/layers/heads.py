@@ -16,7 +16,7 @@ DROPOUT: Final = 0.1  # dropout rate before the answerability score
 
 
 def pooler(config: AlbertConfig, dtype: Any) -> keras.layers.Dense:
-    """Returns BERT's pooler: a dense layer with tanh, applied to the first token `[B, H]`."""
+    """Returns BERT's pooler: a dense layer with tanh for the first token's state `[B, H]`."""
     return dense(config.hidden_size, config, "pooler", dtype, ops.tanh)
 
 
@@ -153,9 +153,9 @@ class AnswerSpans(ConfiguredLayer):
 
         - `cls_logits` `[B]`, higher for unanswerable questions.
         - With `start_positions`: `start_log_probs` and `end_log_probs` `[B, T]`.
-        - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]` for the five best starts;
-          `end_top_log_probs` and `end_top_index` `[B, 25]` for the five best ends of each start, in
-          the same order.
+        - Otherwise: `start_top_log_probs` and `start_top_index` `[B, 5]` for the five best start
+          positions; `end_top_log_probs` and `end_top_index` `[B, 25]` for the five best end
+          positions of each start position, in the same order.
     Source: google-research/albert, run_squad_v2.py; first used in XLNet, arXiv 1906.08237.
     """
 
@@ -217,8 +217,9 @@ class AnswerSpans(ConfiguredLayer):
         }
 
     def _ends(self, hidden: Tensor, starts: Tensor, mask: Tensor) -> Tensor:
-        """Returns end log probabilities `[B, K, T]`, given the states of K starts `[B, K, H]`."""
-        # Splits the dense layer on [state; start state] into a sum, to avoid a tensor of all pairs.
+        """Returns end log probabilities `[B, K, T]`, given the states of K start positions."""
+        # The dense layer on [state; start state] is computed as a sum of two matmuls, which avoids
+        # a tensor of all pairs.
         of_end, of_start = ops.split(ops.convert_to_tensor(self.end_0.kernel), 2)
         ends = ops.expand_dims(ops.matmul(hidden, of_end), 1)
         starts = ops.expand_dims(ops.matmul(starts, of_start), 2)
@@ -244,7 +245,7 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the top `count` scores and indices of the last axis. Ties keep their order."""
+    """Returns the top `count` scores along the last axis and their indices, ties in order."""
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # On torch, top_k breaks ties at random. On JAX, it requires a known length.

@@ -1,11 +1,11 @@
-"""Traces a function once that a TensorFlow graph calls many times."""
+"""Traces a function only once, even if a TensorFlow graph calls it many times."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
 import keras
 
-# For fewer calls, it is faster to trace each call than a function and its gradient.
+# For fewer calls, tracing each call is faster than tracing a function and its gradient.
 _CALLS: Final = 4
 
 

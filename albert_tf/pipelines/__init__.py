@@ -86,8 +86,8 @@ def pipeline(
         A `Pipeline`.
     Raises:
         UserError: if the task or model doesn't exist, if the checkpoint has no trained head for the
-            task (a model object only causes a warning), or if the tokenizer doesn't match the
-            model. Also raised for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
+            task (for a model object, there is only a warning), or if the tokenizer doesn't match
+            the model. Also raised for `device`, `framework`, `torch_dtype`, and `model_kwargs`; the
             message explains what to do instead.
         TypeError: if the task doesn't support an option.
     """
@@ -101,7 +101,7 @@ def pipeline(
     if isinstance(model, str | os.PathLike) and is_exported(model):
         model = ExportedModel(model)
     if isinstance(model, str | os.PathLike):
-        with hidden_stderr():  # TensorFlow prints when imported.
+        with hidden_stderr():  # TensorFlow prints messages when it is imported.
             from albert_tf.models import CLASSES
 
         tokenizer = model if tokenizer is None else tokenizer

@@ -22,7 +22,7 @@ from albert_tf.text.transformers_api import TransformersTokenizer
 from albert_tf.text.windows import Truncation, make_sequences
 
 Outputs = Mapping[str, np.ndarray]
-SORTED: Final = 16  # batches whose texts are sorted by length together
+SORTED: Final = 16  # number of batches whose texts are sorted by length together
 _ALIASES: Final = {"topk": "top_k"}
 _FRAMEWORKS: Final = {"tensorflow": "tf", "torch": "pt", "jax": "flax"}
 
@@ -39,7 +39,7 @@ TRUNCATIONS: Final = (None, True, False, "longest_first", "only_first", "only_se
 
 @dataclasses.dataclass(frozen=True)
 class TruncationOptions:
-    """Options for texts longer than the model supports, which are truncated.
+    """Options for truncating texts that are longer than the model supports.
 
     Attributes:
         max_length: maximum number of tokens in a sequence, including special tokens. Default: the
@@ -66,7 +66,7 @@ class TruncationOptions:
 
 @dataclasses.dataclass(frozen=True)
 class LongTextOptions(TruncationOptions):
-    """Options for texts longer than the model supports, which are truncated or split.
+    """Options for truncating or splitting texts that are longer than the model supports.
 
     A long text is split into windows if `stride` is set. For a pair, the second text is split
     unless `truncation` is "only_first".
@@ -83,7 +83,7 @@ class LongTextOptions(TruncationOptions):
 
 
 def check_numbers(options: Any, **ranges: Range) -> None:
-    """Checks that option fields are None, or integers within their ranges."""
+    """Checks that option fields are None or integers within their ranges."""
     for name, allowed in ranges.items():
         if getattr(options, name) is not None:
             check_number(name, getattr(options, name), allowed)
@@ -165,7 +165,7 @@ class Pipeline(ABC):
     def postprocess(
         self, example: Any, windows: Sequence[tuple[Any, Outputs]], options: Any
     ) -> Any:
-        """Returns the result of an example, given the details and the outputs of its windows."""
+        """Returns the result for an example, given the details and the outputs of its windows."""
 
     def _is_pair(self, inputs: Any) -> bool:
         is_tuple = self.takes_pairs and isinstance(inputs, tuple) and len(inputs) == 2
@@ -176,7 +176,8 @@ class Pipeline(ABC):
     ) -> Iterator[Any]:
         """Yields results, computed for `ahead` examples at a time.
 
-        If reading the inputs fails, the results of the earlier inputs are yielded before the error.
+        If reading the inputs fails, the results for the earlier inputs are yielded before the error
+        is raised.
         """
         stream, failure = iter(inputs), None
         while failure is None:
@@ -222,7 +223,7 @@ class Pipeline(ABC):
 
 
 def is_text(inputs: Any) -> bool:
-    """Returns whether the input of a call is a single text, as `as_text` accepts it."""
+    """Returns whether the input of a call is a single text that `as_text` accepts."""
     return isinstance(inputs, str | bytes) or getattr(inputs, "shape", None) == ()
 
 
@@ -310,8 +311,8 @@ def _truncation(
 
     Args:
         lengths: number of tokens in each text.
-        tokenizer: its `truncation_side` is the side on which tokens are truncated. The first window
-            starts at the beginning of the text.
+        tokenizer: its `truncation_side` is the side on which tokens are dropped. It has no effect
+            on windows; the first one always starts at the beginning of the text.
     """
     stride, strategy = getattr(options, "stride", None), options.truncation
     if stride is None:

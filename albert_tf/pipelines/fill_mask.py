@@ -46,8 +46,8 @@ class FillMaskPipeline(Pipeline):
 
     The result for a text is a list of dicts with the keys "score", "token", "token_str", and
     "sequence". For a text with several masks, the result is a list of such lists, and each mask is
-    filled independently. As in transformers, a list with a single text returns the result of that
-    text.
+    filled independently. As in transformers, the result for a list with a single text is the result
+    for that text.
 
     A long text is truncated only if `truncation` is set. Otherwise, each mask is filled from the
     window around it, and "sequence" is the whole text.

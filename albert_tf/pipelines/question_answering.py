@@ -48,9 +48,10 @@ class QuestionAnsweringPipeline(Pipeline):
     Answers with the same text in a window are merged, and their scores are added up.
 
     With the SQuAD 2.0 head, the score of `""` is the probability that there is no answer. `""`
-    comes first if its score exceeds one half. This equals the authors' threshold of 0. A fine-tuned
-    model instead uses the threshold that its evaluation stored in `config.thresholds`. All other
-    answers come from the head's beam of five start positions with five end positions each.
+    comes first if its score exceeds one half, which corresponds to the authors' threshold of 0. A
+    fine-tuned model instead uses the threshold that its evaluation stored in `config.thresholds`.
+    All other answers come from the head's beam of five start positions with five end positions
+    each.
 
     Example:
 
@@ -76,8 +77,8 @@ class QuestionAnsweringPipeline(Pipeline):
         """Options for question answering.
 
         Attributes:
-            top_k: number of answers to return, best first. For 1, the result is a dict instead of a
-                list.
+            top_k: number of answers to return, best first. If it is 1, the result is a dict instead
+                of a list.
             max_answer_len: maximum number of tokens in an answer.
             handle_impossible_answer: whether `""` (start 0, end 0) is a possible answer. Default:
                 True if fine-tuning has stored a no-answer threshold in `config.thresholds`.

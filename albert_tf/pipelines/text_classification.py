@@ -21,7 +21,7 @@ from albert_tf.tasks import PRETRAINING, SEQUENCE_CLASSIFICATION
 from albert_tf.text.sequences import EncodedSequence
 
 BEST: Final = "best"
-ORDERS: Final = ("in_order", "swapped")  # by `sentence_order_label`
+ORDERS: Final = ("in_order", "swapped")  # indexed by `sentence_order_label`
 _FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "sigmoid": sigmoid,
     "softmax": softmax,
@@ -90,7 +90,7 @@ class TextClassificationPipeline(Pipeline):
 
     def _merge_options(self, options: Mapping[str, Any]) -> Options:
         given = dict(options)
-        every = given.pop("return_all_scores", None)  # older than top_k
+        every = given.pop("return_all_scores", None)  # transformers' older form of top_k
         if every is not None:
             given.setdefault("top_k", None if every else BEST)
         return super()._merge_options(given)

@@ -118,9 +118,9 @@ class TokenClassificationPipeline(Pipeline):
                 the same entity type. "first", "average", and "max" assign a single label to all
                 tokens of a word, and then group the words.
             ignore_labels: labels to omit from the result. None keeps all labels.
-            is_split_into_words: whether a text is a list of words, as in transformers. A single
-                list of words returns a list with one result. "start" and "end" refer to the joined
-                text.
+            is_split_into_words: whether a text is a list of words, as in transformers. For a single
+                list of words, a call returns a list with one result. "start" and "end" refer to the
+                joined text.
             delimiter: string between the joined words.
         """
 

@@ -87,7 +87,7 @@ class ExportedModel:
         return self._embedding
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Returns the outputs of a batch by name, `[B, …]`, padded to the length of the signature.
+        """Returns the outputs for a batch, `[B, …]` by name, padded to the signature's length.
 
         Args:
             features: int32 `[B, T]`, or `[B, C, T]` for multiple choice. With
@@ -120,7 +120,7 @@ class ExportedModel:
         for name, shape in signature.inputs.items():
             sizes = features[name].shape[1:] if name in features else ()
             if any(0 <= most < size for size, most in zip(sizes, shape[1:], strict=False)):
-                unit = "masks" if name == POSITIONS else "tokens, or choices and tokens"
+                unit = "masks" if name == POSITIONS else "tokens (or choices × tokens)"
                 most = " × ".join("any" if size < 0 else str(size) for size in shape[1:])
                 raise UserError(
                     f"{self.path} was exported for at most {most} {unit} per example. "
@@ -209,7 +209,7 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
 def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the outputs that callers read, without the batch axis.
 
-    A size of None is the number of tokens, masks, or choices.
+    None stands for the number of tokens, masks, or choices.
     """
     if task == QUESTION_ANSWERING and config.answerability:
         beam = dict.fromkeys(("start_top_log_probs", "start_top_index"), (BEAM,))
@@ -285,7 +285,7 @@ def _stored_files(path: Path) -> tuple[dict[str, bytes], int]:
 
 
 def _id_signatures(path: Path, rank: int) -> list[RuntimeSignature]:
-    """Returns the signatures of a file that take ids of this rank, shortest sequences first."""
+    """Returns a file's signatures that take ids of this rank, shortest sequences first."""
     is_onnx = path.suffix == ".onnx"
     if is_onnx and importlib.util.find_spec("onnxruntime") is None:
         raise UserError(

@@ -44,7 +44,7 @@ class RuntimeSignature(NamedTuple):
     run: Callable[..., Arrays]
 
     def __call__(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Runs any number of rows, padded to the signature's shapes; returns the outputs.
+        """Runs the signature on any number of rows, padded to its shapes; returns the outputs.
 
         Args:
             features: arrays keyed by name, none larger than the signature's inputs. Arrays that the
@@ -174,7 +174,7 @@ def main(form: str, path: str, name: str, inputs: str, outputs: str, batch: int 
             takes them. For multiple choice, values are lists of length C.
         outputs: output path without a suffix. The `.npz` file contains arrays named "ROW/NAME".
             The `.json` file contains the median time per row in milliseconds and, on Linux, the
-            peak memory minus the runtime's in MB.
+            peak memory in MB, minus the memory used before the export was loaded.
         batch: batch size if the signature takes any number of rows.
     """
     signatures, empty = _open(form, path)  # one export, loaded once for all its signatures
@@ -225,7 +225,7 @@ def _rectangle(lists: Sequence[Any], change: Callable[[list[int]], list[int]] = 
 
 
 def without_objects(array: np.ndarray) -> np.ndarray:
-    """Converts byte strings to NumPy's own dtype, which can be saved; trailing NULs are lost."""
+    """Converts byte strings to NumPy's bytes dtype, which can be saved; trailing NULs are lost."""
     return np.array(array.tolist(), "S").reshape(array.shape) if array.dtype == object else array
 
 
@@ -234,7 +234,7 @@ def _encode(text: Any) -> Any:
 
 
 def _memory(field: str) -> float:
-    """Returns the current (VmRSS) or peak (VmHWM) memory in MB, or 0 without /proc."""
+    """Returns the current (VmRSS) or peak (VmHWM) memory in MB, or 0 if there is no /proc."""
     try:
         with open("/proc/self/status", encoding="ascii") as status:
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith(field))
