@@ -43,7 +43,7 @@ def is_layer(name: str) -> bool:
 def albert_tensors(
     tensors: Iterable[tuple[str, np.ndarray]],
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Renames BERT's tensors to their ALBERT names, and adds the identity projection.
+    """Renames BERT's tensors to their ALBERT names and adds the identity projection.
 
     Args:
         tensors: (PyTorch name, tensor) pairs.

@@ -1,4 +1,4 @@
-"""Converts a checkpoint to another format, and verifies the result."""
+"""Converts a checkpoint to another format and verifies the result."""
 
 import shutil
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _VOCABULARY, _GOOGLE_VOCABULARY = SENTENCEPIECE[:2]
 
 @accepts_keywords(ConversionOptions)
 def convert(options: ConversionOptions) -> dict[str, Any]:
-    """Converts a checkpoint to another format, and copies its tokenizer's files.
+    """Converts a checkpoint to another format and copies its tokenizer files.
 
     The written checkpoint is read back and compared with the input before the output appears.
 
@@ -43,7 +43,7 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
         A dict with `input`, `output`, the counts `tensors` and `parameters`, `files` (names of the
         copied files), and `left_out` (settings that the format can't store).
     Raises:
-        UserError: if the input or one of its tokenizer's files can't be read, the weights don't fit
+        UserError: if the input or one of its tokenizer files can't be read, the weights don't fit
             the configuration, the format can't express the model, or the output exists.
 
     Example:
@@ -110,7 +110,10 @@ def convert(options: ConversionOptions) -> dict[str, Any]:
 
 
 def find_tokenizer_files(location: CheckpointLocation) -> dict[str, Path]:
-    """Returns the tokenizer files in a checkpoint's folder, keyed by their Hugging Face names."""
+    """Returns the tokenizer files of a checkpoint, keyed by their Hugging Face names.
+
+    For a TensorFlow 1 checkpoint, they can also be in the parent folder.
+    """
     wanted: list[tuple[str, ...]] = [SENTENCEPIECE]
     if location.format != "keras-hub":  # KerasHub's tokenizer.json has different content.
         wanted += [WORDPIECE, *((name,) for name in TOKENIZER_FILES)]

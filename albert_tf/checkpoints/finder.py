@@ -26,8 +26,9 @@ from albert_tf.files import fault, read_json, user_path
 from albert_tf.huggingface import PRESETS
 from albert_tf.tasks import BY_MODEL, ENCODER
 
-# The names of each vocabulary type, in the order of `files.find_file`: Hugging Face's,
-# google-research/albert's, TensorFlow Hub's, and KerasHub's.
+# The file names of each vocabulary type, in the order of preference: Hugging Face's,
+# google-research/albert's, TensorFlow Hub's, and KerasHub's. `files.find_file` tries the patterns
+# last.
 SENTENCEPIECE: Final = (
     "spiece.model",
     "30k-clean.model",
@@ -60,7 +61,7 @@ class CheckpointLocation(NamedTuple):
     """A located checkpoint.
 
     Attributes:
-        folder: the directory.
+        folder: the checkpoint's directory.
         format: "hf", "keras-hub", "tf1" or "tf-hub"; empty if located with `weights=False`.
         weights: the weights file, its shard index, or the prefix of a TensorFlow checkpoint.
     """
@@ -134,7 +135,7 @@ def find(
     tokenizer: bool = False,
     **hub_options: Any,
 ) -> CheckpointLocation:
-    """Locates a checkpoint, and downloads the requested files from the Hugging Face Hub.
+    """Locates a checkpoint and, for a Hub model ID, downloads the requested files.
 
     Args:
         name_or_path: a directory; the path of a TensorFlow checkpoint without its suffix; a Hub
@@ -232,7 +233,7 @@ def _repository_name(name: str, path: Path) -> str:
 
 
 def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Path:
-    """Downloads the requested files, and returns their folder."""
+    """Downloads the requested files and returns their folder."""
     config = repository.file(CONFIG)
     preset = config is not None and _is_preset(config.parent)
     if config is None and (weights or not tokenizer):
@@ -246,7 +247,7 @@ def _download(repository: hub.Repository, weights: bool, tokenizer: bool) -> Pat
             repository.file(name)
         for name in hugging_face.read_index(file) if file.name.endswith(INDEX) else ():
             if repository.file(name) is None:
-                raise repository.failure(f"{name}, which {file.name} names")
+                raise repository.failure(f"{name} (listed in {file.name})")
     vocabulary = None
     if tokenizer:
         vocabularies = (SENTENCEPIECE[0], WORDPIECE[0], TOKENIZER_JSON)

@@ -148,7 +148,7 @@ def from_model_garden(variables: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 def from_albert_zh(
     config: AlbertConfig, variables: Mapping[str, np.ndarray]
 ) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """Renames albert_zh variables to Google's names, and converts the embedding to E = H.
+    """Renames albert_zh variables to Google's names and converts the embedding to E = H.
 
     albert_zh projects only the word embeddings to H, without bias, then adds the position and type
     embeddings and applies layer norm. ALBERT does both at width E, before the projection. With E =
@@ -183,7 +183,7 @@ def from_albert_zh(
 def as_checkpoint(
     config: AlbertConfig, variables: Mapping[str, np.ndarray], origin: str
 ) -> Checkpoint:
-    """Renames Google's variables to Hugging Face's names, and sets the heads' config fields."""
+    """Renames Google's variables to Hugging Face's names; infers config fields from the heads."""
     table = names.google(config)
     if table.keys().isdisjoint(variables):
         raise UserError(
@@ -196,8 +196,8 @@ def as_checkpoint(
         tensor, transposed = table.get(name, (name, False))
         tensors[tensor] = np.ascontiguousarray(variable.T) if transposed else variable
     width = config.hidden_size
-    # If E = H, Google's code has no projection, so an identity is added, but only if the file has
-    # an [H, H] matrix. Thus a wrong hidden_size allocates nothing.
+    # If E = H, Google's code has no projection, so an identity is added, but only if the file
+    # contains an [H, H] matrix. Otherwise, a wrong hidden_size could allocate a huge matrix.
     if config.embedding_size == width and any(
         tensor.shape == (width, width) for tensor in tensors.values()
     ):
@@ -268,7 +268,7 @@ def to_google(config: AlbertConfig) -> dict[str, Any]:
 
 
 def layers_in_other_groups(config: AlbertConfig) -> list[int]:
-    """Returns the layers whose group differs between the original code and transformers.
+    """Returns the indices of layers that the original code and transformers group differently.
 
     Source: google-research/albert, modeling.py; transformers, modeling_albert.py.
     """
@@ -281,7 +281,7 @@ def layers_in_other_groups(config: AlbertConfig) -> list[int]:
 
 
 def _variables(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns Google's variables in float32, and the step counter that its code restores."""
+    """Returns float32 variables for Google's code, plus the step counter that it restores."""
     given = dict(tensors)
     if config.embedding_size == config.hidden_size:  # The original code then has no projection.
         identity = identity_projection(config.hidden_size)

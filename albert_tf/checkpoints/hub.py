@@ -1,7 +1,7 @@
 """Downloads models from the Hugging Face Hub, uploads them, and writes model cards.
 
-Downloads use the client's cache. A card contains Hub metadata, the model's sizes, and code that
-loads the model.
+Downloads are cached by huggingface_hub. A card contains Hub metadata, the model's sizes, and code
+that loads the model.
 """
 
 import re

@@ -30,7 +30,7 @@ _REDUNDANT: Final = frozenset(
 )
 # Copies of tied weights. A file may lack them even if its index lists them.
 _COPIES: Final = _REDUNDANT | {"predictions.bias"}
-_LAYER: Final = "_._"  # precedes the number of a layer in TensorFlow models
+_LAYER: Final = "_._"  # precedes the layer number in the variable names of TensorFlow models
 _LONGEST_NAME: Final = 255  # in bytes, the limit of most file systems
 _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
@@ -129,7 +129,7 @@ def config_json(config: AlbertConfig, class_name: str) -> str:
 
 
 def architecture(config: AlbertConfig, tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns the name of the transformers class with these heads."""
+    """Returns the name of the transformers class whose heads are in `tensors`."""
     parts = {names.part(name) for name in tensors}
     if "start_logits" in parts:  # SQuAD 2.0's head
         parts.add("qa_outputs")

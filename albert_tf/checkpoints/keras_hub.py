@@ -21,7 +21,7 @@ VOCABULARY: Final = "assets/tokenizer/vocabulary.spm"
 TASK_FILES: Final = ("task.json", "task.weights.h5")  # in presets with a head
 _TASK, _TASK_WEIGHTS = TASK_FILES
 _SHARDED: Final = "model.weights.json"
-# The group with a model's layers, in current files and in files from early Keras 3 versions.
+# The HDF5 group of a model's layers, in current files and in files from early Keras 3 versions.
 _CONTAINERS: Final = ("layers", "_layer_checkpoint_dependencies")
 _BOOKKEEPING: Final = frozenset({"name", "trainable", "dtype"})
 # The problem type for a classifier's activation; our logits don't include the activation.
@@ -45,7 +45,7 @@ class KerasHubWeight(NamedTuple):
     axes: str  # axes if H is split into A heads of size D, otherwise ""
 
     def from_keras_hub(self, array: np.ndarray, config: AlbertConfig) -> np.ndarray:
-        """Converts an array to Hugging Face's shape; returns unexpected shapes unchanged."""
+        """Converts an array to Hugging Face's shape, unless the array's shape is unexpected."""
         if self.axes:
             width, heads = config.hidden_size, config.num_attention_heads
             lengths = {"H": width, "A": heads, "D": width // heads}
@@ -120,8 +120,8 @@ HEAD_WEIGHTS: Final = _weights(_HEADS)  # in `task.weights.h5`
 def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads a preset of AlbertBackbone, AlbertTextClassifier, or AlbertMaskedLM.
 
-    KerasHub's masked-LM head uses a layer-norm epsilon of 1e-5 instead of 1e-12, so logits differ
-    slightly.
+    KerasHub's masked-LM head uses a layer-norm epsilon of 1e-5 instead of 1e-12, so its logits
+    differ slightly from ours.
     """
     for path in (folder / CONFIG, weights):
         if not path.is_file():
@@ -138,7 +138,7 @@ def read(folder: Path, weights: Path, config: AlbertConfig | None = None) -> Che
 def _read_weights(
     path: Path, config: AlbertConfig, weights: Mapping[str, KerasHubWeight]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields the name and values of each tensor. Unknown tensors are named by their paths."""
+    """Yields the name and values of each tensor. Unknown tensors are named after their paths."""
 
     def steps(*path: str) -> tuple[str, ...]:
         # Some Keras versions prefix names with "_".

@@ -17,7 +17,7 @@ def load(
     ignore_mismatched_sizes: bool = False,
     **fields: Any,
 ) -> Any:
-    """Creates a model of a class from a checkpoint in memory; see `from_pretrained`."""
+    """Creates a model of `model_class` from a checkpoint in memory; see `from_pretrained`."""
     fields = own_options(fields, MODEL_LOADING, IGNORED_BY_MODELS)
     form = {name: fields.pop(name) for name in model_class.form_options if name in fields}
     layers = fields.get("num_hidden_layers", checkpoint.config.num_hidden_layers)
@@ -54,7 +54,7 @@ def save(model: Any, folder: Path, tokenizer: Any) -> None:
 
 
 def upload(model: Any, repo_id: str, folder: Path | None = None, /, **options: Any) -> str:
-    """Uploads a model, with the model card of a `folder` or a new one, and returns the URL.
+    """Uploads a model with the model card in `folder` or a new one, and returns the commit's URL.
 
     Raises:
         UserError: see `hub.upload`.

@@ -96,7 +96,7 @@ _HEADS: Final = (
     ("dense", "answer_spans.answer_0", "answer_class.dense_0", "answer_class/dense_0", "H 2H"),
     ("matrix", "answer_spans.answer_1", "answer_class.dense_1", "answer_class/dense_1", "1 H"),
 )
-BACKBONE: Final = "albert"  # the attribute of a task model, and the prefix of its tensors
+BACKBONE: Final = "albert"  # a task model's attribute for the encoder, and its tensors' prefix
 POOLER: Final = "pooler"
 HEADS: Final = tuple(dict.fromkeys(row[2].split(".", 1)[0] for row in _HEADS))
 # The config field that determines the size of an axis.
@@ -149,7 +149,7 @@ def added(model: Any) -> list[Any]:
 
 
 def google(config: AlbertConfig) -> dict[str, tuple[str, bool]]:
-    """Maps Google's variable names to (Hugging Face's name, whether it is the transpose)."""
+    """Maps Google's variable names to (Hugging Face's name, whether Google's is the transpose)."""
     return {
         scope + form.google: (tensor + form.hugging_face, form.google_transposed)
         for form, _, tensor, scope, _ in _rows(config, (*_BACKBONE, *_HEADS))

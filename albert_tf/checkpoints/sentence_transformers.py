@@ -37,12 +37,12 @@ _SIMILARITIES: Final = {
 }
 _TYPES: Final = "sentence_transformers."  # prefix of module classes
 FOLDER: Final = "folder"  # use the pooling from the model's folder, if there is one
-_EPSILON: Final = 1e-12  # torch.nn.functional.normalize
+_EPSILON: Final = 1e-12  # the default of torch.nn.functional.normalize
 _LOWEST: Final = -1e9
 
 Pooled = Callable[[Any, Any, Any], Any]
-# Each function takes the hidden states [B, T, H], the mask [B, T, 1], and a module (NumPy or
-# keras.ops). Rows are padded on the right, and may consist only of padding.
+# Each function takes the hidden states [B, T, H], the mask [B, T, 1], and the library to compute
+# with (NumPy or keras.ops). Rows are padded on the right and may consist only of padding.
 POOLINGS: Final[dict[str, Pooled]] = {
     "mean": lambda states, mask, ops: (
         ops.sum(states * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1e-9)
@@ -152,7 +152,7 @@ def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder, or else `folder`."""
+    """Returns the Transformer's folder in a sentence-transformers folder; otherwise, `folder`."""
     if not (folder / MODULES).is_file():
         return folder
     try:
@@ -165,7 +165,7 @@ def encoder_folder(folder: Path) -> Path:
 
 
 def read(folder: Path) -> SentenceEmbedding | None:
-    """Reads the modules in a model's folder or the parent folder, or returns None.
+    """Reads the modules in a model's folder or its parent; returns None if there are none.
 
     Raises UserError if a module, pooling mode, or prompt isn't supported, or a file is damaged.
     """
@@ -178,7 +178,7 @@ def read(folder: Path) -> SentenceEmbedding | None:
     # Dropout only affects training.
     names = [module.name for module in modules if module.name != "Dropout"]
     if names[:2] != ["Transformer", "Pooling"] or names[2:] not in ([], ["Normalize"]):
-        rule = "a Transformer, a Pooling, and at most a Normalize"
+        rule = "a Transformer, a Pooling, and optionally a Normalize"
         raise _unsupported(root / MODULES, rule, listed(names))
     settings = _settings(root / modules[0].path)
     similarity = _similarity(root / PROMPTS)

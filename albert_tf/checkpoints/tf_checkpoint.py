@@ -47,7 +47,7 @@ def find_prefix(path: Path) -> Path | None:
     if (path / STATE).is_file():
         text = read_bytes(path / STATE).decode("utf-8", "replace")
         match = re.search(r'^\s*model_checkpoint_path:\s*"([^"]*)"', text, re.MULTILINE)
-        # Drop the folder. It may have moved.
+        # Drop the folder, because the checkpoint may have been moved.
         latest = re.split(r"[/\\]", match.group(1))[-1] if match else ""
         if latest in prefixes:
             return path / latest

@@ -27,10 +27,10 @@ _QUERY_SHAPE: Final = re.compile(r"/query/Reshape/shape$")
 def read(folder: Path, prefix: Path, config: AlbertConfig | None = None) -> Checkpoint:
     """Reads the variables of a TF-Hub module.
 
-    The configuration is the JSON file in the module's assets folder, or in the module's folder. If
-    there is none, the sizes are inferred from the variables. The number of layers, the number of
-    heads, and the activation are inferred from the graph, or else copied from the published model
-    with these sizes. Dropout can't be inferred, so it is 0.
+    The configuration is read from the JSON file in the module's assets folder or in the module's
+    folder. If there is none, the sizes are inferred from the variables. The number of layers, the
+    number of heads, and the activation are inferred from the graph or, if that fails, copied from
+    the published model with these sizes. Dropout can't be inferred, so it is 0.
     """
     stored = tf_checkpoint.read_variables(prefix)
     if hugging_face.is_tf_model(stored):

@@ -297,7 +297,7 @@ def _hdf5_array(dataset: Any) -> np.ndarray:
 
 
 def _require_package(package: str, kind: str, path: Path, way_out: str) -> Any:
-    """Imports a package that a format needs; if it is missing, the error says how to install it."""
+    """Imports a package that a format needs, or raises an error that explains how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

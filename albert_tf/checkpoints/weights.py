@@ -15,7 +15,7 @@ from albert_tf.errors import UserError
 logger = logging.getLogger(__name__)
 Shape = Sequence[int | None]  # None allows any size
 _LARGE = 1e6  # Trained weights stay below 100.
-_SHOWN = 50  # items in a message
+_SHOWN = 50  # maximum number of items listed in a message
 
 
 class Checkpoint(NamedTuple):
@@ -36,7 +36,7 @@ class Checkpoint(NamedTuple):
 
 
 def identity_projection(width: int) -> dict[str, np.ndarray]:
-    """Returns the projection's tensors for formats that have none if E = H."""
+    """Returns the projection's tensors, for formats that store no projection if E = H."""
     return {
         f"{names.PROJECTION}.weight": np.eye(width, dtype="float32"),
         f"{names.PROJECTION}.bias": np.zeros(width, "float32"),
@@ -107,13 +107,15 @@ def assign(
     new_parts, ignored = _absent_parts(wanted, given), _absent_parts(given, wanted)
     if new_parts:
         logger.warning(
-            "%s: newly initialized, because the checkpoint lacks them: %s.",
+            "%s has no matching weights for these parts, which were newly initialized: %s.",
             source,
             ", ".join(new_parts),
         )
     if ignored:
         logger.info(
-            "%s: ignored, because this model has no such part: %s.", source, ", ".join(ignored)
+            "%s contains parts that this model lacks, which were ignored: %s.",
+            source,
+            ", ".join(ignored),
         )
     return new_parts
 
@@ -183,7 +185,7 @@ def bad_values(tensors: Mapping[str, np.ndarray], source: str) -> list[str]:
             large.append(f"{name} ({largest:.2g})")
     if large:
         logger.warning(
-            "%s: weights above %g, which training doesn't produce: %s. Is the file damaged?",
+            "%s contains weights above %g, which training doesn't produce: %s. Is it damaged?",
             source,
             _LARGE,
             _listed(large, ", "),
@@ -214,7 +216,7 @@ def require_fit(faults: Sequence[str], source: str, done: str, way_out: str = ""
 def _shared_faults(
     wanted: Mapping[str, names.Weight], common: Mapping[str, np.ndarray]
 ) -> list[str]:
-    """Describes tensors that the model shares but that differ in the checkpoint."""
+    """Describes tensors that share a variable in the model but differ in the checkpoint."""
     first: dict[int, str] = {}
     return [
         f"shared, but differs from {first[key]}: {name}"

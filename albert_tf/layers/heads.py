@@ -245,7 +245,10 @@ def _masked_logits(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 def _top(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Returns the top `count` scores along the last axis and their indices, ties in order."""
+    """Returns the top `count` scores along the last axis and their indices.
+
+    Ties keep their order.
+    """
     if keras.backend.backend() == "tensorflow":
         return ops.top_k(scores, count)
     # On torch, top_k breaks ties at random. On JAX, it requires a known length.
