@@ -41,7 +41,7 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
     for name, token in special_tokens.items():
         if name not in ADDITIONAL and str(token) != known.get(name):
             raise UserError(
-                f"{name} is part of the vocabulary and can't change. Received: "
+                f"{name} is part of the vocabulary and can't be changed. Received: "
                 f"{name}={str(token)!r} instead of {known.get(name)!r}. Add the token under "
                 f"{ADDITIONAL[0]!r}, or drop it."
             )
@@ -50,7 +50,10 @@ def additional_tokens(tokenizer: Any, special_tokens: Mapping[str, Any]) -> list
 
 
 def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Marks the special tokens in a tokenizer's JSON files, from any transformers version."""
+    """Marks the added tokens that a tokenizer's JSON files declare as special.
+
+    The files can come from any transformers version.
+    """
     special = []
     # transformers 5 also lists all other added tokens under `extra_special_tokens`.
     listed = files.get(TOKENIZER_JSON, {}).get("added_tokens") or ()
@@ -73,7 +76,7 @@ def mark_special(tokenizer: Any, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def _named_tokens(files: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Any, Any, str]]:
-    """Yields each added token, its id (None if additional special), and the file that lists it."""
+    """Yields each added token, its id (None for additional special tokens), and its file."""
     decoder = files.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for index, token in decoder.items() if isinstance(decoder, dict) else ():
         yield token, index, TOKENIZER_CONFIG

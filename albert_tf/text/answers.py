@@ -42,7 +42,7 @@ def question_windows(
         stride: number of tokens by which neighboring windows overlap. Default: `ANSWER_OVERLAP`,
             but at most half of the context tokens in a window.
         max_question: maximum number of tokens in a question, at most half a window.
-        locations: file and line of each question, for the warning.
+        locations: file and line of each question, for the warning about long questions.
     """
     unique = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
     encoded = tokenizer.tokens_of(list(unique), with_offsets=True)
@@ -59,7 +59,7 @@ def question_windows(
 
 
 def question_limit(room: int, max_question: int) -> int:
-    """Returns the maximum number of question tokens in windows with `room` for text tokens."""
+    """Returns the maximum number of question tokens in windows of `room` text tokens."""
     return max(1, min(max_question, room // 2))
 
 
@@ -116,7 +116,7 @@ class Span(NamedTuple):
 
 
 class Decoding(NamedTuple):
-    """How answers are read from outputs. The defaults are those of the pipeline and of exports.
+    """How to read answers from outputs. Pipelines and exported models use the defaults.
 
     Attributes:
         spans: number of spans to examine in each window. Several can have the same text.
@@ -156,11 +156,11 @@ class Answers(NamedTuple):
     null_score: float
 
     def text(self, threshold: float) -> str:
-        """Returns the best answer, or "" if the null score is above the threshold."""
+        """Returns the best answer, or "" if there is none or the null score exceeds `threshold`."""
         return "" if self.null_score > threshold or not self.best else self.best[0]["answer"]
 
     def confidence(self, threshold: float) -> float:
-        """Returns the score of `text`."""
+        """Returns the score of the answer that `text` returns."""
         return self.best[0]["score"] if self.text(threshold) else self.none
 
 
@@ -303,7 +303,7 @@ def _beam_spans(outputs: Mapping[str, Any], possible: np.ndarray, longest: int) 
 def read_span(
     context: str, positions: ContextPositions, span: Span, aligned: bool
 ) -> dict[str, Any]:
-    """Returns a span as a dict. `aligned` extends it to whole words.
+    """Returns a span as a dict. If `aligned` is True, the span is extended to whole words.
 
     The keys are "score", "start", "end", and "answer", which is `context[start:end]`.
     """
@@ -352,7 +352,7 @@ def merge_same_text(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def merge_windows(windows: Iterable[Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Returns the answers of all windows, best first. For equal texts, only the best is kept."""
+    """Returns the answers of all windows, best first. Of equal answers, only the best is kept."""
     by_text: dict[str, dict[str, Any]] = {}
     for answer in chain.from_iterable(windows):
         known = by_text.setdefault(answer["answer"].lower(), answer)

@@ -1,4 +1,4 @@
-"""The tokenizer as the package uses it, for any vocabulary."""
+"""The base class of all tokenizers, with the methods that the rest of the package uses."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class BaseTokenizer(ABC):
 
     Tasks and pipelines encode texts in two steps: `tokens_of` returns the tokens of each text, and
     `make_sequences` (windows.py) adds the special tokens. `TransformersTokenizer` combines both
-    steps in the call that users of transformers know.
+    steps in one call, as in transformers.
 
     Args:
         special: the special tokens.
@@ -42,7 +42,7 @@ class BaseTokenizer(ABC):
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    # The special tokens that files contain, by their transformers names.
+    # The transformers names of the special tokens that saved files list.
     special_names: ClassVar[tuple[str, ...]] = ("unk", "sep", "pad", "cls", "mask")
     vocab_file: str | None  # None if the vocabulary was passed as bytes
     do_lower_case: bool
@@ -57,8 +57,8 @@ class BaseTokenizer(ABC):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and name in vars(self):
             raise UserError(
-                f"{name} is part of the vocabulary and can't change. Received: {name}={value!r}. "
-                "Create a new tokenizer."
+                f"{name} is part of the vocabulary and can't be changed. "
+                f"Received: {name}={value!r}. Create a new tokenizer."
             )
         super().__setattr__(name, value)
 
@@ -119,7 +119,7 @@ class BaseTokenizer(ABC):
 
     @abstractmethod
     def _token(self, index: int) -> str:
-        """Returns the token of an id in `[0, vocab_size)`."""
+        """Returns the token for an id in `[0, vocab_size)`."""
 
     @abstractmethod
     def _id(self, token: str) -> int:
@@ -179,7 +179,10 @@ class BaseTokenizer(ABC):
     @overload
     def convert_tokens_to_ids(self, tokens: list[str]) -> list[int]: ...
     def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        """Returns the ids of a token or a list of tokens; `unk_token_id` for unknown tokens."""
+        """Returns the id of a token, or a list of ids for a list of tokens.
+
+        Unknown tokens have the id `unk_token_id`.
+        """
         if isinstance(tokens, str):
             return self._id(tokens)
         return [self._id(token) for token in tokens]
@@ -193,7 +196,7 @@ class BaseTokenizer(ABC):
     def convert_ids_to_tokens(
         self, ids: int | Iterable[int], skip_special_tokens: bool = False
     ) -> str | list[str]:
-        """Returns the tokens of an id, a list, or an array.
+        """Returns the token for an id, or a list of tokens for a list or an array of ids.
 
         Raises:
             ValueError: if an id is outside `[0, vocab_size)`.

@@ -51,7 +51,7 @@ class BatchEncoding(dict[str, Any]):
 
     def __init__(
         self,
-        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow passes none
+        features: Mapping[str, Any] = MappingProxyType({}),  # TensorFlow passes no arguments
         sequences: Sequence[EncodedSequence] | None = None,
         lengths: Sequence[int] = (),
         padding_side: str = "right",

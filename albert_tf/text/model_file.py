@@ -52,7 +52,8 @@ class Baked:
     Attributes:
         sha256: hexadecimal digest of the model file before it was baked.
         lower_case, keep_accents, digit_comma, quotes, turkish_i: the options of `bake`.
-        special: ids of the special tokens, or empty if the model starts with ALBERT's.
+        special: ids of the special tokens, or empty if the model starts with ALBERT's special
+            tokens.
         separators: see `SpecialTokens`.
     """
 
@@ -100,7 +101,7 @@ class Baked:
 
 
 def describe(model: Source, *, origin: str | None = None) -> Baked | None:
-    """Returns the options baked into a model, or None if it has none.
+    """Returns the options baked into a model, or None if the model isn't baked.
 
     Args:
         model: path or bytes of a SentencePiece model.
@@ -172,7 +173,7 @@ def parse_model(content: bytes, origin: str) -> ModelProto:
 
 
 def special_ids(proto: ModelProto) -> tuple[int, ...]:
-    """Returns the ids of special tokens in a model's record, or nothing if it has ALBERT's."""
+    """Returns the special ids in a model's record, or an empty tuple if they are ALBERT's."""
     name = proto.normalizer_spec.name
     return Baked.parse(name).special if name.startswith(MARK + ";") else ()
 
@@ -236,16 +237,16 @@ def compile_charsmap(rules: Iterable[tuple[str, str]]) -> bytes:
 
 
 def split_rules(charsmap: bytes) -> tuple[np.ndarray, bytes]:
-    """Returns the two parts of a `precompiled_charsmap`: a Darts trie (uint32) and texts.
+    """Returns the two parts of a `precompiled_charsmap`: a Darts trie (uint32) and replacements.
 
-    The trie's values point to the starts of the texts, and a NUL ends each text.
+    The trie's values point to the starts of the replacements, and a NUL ends each of them.
     """
     end = struct.calcsize("<I") + struct.unpack_from("<I", charsmap)[0]
     return np.frombuffer(charsmap[4:end], "<u4").copy(), charsmap[end:]
 
 
 def _check_rules(charsmap: bytes) -> None:
-    """Checks that the trie's texts are UTF-8, and that its values point to their starts."""
+    """Checks that the replacements are UTF-8, and that the trie's values point to their starts."""
     trie, pool = split_rules(charsmap) if charsmap else (np.empty(0, "<u4"), b"")
     pool.decode("utf-8")
     starts = trie[trie & LEAF != 0] ^ LEAF

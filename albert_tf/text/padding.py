@@ -81,7 +81,7 @@ def collect(sequences: Sequence[EncodedSequence], names: Sequence[str]) -> dict[
 
 
 def pad_rows(features: Mapping[str, Any], layout: Layout, pad_id: int) -> dict[str, Any]:
-    """Sets how to pad all `RaggedRows` to the same length. Other features don't change."""
+    """Returns the features, with all `RaggedRows` set to be padded to the same length."""
     if layout.padding == "do_not_pad":
         return dict(features)
     if layout.padding == "longest":
@@ -138,7 +138,10 @@ def _as_lists(values: Any) -> list[Any]:
 
 
 def as_tensors(features: Mapping[str, Any], framework: str | None) -> dict[str, Any]:
-    """Returns lists, int32 NumPy arrays, int32 TensorFlow tensors, or int64 torch tensors."""
+    """Converts features to the tensors of a framework, or to lists if `framework` is None.
+
+    NumPy arrays ("np") and TensorFlow tensors ("tf") are int32, and torch tensors ("pt") int64.
+    """
     if framework is None:
         return {
             name: rows.lists() if isinstance(rows, RaggedRows) else rows

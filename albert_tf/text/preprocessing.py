@@ -189,7 +189,7 @@ def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:
         )
     if describe(vocabulary) is None:
         raise UserError(
-            "The vocabulary isn't baked, so the graph wouldn't normalize texts like Python. "
+            "The vocabulary isn't baked, so the graph wouldn't normalize texts as Python does. "
             "Pass AlbertTokenizer(vocab_file), or the result of albert_tf.text.vocabulary.bake."
         )
     return AlbertTokenizer(vocabulary)

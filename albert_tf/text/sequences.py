@@ -55,7 +55,7 @@ class EncodedSequence(NamedTuple):
 def special_count(is_pair: bool, separators: int = 1) -> int:
     """Returns the number of special tokens in a sequence: `[CLS]`, and `[SEP]` after each text.
 
-    `separators` is the number of `[SEP]` between the texts of a pair.
+    `separators` is the number of `[SEP]` tokens between the texts of a pair.
     """
     return 2 + separators if is_pair else 2
 
@@ -130,7 +130,7 @@ class Positions:
 
 
 def as_list(values: np.ndarray) -> list[Any]:
-    """Returns a list of numbers, or of tuples for `[N, 2]`."""
+    """Converts an array `[N]` to a list of numbers, or an array `[N, 2]` to a list of tuples."""
     return values.tolist() if values.ndim == 1 else list(zip(*values.T.tolist(), strict=True))
 
 

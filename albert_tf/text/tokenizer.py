@@ -44,7 +44,8 @@ class AlbertTokenizer(TransformersTokenizer):
     Args:
         vocab_file: path or bytes of a SentencePiece model, either published or baked. A published
             model is baked in memory; the file isn't changed.
-        do_lower_case: whether to lowercase the text. Default: as baked, or True.
+        do_lower_case: whether to lowercase the text. Default: as baked into the model, or True if
+            the model isn't baked.
         keep_accents: whether to keep accents. Default: as baked, or False.
         digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
         quotes: see `vocabulary.bake`. Default: as baked, or "original".

@@ -26,7 +26,7 @@ _GENERIC: Final = (
     *("PreTrainedTokenizerFast", "TokenizersBackend"),
     *("XLMRobertaTokenizer", "XLMRobertaTokenizerFast"),
 )
-_XLM_ROBERTA: Final = "sentencepiece.bpe.model"  # has other ids than the model
+_XLM_ROBERTA: Final = "sentencepiece.bpe.model"  # its ids differ from the model's
 _KINDS: Final = {bool: "true or false", int: "a positive integer", str: "a string"}
 
 
@@ -35,7 +35,7 @@ def read_tokenizer(
 ) -> tuple[Path, dict[str, dict[str, Any]]]:
     """Finds a vocabulary file, or the tokenizer in a directory or on the Hub.
 
-    For a TensorFlow 1 checkpoint, its directory is used. `hub` contains `find` options.
+    For a TensorFlow 1 checkpoint, its directory is used. `hub` contains the Hub options of `find`.
 
     Returns:
         The path of the vocabulary file, and the content of the directory's JSON files by name.
@@ -89,7 +89,7 @@ def stored_settings(config: Mapping[str, Any], types: Mapping[str, type]) -> dic
 
 
 def write_tokenizer(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Writes the files of a tokenizer, and returns their paths."""
+    """Writes the files of a tokenizer and returns their paths."""
     path = user_path(folder)
     replace_files(path, files)
     return tuple(str(path / name) for name in files)

@@ -1,4 +1,4 @@
-"""The tokens of a text with their characters and words, and the special tokens."""
+"""The tokens of a text with their character spans and word indices, and the special tokens."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The surface of both tokenizers: the methods of a transformers tokenizer."""
+"""The methods of a transformers tokenizer, which both tokenizers inherit."""
 
 import copy
 import os
@@ -77,19 +77,23 @@ class TransformersTokenizer(BaseTokenizer):
             text, text_pair: a str, UTF-8 bytes, or a list of either. A list whose elements are
                 tuples or lists of two texts is a batch of pairs.
             add_special_tokens: whether to add `[CLS]` and `[SEP]`.
-            padding: True or "longest", "max_length", or False.
-            truncation: True or "longest_first", "only_first", "only_second", or False. Default:
-                "longest_first" if `max_length` is passed without `padding`.
+            padding: True or "longest" to pad to the longest sequence, "max_length" to pad to
+                `max_length`, or False to return sequences without padding.
+            truncation: True or "longest_first" to shorten the longer text of a pair first,
+                "only_first" or "only_second" to shorten only this text, or False to keep all
+                tokens. Default: True if `max_length` is passed without `padding`, otherwise False.
             max_length: maximum number of tokens in a sequence, including special tokens. Default:
                 `model_max_length`.
-            stride: number of tokens by which neighboring windows overlap.
+            stride: number of tokens by which the sequences of a text overlap if
+                `return_overflowing_tokens` is True.
             is_split_into_words: whether texts are lists of words. Each word is encoded as if it
                 followed a space, and the result's `word_ids` returns the word of each position.
             pad_to_multiple_of: if set, lengths are padded to a multiple of this number.
             padding_side, truncation_side, split_special_tokens: override the constructor
                 arguments for this call.
             return_tensors: "np", "tf", or "pt". Default: lists.
-            return_token_type_ids, return_attention_mask: whether to return the feature.
+            return_token_type_ids, return_attention_mask: whether to return this feature. Default:
+                True.
             return_offsets_mapping: whether to add each token's `(start, end)` character offsets.
                 They refer to the raw text, or to the word if texts are lists of words. A stray byte
                 counts as one character, and special tokens have `(0, 0)`.
@@ -271,7 +275,7 @@ class TransformersTokenizer(BaseTokenizer):
     def build_inputs_with_special_tokens(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
-        """Returns `[CLS] A [SEP]` or `[CLS] A [SEP] B [SEP]`."""
+        """Returns the ids of `[CLS] A [SEP]`, or of `[CLS] A [SEP] B [SEP]` for two texts."""
         return self._positions(token_ids_0, token_ids_1).input_ids.tolist()
 
     def create_token_type_ids_from_sequences(
@@ -373,7 +377,9 @@ class TransformersTokenizer(BaseTokenizer):
     def save_vocabulary(
         self, save_directory: str | os.PathLike[str], filename_prefix: str | None = None
     ) -> tuple[str, ...]:
-        """Writes the vocabulary as `spiece.model` or `vocab.txt`, or as `prefix-spiece.model`.
+        """Writes the vocabulary as `spiece.model` or `vocab.txt`.
+
+        With a `filename_prefix`, the file name is `prefix-spiece.model` or `prefix-vocab.txt`.
 
         Returns:
             A tuple with the path of the file.
@@ -382,7 +388,7 @@ class TransformersTokenizer(BaseTokenizer):
         return write_tokenizer(save_directory, {name: self.model_bytes})
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Uploads the tokenizer to the Hugging Face Hub, and returns the URL of the commit.
+        """Uploads the tokenizer to the Hugging Face Hub and returns the URL of the commit.
 
         Args:
             repo_id: owner/name. The repository is created if it doesn't exist.

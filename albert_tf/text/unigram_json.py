@@ -28,7 +28,7 @@ _QUOTES: Final = [
 ]
 _ACCENTS: Final = [{"type": "NFKD"}, {"type": "StripAccents"}]
 _LOWER: Final = [{"type": "Lowercase"}]
-_MOST_UNUSED: Final = 128  # with more rows, the model is probably for another vocabulary
+_MOST_UNUSED: Final = 128  # with more rows, the model probably has another vocabulary
 
 
 def is_unigram(content: Mapping[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def _is_about_spaces(step: Mapping[str, Any]) -> bool:
 
 
 def _check_splitter(content: Mapping[str, Any], path: Path) -> None:
-    """Checks that words are split at spaces, and begin with "▁"."""
+    """Checks that words are split at spaces and begin with "▁"."""
     steps = steps_of(content.get("pre_tokenizer"), "pretokenizers")
     rest = [step for step in steps if step != {"type": "WhitespaceSplit"}]
     own = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always"}
@@ -108,7 +108,7 @@ def _check_splitter(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _read_special(content: Mapping[str, Any], path: Path) -> tuple[str, str, int]:
-    """Returns the tokens at the start and end of a text, and how many separate two texts."""
+    """Returns the tokens at the start and end of a text, and the number of separators in a pair."""
     template = read_template(content.get("post_processor"))
     if template and len(template["single"]) == 3:
         begin, end = template["single"][0][0], template["single"][2][0]

@@ -230,8 +230,8 @@ def bake(
         keep_accents: whether to keep accents and apply NFC instead of NFKD, like the Hugging Face
             option. The original code always drops accents.
         digit_comma: "original" never chooses a piece that ends in a digit and a comma. This has the
-            same effect as the original code's second pass over such pieces. "plain" searches with
-            the trained scores.
+            same effect as the original code's second pass over such pieces. "plain" keeps the
+            trained scores.
         quotes: "huggingface" replaces two grave accents or two apostrophes with `"`. "original"
             keeps them, like google-research/albert.
         turkish_i: whether to lowercase I to ı and İ to i, as in Turkish and Azerbaijani.
@@ -342,7 +342,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with ALBERT's settings, and stores the text options in it.
+    """Trains a SentencePiece vocabulary with ALBERT's settings and bakes the options into it.
 
     Example:
 
@@ -353,7 +353,7 @@ def train_vocabulary(
     'the cat'
 
     Args:
-        texts: lines of raw text. Stray bytes are dropped.
+        texts: lines of raw text. Stray bytes are treated as spaces.
         vocab_size: maximum number of pieces, including the 5 special tokens. The vocabulary is
             smaller if the text contains too few pieces.
         lower_case: see `vocabulary.bake`.

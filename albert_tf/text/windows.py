@@ -65,7 +65,7 @@ def make_sequences(
 
 
 def text_room(max_length: int, special: SpecialTokens | None, is_pair: bool) -> int:
-    """Returns how many tokens of texts fit into a sequence.
+    """Returns how many text tokens fit into a sequence.
 
     Raises:
         UserError: if not even the special tokens fit.
@@ -141,9 +141,10 @@ def kept_lengths(first: int, second: int, room: int, strategy: str) -> tuple[int
 
 
 def windows(length: int, size: int, stride: int, side: str = "right") -> Iterator[tuple[int, int]]:
-    """Yields the start and end of spans of `size` that cover `length` and overlap by `stride`.
+    """Yields the start and end of spans of `size` tokens that cover a text of `length` tokens.
 
-    The first span contains the tokens that truncation on `side` would keep.
+    Neighboring spans overlap by `stride` tokens. The first span contains the tokens that truncation
+    on `side` would keep.
     """
     if length > size and size < 1:
         raise UserError(
@@ -177,7 +178,7 @@ def word_windows(tokens: Tokens, length: int, stride: int | None = None) -> list
 
 
 def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """Returns, per window and token, the word whose label the token decides, or `NO_WORD`.
+    """Returns, for each token of each window, the word whose label it decides, or `NO_WORD`.
 
     The first token of a word decides its label. If several windows contain the token, only the
     window with the most context around the token counts. At the start and end of the text, context
@@ -188,7 +189,7 @@ def deciding_tokens(words: np.ndarray, spans: Sequence[tuple[int, int]]) -> list
         spans: start and end of each window.
     """
     first = np.where(np.diff(words, prepend=NO_WORD) != 0, words, NO_WORD)
-    most, best = np.full(len(words), -1), np.zeros(len(words), int)  # context, and its window
+    most, best = np.full(len(words), -1), np.zeros(len(words), int)  # most context, its window
     for number, (start, end) in enumerate(spans):
         tokens = np.arange(start, end)
         before = tokens - start if start else len(words)

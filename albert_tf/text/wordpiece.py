@@ -74,8 +74,8 @@ class Rules:
 
     Where google-research/albert and transformers differ, these rules follow transformers, which
     drops private-use characters and doesn't treat U+2B820 to U+2B91F as Chinese. The categories
-    come from Python's `unicodedata`. The tables in transformers are older, so new characters
-    differ.
+    come from Python's `unicodedata`. The tables in transformers are older, so the results for new
+    characters differ.
 
     Attributes:
         lower_case: whether to lowercase the text.
@@ -266,8 +266,9 @@ class WordPieceTokenizer(TransformersTokenizer):
     Args:
         vocab_file: path or bytes of `vocab.txt` (one token per line), or path of a
             `tokenizer.json`.
-        do_lower_case: whether to lowercase the text. Default: True. For a `tokenizer.json`, the
-            normalizer in the file determines the defaults of this and the next two arguments.
+        do_lower_case: whether to lowercase the text. Default: True. For a `tokenizer.json`, if this
+            argument is omitted, the normalizer in the file determines the defaults of this and the
+            next two arguments.
         strip_accents: whether to drop accents. Default: same as `do_lower_case`.
         tokenize_chinese_chars: whether to treat every Chinese character as a word. Default: True.
         model_max_length: see `AlbertTokenizer`.
@@ -416,7 +417,7 @@ class WordPiece(tf.Module):
         return self._pieces.tokenize(self._normalizer.normalize(texts))
 
     def tokenize_with_bytes(self, text: str) -> tuple[np.ndarray, ...]:
-        """Tokenizes a text, and finds the source bytes of each token.
+        """Tokenizes a text and finds the source bytes of each token.
 
         Returns:
             Four arrays: the ids of the tokens, the offsets of each token's first and last byte in
@@ -430,6 +431,6 @@ class WordPiece(tf.Module):
 
 
 def _character_of_byte(text: str) -> np.ndarray:
-    """Returns the character index of each UTF-8 byte and of the end."""
+    """Returns the character index of each UTF-8 byte and of the end of the text."""
     content = np.frombuffer(text.encode("utf-8"), np.uint8)
     return np.append(np.cumsum(content & 0xC0 != 0x80, dtype=np.int32) - 1, len(text))

@@ -56,7 +56,7 @@ def read_tokens(path: Path) -> tuple[str, ...]:
 
 
 def read_normalizer(path: Path, begin: str, end: str, unknown: str) -> Normalizer:
-    """Returns the normalizer settings in a file, after checking that all steps match BERT.
+    """Returns the normalizer settings in a file, after checking that all steps match BERT's.
 
     `begin` and `end` are the special tokens at the beginning and at the end of a text.
     """
@@ -111,7 +111,7 @@ def bert_template(begin: str, end: str, separators: int = 1) -> Template:
 
 
 def read_template(processor: Any) -> Template | None:
-    """Returns the tokens and token types that a post-processor adds, or None if it differs."""
+    """Returns the tokens and token types of a post-processor, or None if it has no template."""
     try:
         if processor["type"] == "BertProcessing":
             return bert_template(processor["cls"][0], processor["sep"][0])

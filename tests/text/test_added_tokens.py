@@ -118,7 +118,7 @@ def test_special_tokens(tokenizer):
     ids = larger.encode("[E1] a [/E1]")
     assert larger.decode(ids, skip_special_tokens=True).strip() == "a"
     assert "[e1] a [/e1]" in larger.decode(ids)
-    with pytest.raises(UserError, match="can't change.*pad_token='.PAD.' instead of '<pad>'"):
+    with pytest.raises(UserError, match="can't be changed.*pad_token='.PAD.' instead of '<pad>'"):
         larger.add_special_tokens({"pad_token": "[PAD]"})
 
 

@@ -129,7 +129,7 @@ def test_config_of_transformers(chinese, tmp_path):
 
 def test_wrong_options(chinese, tmp_path):
     for name in ("pad_token", "eos_token", "do_lower_case"):
-        with pytest.raises(UserError, match=f"{name} .*can't change"):
+        with pytest.raises(UserError, match=f"{name} .*can't be changed"):
             setattr(chinese, name, "[SEP]")
     with pytest.raises(TypeError, match="digit_comma.* do_lower_case, "):
         WordPieceTokenizer(chinese.model_bytes, digit_comma="plain")
