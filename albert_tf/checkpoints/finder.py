@@ -74,7 +74,7 @@ class CheckpointLocation(NamedTuple):
         """Reads the checkpoint.
 
         Args:
-            config: configuration to use. The checkpoint's configuration is then not read.
+            config: configuration to use instead of the checkpoint's, which is then not read.
         Raises:
             UserError: if a file is missing or damaged, or belongs to a different model.
         """
@@ -145,7 +145,7 @@ def find(
         tokenizer: whether to download the tokenizer files and, if `weights` is also set, the
             sentence-transformers files.
         **hub_options: `revision`, `token`, `cache_dir`, `local_files_only`, and `force_download`,
-            as in huggingface_hub. `subfolder` is a folder in the directory or repository.
+            as in huggingface_hub. `subfolder` names a folder in the directory or repository.
     Raises:
         UserError: if there is no checkpoint, its format is unknown, or the Hub can't be reached.
     """

@@ -42,7 +42,7 @@ _GARDEN: Final = {
     "transformer/self_attention/key": f"{BLOCK}attention_1/self/key",
     "transformer/self_attention/value": f"{BLOCK}attention_1/self/value",
     "transformer/self_attention/attention_output": f"{BLOCK}attention_1/output/dense",
-    "transformer/self_attention_output": f"{BLOCK}attention_1/output/dense",  # until 2020
+    "transformer/self_attention_output": f"{BLOCK}attention_1/output/dense",  # name until 2020
     "transformer/self_attention_layer_norm": f"{BLOCK}LayerNorm",
     "transformer/intermediate": f"{BLOCK}ffn_1/intermediate/dense",
     "transformer/output": f"{BLOCK}ffn_1/intermediate/output/dense",

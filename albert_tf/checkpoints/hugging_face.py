@@ -36,7 +36,7 @@ _NOTHING: Final = np.zeros(0, "float32")
 _TOP: Final = frozenset(
     {names.BACKBONE, "embeddings", "encoder", names.POOLER, *names.HEADS, bert.NEXT_SENTENCE}
 )
-# The last part of a Keras or Flax weight's name. Kernels are transposed.
+# The PyTorch name for the last part of a Keras or Flax weight's name. Kernels are transposed.
 _LAST: Final = {
     "kernel": "weight",
     "gamma": "weight",
@@ -45,7 +45,7 @@ _LAST: Final = {
     "embeddings": "weight",
     "beta": "bias",
 }
-Renamed = tuple[str, np.ndarray]  # a tensor and its PyTorch name, without "albert."
+Renamed = tuple[str, np.ndarray]  # a PyTorch name without "albert.", and its tensor
 Rename = Callable[[Mapping[str, np.ndarray]], Iterator[Renamed]]
 
 
@@ -148,8 +148,8 @@ def read_index(index: Path) -> dict[str, list[str]]:
     weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError(
-            f'{index} has no "weight_map" from tensor names to files. Copy it again from its '
-            "source."
+            f'{index} has no "weight_map", which maps tensor names to files. Copy it again from '
+            "its source."
         )
     ending = PurePosixPath(index.name.removesuffix(INDEX)).suffix
     by_file: dict[str, list[str]] = {}

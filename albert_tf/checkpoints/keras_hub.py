@@ -65,7 +65,7 @@ _SPLIT: Final[_Kind] = (("weight", True, "HAD"), ("bias", False, "AD"))
 _MERGE: Final[_Kind] = (("weight", True, "ADH"), ("bias", False, ""))
 
 _ATTENTION: Final = "_self_attention_layer"
-# Hugging Face's module, KerasHub's layer, its path, the path below it, and the weights.
+# Hugging Face's module, KerasHub's layer, the layer's path, the path below it, and its weights.
 _Row = tuple[str, str, str, tuple[str, ...], _Kind]
 _BACKBONE: Final[tuple[_Row, ...]] = (
     ("embeddings.word_embeddings", "token_embedding", "reversible_embedding", (), _TABLE),

@@ -28,7 +28,7 @@ _FOOTER: Final = 48  # bytes: the positions of two blocks, and the magic number
 _MAGIC: Final = struct.pack("<Q", 0xDB4775248B80FB57)
 _TRAILER: Final = 5  # bytes after a block: its compression and its checksum
 _UNCOMPRESSED: Final = 0
-_HEADER: Final = b""  # the first key
+_HEADER: Final = b""  # key of the header, which is the first entry
 
 
 def find_prefix(path: Path) -> Path | None:

@@ -153,7 +153,7 @@ def _stored_sizes(path: Path) -> list[int]:
     """Returns the size in bytes of each storage in a zip file, in file order.
 
     torch maps a storage at its offset, with the size that the pickle claims. torch doesn't check
-    CRCs, sizes, or whether entries are compressed, so this function does.
+    CRCs or whether entries are compressed, so this function does. `read_pytorch` checks the sizes.
     """
     with zipfile.ZipFile(path) as archive:
         entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
@@ -212,7 +212,7 @@ def is_keras_2(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[None]:
-    """Turns errors about a file that HDF5, ZIP, or Keras can't read into a `UserError`."""
+    """Raises a `UserError` in place of the errors of HDF5, ZIP, and Keras for unreadable files."""
     try:
         yield
     except UserError:

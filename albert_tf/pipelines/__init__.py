@@ -70,13 +70,13 @@ def pipeline(
     ['score', 'token', 'token_str', 'sequence']
 
     Args:
-        task: "fill-mask", "text-classification" ("sentiment-analysis"), "token-classification"
-            ("ner"), "question-answering", "feature-extraction", "sentence-order", or
-            "zero-shot-classification".
+        task: "fill-mask", "text-classification" (alias "sentiment-analysis"),
+            "token-classification" (alias "ner"), "question-answering", "feature-extraction",
+            "sentence-order", or "zero-shot-classification".
         model: a model object, a name or path that `from_pretrained` accepts, or an exported .tflite
             or .onnx file (these run without TensorFlow).
-        tokenizer: a tokenizer or a directory. Default: the model's own tokenizer, from the same
-            directory or the exported file.
+        tokenizer: a tokenizer, or a directory or Hub model ID from which to load it. Default: the
+            model's own tokenizer, from the same directory or the exported file.
         batch_size: number of sequences in a batch.
         **options: options of the task (see its class in `albert_tf.pipelines`), and the Hub options
             `revision`, `token`, `cache_dir`, and `local_files_only`. The older transformers names

@@ -87,7 +87,7 @@ class BaseTokenizer(ABC):
 
     @classmethod
     def _own_arguments(cls, arguments: Mapping[str, Any], foreign: Foreign) -> dict[str, Any]:
-        """Drops the transformers constructor arguments that have no effect here."""
+        """Returns the arguments without those of transformers that have no effect here."""
         own = own_options(arguments, foreign, IGNORED_BY_TOKENIZERS)
         if unknown := sorted(own.keys() - cls.SETTINGS):
             raise TypeError(

@@ -94,7 +94,7 @@ class BatchEncoding(dict[str, Any]):
 
     @property
     def n_sequences(self) -> int:
-        """1 for single texts, 2 for pairs."""
+        """The number of texts in a sequence: 1 for single texts, 2 for pairs."""
         return max((len(sequence.texts) for sequence in self._require_sequences()), default=1)
 
     def token_to_sequence(
@@ -114,7 +114,7 @@ class BatchEncoding(dict[str, Any]):
     def token_to_chars(
         self, batch_or_token_index: int, token_index: int | None = None
     ) -> CharSpan | None:
-        """Returns a position's span in its text (in its word with `is_split_into_words`)."""
+        """Returns a position's character span in its text (or word if `is_split_into_words`)."""
         row, position = _split_indices(batch_or_token_index, token_index)
         if self.token_to_sequence(row, position) is None:
             return None
@@ -152,7 +152,7 @@ class BatchEncoding(dict[str, Any]):
     def word_to_chars(
         self, batch_or_word_index: int, word_index: int | None = None, sequence_index: int = 0
     ) -> CharSpan | None:
-        """Returns a word's span in its text (in the word itself with `is_split_into_words`)."""
+        """Returns a word's character span in its text (or in the word if `is_split_into_words`)."""
         row, word = _split_indices(batch_or_word_index, word_index)
         span = self.word_to_tokens(row, word, sequence_index)
         if span is None:

@@ -51,7 +51,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         padding: "max_length" to pad every sequence to `max_length`, or "longest" to pad to the
             longest sequence in the batch.
         truncation_side: "right" or "left", the side on which tokens are truncated. Default: the
-            tokenizer's, or "right" for bytes.
+            tokenizer's `truncation_side`, or "right" if `vocabulary` is bytes.
     Call arguments:
         inputs: strings `[B]` (a tensor, an array, or a list), or a tuple of two such batches for
             text pairs.

@@ -64,7 +64,7 @@ class Positions:
     """The N positions of S sequences, concatenated into arrays.
 
     Args:
-        sequences: texts and pairs, all with the same special tokens, or all without.
+        sequences: texts and pairs, all with the same special tokens or all without special tokens.
     Attributes:
         lengths: `[S]`, the number of positions in each sequence.
         text_ids: int32 `[N]`, the text (0 or 1) of each position. `[CLS]` belongs to the first

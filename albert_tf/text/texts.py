@@ -55,7 +55,7 @@ def _require_same_length(first: list[Any], second: list[Any] | None) -> list[Any
     if second is not None and len(first) != len(second):
         raise ValueError(
             "text and text_pair must have the same length. "
-            f"Received: {len(first)} texts and {len(second)} text pairs."
+            f"Received: lengths {len(first)} and {len(second)}."
         )
     return second
 

@@ -24,7 +24,7 @@ from albert_tf.text.transformers_api import TransformersTokenizer
 from albert_tf.text.unigram_json import is_unigram
 from albert_tf.text.vocabulary import ensure_baked, with_tokens
 
-_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # no rule applies across such a space
+_CUT: Final = re.compile("(?<=[!-~]) (?=[!-~])")  # no normalization rule applies across it
 _PART: Final = 1 << 16  # characters to normalize at once; each offset takes 40 bytes
 
 

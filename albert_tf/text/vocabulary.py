@@ -209,7 +209,7 @@ def best_score(text: str, scores: Mapping[str, float], floor: float) -> float:
 
 
 USER_DEFINED_PIECES: Final = ("(", ")", '"', "-", ".", "–", "£", "€")  # as in the published models
-MAX_SENTENCE_BYTES: Final = 1 << 20  # by default, SentencePiece silently skips lines over 4,192
+MAX_SENTENCE_BYTES: Final = 1 << 20  # by default, SentencePiece skips lines of over 4,192 bytes
 
 
 def bake(
@@ -227,13 +227,13 @@ def bake(
     Args:
         source: path or bytes of a published `spiece.model`.
         lower_case: whether to lowercase the text. Pass False for cased models.
-        keep_accents: whether to keep accents and apply NFC instead of NFKD, like the Hugging Face
-            option. The original code always drops accents.
+        keep_accents: whether to keep accents and apply NFC instead of NFKD, as the Hugging Face
+            option does. The original code always drops accents.
         digit_comma: "original" never chooses a piece that ends in a digit and a comma. This has the
             same effect as the original code's second pass over such pieces. "plain" keeps the
             trained scores.
         quotes: "huggingface" replaces two grave accents or two apostrophes with `"`. "original"
-            keeps them, like google-research/albert.
+            keeps them, as google-research/albert does.
         turkish_i: whether to lowercase I to ı and İ to i, as in Turkish and Azerbaijani.
         origin: name of the model in error messages if `source` is bytes.
     Returns:

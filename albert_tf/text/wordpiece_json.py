@@ -102,8 +102,8 @@ Template = Mapping[str, list[tuple[str, int]]]
 def bert_template(begin: str, end: str, separators: int = 1) -> Template:
     """Returns the tokens and token types of "[CLS] A [SEP]" and "[CLS] A [SEP] B [SEP]".
 
-    If `separators` is 2, a pair is "[CLS] A [SEP] [SEP] B [SEP]", as in RoBERTa, and all types
-    are 0.
+    If `separators` is 2, a pair is "[CLS] A [SEP] [SEP] B [SEP]", as in RoBERTa, and all token
+    types are 0.
     """
     single, second = [(begin, 0), ("A", 0), (end, 0)], int(separators == 1)
     pair = [*single, *[(end, 0)] * (separators - 1), ("B", second), (end, second)]

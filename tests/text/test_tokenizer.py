@@ -98,7 +98,7 @@ WORDS = {"is_split_into_words": True}
         ([5], {}, "text must be a text or a list of texts. Received: 5"),
         ([{"text": "a"}], {}, "text must be a text or a list of texts. Received: {'text': 'a'}"),
         ([["a", 5]], {}, "must be a str .*Received: 5 of type int"),
-        ([["a", "b"], ["c"]], {}, "same length. Received: 2 texts and 1 text pairs"),
+        ([["a", "b"], ["c"]], {}, "same length. Received: lengths 2 and 1"),
         (["a", ["c"]], {}, "both be texts or both be lists"),
         (["the hill"], WORDS, "a list of words. Received: 'the hill'. Split"),
         ([[["the"], "hill"]], WORDS, "a list of words. Received: 'hill'"),
