@@ -261,15 +261,15 @@ class AlbertEncoder(ConfiguredLayer):
         attention_mask: `[B, T]` or `[B, T, T]`: 1 for positions to attend to, 0 for masked ones.
             Default: all positions are attended to.
         unroll: whether to unroll the layers. If False, each group runs in a graph loop, so exported
-            files are smaller and load faster. With "last", `cls_only` runs the last layer outside
-            the loop, so its weights occur twice in the graph.
+            files are smaller and load faster. "last" is like False, except that with `cls_only`,
+            the last layer runs outside the loop, so its weights occur twice in the graph.
         cls_only: whether to compute the last block only at `[CLS]`, for heads that only
             read `[CLS]`. In a 4-layer model, this saves a fifth of the computation. Ignored if
             `unroll=False`.
     Returns:
         `(hidden_states, attentions)`: the input and each block's output (`[B, T, H]`), and each
         block's attention probabilities (`[B, A, T, T]`). With `cls_only`, the last block has a
-        single query. If the layers run in a loop, `hidden_states` contains only the last state,
+        single query. If `unroll` is False or "last", `hidden_states` contains only the last state,
         and `attentions` is empty.
     Source: ALBERT, arXiv 1909.11942, section 3.1 (cross-layer parameter sharing) and table 4.
     """

@@ -59,8 +59,8 @@ class ExportedModel:
             tokens that the file accepts.
         tokenizer: tokenizer of the model.
     Raises:
-        UserError: if the file doesn't exist, contains no model files, or needs a runtime that isn't
-            installed.
+        UserError: if the file doesn't exist, is damaged, contains no configuration and tokenizer,
+            or needs a runtime that isn't installed.
     """
 
     jit_compile = False
