@@ -31,7 +31,8 @@ class AlbertModel(PreTrainedModel):
         position_ids: int `[B, T]`. Default: 0, 1, ….
         inputs_embeds: float `[B, T, E]`, word embeddings to pass instead of `input_ids`.
             To look them up, call `get_input_embeddings()(input_ids)`.
-        output_attentions, output_hidden_states: whether to also return the results of every block.
+        output_attentions, output_hidden_states: whether to also return the attention probabilities
+            or the hidden states of every block.
         unroll: whether to unroll the layers. If False, they run in a graph loop, which returns only
             the last hidden state. "last" runs the last layer outside the loop if `pooled_only` is
             set; see `AlbertEncoder`.
@@ -84,7 +85,7 @@ class AlbertModel(PreTrainedModel):
 
     @property
     def output_shape(self) -> tuple[int | None, ...]:
-        """The shape of `last_hidden_state`, for `summary()`."""
+        """The shape of `last_hidden_state`, which `summary()` displays."""
         return None, None, self.config.hidden_size
 
     def get_config(self) -> dict[str, Any]:

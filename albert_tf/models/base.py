@@ -42,16 +42,16 @@ Model = TypeVar("Model", bound="PreTrainedModel")
 
 @without_methods(MODEL_METHODS)
 class PreTrainedModel(ShapesFromCall, keras.Model):
-    """Base class of all models: a Keras model with an `AlbertConfig`. The constructor builds it.
+    """Base class of all models: Keras models that have an `AlbertConfig` and are built on creation.
 
     Attributes:
         task: facts about the task; see `tasks.TaskFacts`.
-        form_options: constructor arguments that `from_pretrained` also takes.
+        form_options: constructor arguments that `from_pretrained` also accepts.
         targets: maps each label to the output it is compared with; see `examples.Target`.
         task_inputs: inputs in addition to the encoder's, including labels that the head reads.
         keeps_labels: False for heads that always have two outputs. Their config has no `id2label`,
             because transformers would derive the head's size from it.
-        tokenizer: encodes texts in `fit`, and is the default wherever a tokenizer is optional.
+        tokenizer: the tokenizer for texts in `fit`, and the default wherever one is optional.
             `from_pretrained` uses the tokenizer in the checkpoint's folder, if there is one.
         newly_initialized: names of the parts that have no weights in the checkpoint. Clear the list
             after you train these parts in a custom loop.
@@ -72,8 +72,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         self.newly_initialized: list[str] = []
         self._tokenizer: Any = None
         self._folder: Path | None = None  # contains the weights
-        self._module_folder: Path | None = None  # or its parent contains modules.json
-        self._max_length: int | None = None  # overrides the one in tokenizer_config.json
+        self._module_folder: Path | None = None  # it or its parent contains modules.json
+        self._max_length: int | None = None  # overrides tokenizer_config.json
 
     def _inherit(self, source: "PreTrainedModel") -> None:
         """Copies the original model's attributes that aren't in `get_config` or the weights."""
@@ -176,8 +176,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
 
         By default, the exported model takes a dict of `input_ids`, `attention_mask`, and
         `token_type_ids`, all int32. To export a model that takes strings, call
-        `albert_tf.export_saved_model` or `albert_tf.export_tflite`. They also compare the export
-        with the original.
+        `albert_tf.export_saved_model` or `albert_tf.export_tflite`. They also compare the outputs
+        of the exported model with the original's.
 
         Raises:
             UserError: if the backend is torch.
@@ -230,7 +230,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         }
 
     def _check_inputs(self, x: Any) -> Any:
-        """Converts lists to arrays, and rejects ids that are out of range."""
+        """Converts lists to arrays and rejects ids that are out of range."""
         x = input_arrays(x)
         if holds_rows(x):
             inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
@@ -301,9 +301,9 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return [name for name in super().__dir__() if name != "tokenizer"]
 
     def _backbone(self) -> Any:
-        """Returns `self.albert`, or the model itself.
+        """Returns `self.albert`, or the model itself if it is the encoder.
 
-        This isn't a property, because Keras would read it when it saves a model.
+        This isn't a property, because Keras reads every property when it saves a model.
         """
         return getattr(self, "albert", self)
 
@@ -323,8 +323,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
     ) -> WordEmbeddings:
         """Resizes the vocabulary, for example after `tokenizer.add_tokens`.
 
-        Existing tokens keep their weights, and new tokens are initialized. The configuration and
-        the head that shares the embedding matrix are updated as well.
+        Existing tokens keep their weights; the weights of new tokens are initialized. The
+        configuration and the head that shares the embedding matrix are updated as well.
 
         Args:
             new_num_tokens: the new size V, for example `len(tokenizer)`. Default: the current size.
@@ -350,7 +350,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         Args:
             num_hidden_layers: number of layers in the copy.
         Raises:
-            UserError: if the model can't have this depth; see `AlbertConfig.at_depth`.
+            UserError: if the model doesn't support this depth; see `AlbertConfig.at_depth`.
 
         Example:
             >>> from albert_tf import AlbertForSequenceClassification
@@ -374,7 +374,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return sum(math.prod(weight.shape) for weight in weights if id(weight) not in excluded)
 
     def gradient_checkpointing_enable(self, enabled: bool = True) -> None:
-        """Saves memory in training: blocks keep only their inputs and recompute the rest.
+        """Saves memory during training: blocks keep only their inputs and recompute the rest.
 
         Training takes longer. Source: arXiv 1604.06174.
         """
@@ -461,8 +461,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 "albert/albert-base-v2", or "small" (the model that ships with the package).
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
-            ignore_mismatched_sizes: whether to initialize a head instead of raising an error if its
-                shapes don't match the checkpoint.
+            ignore_mismatched_sizes: whether to initialize a head whose shapes don't match the
+                checkpoint instead of raising an error.
             **options: Hub options (`revision`, `token`, `cache_dir`, `local_files_only`,
                 `force_download`, and `subfolder`), configuration fields to override
                 (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for
@@ -524,7 +524,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             models.upload(self, repo_id or path.name, path, **hub_options)
 
     def _tokenizer_for(self, folder: Path) -> Any:
-        """Returns the tokenizer to save in a folder, or None."""
+        """Returns the tokenizer to save in a folder, or None if none should be saved."""
         from albert_tf.text.tokenizer import check_fit
         from albert_tf.text.tokenizer_files import vocabulary_in
 
@@ -538,7 +538,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return tokenizer
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Uploads the model to the Hugging Face Hub, and adds a model card if there is none.
+        """Uploads the model to the Hugging Face Hub and adds a model card if there is none.
 
         Args:
             repo_id: owner/name. The repository is created if it doesn't exist.
@@ -556,7 +556,7 @@ _tokenizers: Final[WeakValueDictionary[str, Any]] = WeakValueDictionary()
 
 
 def _remember(tokenizer: Any) -> str | None:
-    """Stores a tokenizer for `from_config`, and returns its key: the SHA-256 of the vocabulary."""
+    """Stores a tokenizer for `from_config` and returns its key: the SHA-256 of the vocabulary."""
     if tokenizer is None:
         return None
     name = hashlib.sha256(tokenizer.model_bytes).hexdigest()

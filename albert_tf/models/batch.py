@@ -62,12 +62,12 @@ def batch_of(model: Any, x: Any, y: Any = None, sample_weight: Any = None) -> Ba
     """Returns a batch as dicts keyed by name. Values may be symbolic.
 
     Args:
-        model: defines the targets.
+        model: the model, which defines the targets.
         x: a dict of inputs (and possibly labels) keyed by name, or only the ids.
         y: labels in any form that Keras accepts: one array, a list or tuple with one array per
             target, or a dict keyed by target or output.
-        sample_weight: weights in the forms of `y`. A single array applies to every label.
-            Otherwise, a label without weights uses the first weights that were passed.
+        sample_weight: sample weights, in any form accepted for `y`. A single array applies to every
+            label. Otherwise, a label without weights uses the first weights that were passed.
     """
     given = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
     features = {name: value for name, value in given.items() if value is not None}

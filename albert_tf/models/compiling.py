@@ -36,7 +36,7 @@ _LOSSES_OF_PROBABILITIES: Final = (
     keras.losses.Dice,
     keras.losses.Tversky,
 )
-# Metrics of decision values, such as logits, and the classes that contain a user's function.
+# Metrics of decision values, such as logits, and the classes that wrap a user's function.
 _OF_LOGITS: Final = (
     keras.metrics.Hinge,
     keras.metrics.SquaredHinge,
@@ -61,7 +61,7 @@ _CLASSES: Final[Mapping[Any, str]] = {
 class Arguments(NamedTuple):
     """Losses and metrics that take logits, in the order of `keras.Model.compile`.
 
-    Each is for all outputs, or a dict keyed by output.
+    Each applies to all outputs, or is a dict keyed by output.
     """
 
     loss: Any
@@ -77,7 +77,7 @@ class Arguments(NamedTuple):
 
     @property
     def has_only_lists(self) -> bool:
-        """Whether there are metrics, and all of them are for all outputs."""
+        """Whether there are metrics, and all of them apply to all outputs."""
         given = [each for each in (self.metrics, self.weighted_metrics) if each is not None]
         return bool(given) and all(isinstance(each, list | tuple) for each in given)
 
@@ -85,7 +85,7 @@ class Arguments(NamedTuple):
 def arguments_of(
     model: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
 ) -> Arguments:
-    """Converts losses and metrics to ones that take logits, and a list for the outputs to a dict.
+    """Converts losses and metrics to ones that take logits, and lists with one per output to dicts.
 
     Raises:
         UserError: if a loss requires probabilities, a loss or metric is for another kind of label,
@@ -218,7 +218,7 @@ def metric_of_logits(metric: Any, function: str | None) -> Any:
 
 
 def _from_logits(found: Any) -> Any:
-    """Returns a copy of a loss or metric that takes logits, and ignores labels of -100."""
+    """Returns a copy of a loss or metric that takes logits and ignores labels of -100."""
     config = {**found.get_config(), "from_logits": True}
     if config.get("ignore_class", IGNORED) is None:
         config["ignore_class"] = IGNORED

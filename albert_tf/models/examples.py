@@ -26,7 +26,7 @@ ENCODER_INPUTS: Final = (
     "position_ids",
     "inputs_embeds",
 )
-_ARROW_NUMBERS: Final = ("int", "uint", "float", "double", "halffloat", "bool")  # names of types
+_ARROW_NUMBERS: Final = ("int", "uint", "float", "double", "halffloat", "bool")  # name prefixes
 SUM_TOLERANCE: Final = 1e-2  # allows for half precision and for rounding in files
 _SPARSE: Final = keras.losses.SparseCategoricalCrossentropy
 Kind = Literal["class", "group", "number", "multi_label", "position"]
@@ -61,7 +61,7 @@ class Target(NamedTuple):
 
 
 def holds_rows(x: Any) -> bool:
-    """Returns whether all examples in `x` are in memory, unlike datasets and generators."""
+    """Returns whether all examples in `x` are in memory, unlike in a dataset or generator."""
     return hasattr(x, "shape") or isinstance(x, Mapping | Sequence)
 
 
@@ -98,7 +98,7 @@ def holds_strings(values: Any) -> bool:
 
 
 def _to_numpy(values: Any) -> np.ndarray:
-    """Converts a pandas object or a pyarrow array to an array. pyarrow's must be numbers."""
+    """Converts a pandas object or a numeric pyarrow array to a NumPy array."""
     if hasattr(values, "to_pylist") and not str(values.type).startswith(_ARROW_NUMBERS):
         raise UserError(
             f"A pyarrow array of {values.type} values must be passed as a list. Received: "
@@ -142,7 +142,8 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
     if isinstance(ids, list | tuple) and ids and all(hasattr(each, "shape") for each in ids):
         named = ", ".join(f"{name!r}: …" for name in ENCODER_INPUTS[: len(ids)])
         raise ValueError(
-            f"Pass a model's inputs by name: model({{{named}}}). Received: a list of {len(ids)}."
+            f"Pass a model's inputs by name: model({{{named}}}). Received: a list of {len(ids)} "
+            "arrays."
         )
     if lists := [name for name, value in inputs.items() if isinstance(value, list | tuple)]:
         raise ValueError(
@@ -154,8 +155,8 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 def from_pandas(values: Any) -> Any:
     """Converts pandas objects to arrays, and returns other values unchanged.
 
-    pandas converts some columns of nullable and pyarrow types to Python objects. If all are
-    numbers, the array has a numeric type.
+    pandas converts some columns of nullable and pyarrow types to Python objects. If all of these
+    objects are numbers, the array has a numeric type.
     """
     if not hasattr(values, "to_numpy"):
         return values
@@ -169,7 +170,7 @@ def as_arrays(values: Any, name: str = "y") -> Any:
     """Converts a tokenizer's output to a dict of arrays, and lists and pandas objects to arrays.
 
     Keras would treat every number in a list as an input. Returns tensors and datasets unchanged. A
-    column of a Hugging Face dataset is a list here.
+    column of a Hugging Face dataset is treated as a list.
     """
     if isinstance(values, Mapping):
         return {
@@ -204,8 +205,8 @@ def input_arrays(x: Any) -> Any:
     if isinstance(x, np.ndarray) and x.ndim == 1 and x.size and not _may_be_strings(x):
         raise UserError(
             "x must be texts, or token ids of shape [batch, length]. Received: an array of shape "
-            f"{x.shape}, with {short_repr(x[0])}. Convert a column of numbers or dates to texts "
-            "with column.astype(str)."
+            f"{x.shape}, starting with {short_repr(x[0])}. Convert a column of numbers or dates to "
+            "texts with column.astype(str)."
         )
     if not is_empty(x):
         check_lists({ENCODER_INPUTS[0]: x})
@@ -233,7 +234,7 @@ def text_columns(x: Any, most: int = 2) -> list[list[str]]:
     if len(columns[0]) != len(columns[-1]):
         raise _not_texts(f"{len(columns[0])} texts and {len(columns[1])} texts")
     if len(columns) > most:
-        raise UserError("This model takes only single texts. Received: text pairs.")
+        raise UserError("This model accepts only single texts. Received: text pairs.")
     return columns
 
 
@@ -354,8 +355,8 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
     def class_id(name: Any, row: int) -> int:
         if not several and isinstance(name, list | tuple | set | np.ndarray):
             raise UserError(
-                f"Each example must have one label. Received: {short_repr(name)} in row {row}. For "
-                'any number of labels, set problem_type="multi_label_classification".'
+                f"Each example must have one label. Received: {short_repr(name)} in row {row}. To "
+                'allow any number, set problem_type="multi_label_classification".'
             )
         if not isinstance(name, str) or name not in ids:
             raise UserError(
@@ -502,7 +503,7 @@ def check_numbers(
 
     Args:
         count: number of labels per example; None accepts any number.
-        limits: smallest and largest label. Rounding errors are accepted.
+        limits: smallest and largest values allowed. Rounding errors are accepted.
     """
     columns = labels.shape[-1] if labels.ndim == 2 else 1
     if count is not None and (labels.ndim > 2 or columns != count):

@@ -47,7 +47,7 @@ class Fit(NamedTuple):
 
 
 class FitCallback(keras.callbacks.Callback):
-    """A callback that receives the data and arguments of `fit`, and runs after other callbacks."""
+    """A callback that receives the data and arguments of `fit` and runs after other callbacks."""
 
     @contextlib.contextmanager
     def surround(self, fit: Fit) -> Iterator[Any]:
@@ -76,7 +76,7 @@ def fit_arguments(model: Any, given: Mapping[str, Any]) -> Iterator[dict[str, An
         _require_labels(to_keras["x"])
     to_keras |= _data_for_keras(model, to_keras, needs_rows=bool(around))
     if model._open_schedule is not None:
-        # First, because other callbacks may restore the optimizer that it resets.
+        # Inserted first, because it resets the optimizer, which other callbacks may restore.
         restart = not to_keras["initial_epoch"]
         callbacks.insert(0, ScheduleSteps(model._open_schedule, restart))
     fit = Fit(
@@ -101,9 +101,9 @@ def fit_arguments(model: Any, given: Mapping[str, Any]) -> Iterator[dict[str, An
 
 
 def _data_for_keras(model: Any, given: Mapping[str, Any], needs_rows: bool) -> dict[str, Any]:
-    """Returns the arguments of Keras's `fit` that contain data, or describe it.
+    """Returns the arguments of Keras's `fit` that contain or describe data.
 
-    Texts become a dataset. Keras's own adapter reads arrays, because it is faster, unless a
+    Texts become a dataset. Arrays are left to Keras's own adapter, which is faster, unless a
     callback needs their order.
     """
     x, y, sample_weight, held_out = (
@@ -183,7 +183,7 @@ def batches_of_rows(
 def in_order(
     model: Any, rows: Any, batch_size: int | None, steps: int | None
 ) -> tuple[Any, np.ndarray]:
-    """Sorts the rows of `steps` batches by length, and returns a dataset and their order."""
+    """Sorts the rows of `steps` batches by length; returns them as a dataset, and their order."""
     batches = batches_of_rows(model, rows, batch_size, steps, shuffle=False)
     last = len(rows) if steps is None else steps * batches.batch_size
     order = np.argsort(rows.lengths[:last], kind="stable")
@@ -206,7 +206,7 @@ def evaluation_data(
 def checked_arrays(
     model: Any, function: str, x: Any, y: Any, sample_weight: Any
 ) -> tuple[Any, Any, Any]:
-    """Checks arrays, and returns them in a form that Keras accepts."""
+    """Checks arrays and returns them in a form that Keras accepts."""
     batch = arrays_of(model, x, y, sample_weight)
     trace_for(model, function, keras.tree.flatten(batch.labels))
     return batch.for_keras(model.targets)
@@ -225,12 +225,12 @@ def trace_for(model: Any, function: str, labels: list[Any]) -> None:
 
 
 def _require_labels(x: Any) -> None:
-    """Rejects batches whose labels aren't separate, because Keras would ignore their classes."""
+    """Rejects batches without separate labels, because Keras wouldn't weight them by class."""
     batch = x[0] if isinstance(x, keras.utils.PyDataset) else getattr(x, "element_spec", (x, x))
     if not isinstance(batch, tuple | list) or len(batch) < 2:
         raise UserError(
-            "class_weight requires batches (features, labels). Received: a dataset whose batches "
-            "contain only features."
+            "class_weight requires batches of the form (features, labels). Received: a dataset "
+            "whose batches contain only features."
         )
 
 

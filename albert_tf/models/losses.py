@@ -65,10 +65,10 @@ def counted(labels: Any, rank: int, length: Any = None) -> Any:
 
     Args:
         labels: class ids (`IGNORED` doesn't count) or positions, with or without a last axis of
-            size 1; or probabilities, whose last axis is that of the classes. Probabilities whose
-            first value is `IGNORED` don't count.
+            size 1; or probabilities, whose last axis is the class axis. Probabilities whose first
+            value is `IGNORED` don't count.
         rank: number of axes of class ids: 1 for `[B]`, 2 for `[B, T]`.
-        length: number of positions, if the labels are positions. Those outside don't count.
+        length: sequence length, if the labels are positions. Positions outside it don't count.
     """
     if len(labels.shape) > rank:
         length = length if labels.shape[-1] == 1 else None
@@ -136,7 +136,7 @@ def not_ids(shape: Sequence[Any]) -> ValueError:
     """Returns the error for labels with a class axis where class ids are expected."""
     return ValueError(
         f"labels must be class ids, without a class axis. Received shape {tuple(shape)}. Pass "
-        "labels.argmax(axis=-1) for one-hot labels. The model's own loss also takes float "
+        "labels.argmax(axis=-1) for one-hot labels. The model's own loss also accepts float "
         "probabilities."
     )
 

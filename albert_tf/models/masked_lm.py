@@ -23,14 +23,14 @@ class AlbertForMaskedLM(TaskModel):
 
     The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take a list of texts without labels. Words are masked as in
+    `fit` and `evaluate` also accept a list of texts without labels. Words are masked as in
     pretraining, with new masks in each epoch of training and the same masks in every evaluation.
 
     Args:
         config: an `AlbertConfig`.
         **kwargs: `dtype` and `name`, as in `keras.Model`.
     Call arguments: the same as for `AlbertModel`, plus
-        masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions. This
+        masked_lm_positions: int `[B, P]`, the positions to score. Default: all positions, which
             takes much more memory.
         labels: int `[B, T]`, or `[B, P]` with `masked_lm_positions`. Labels of -100 are ignored.
     Returns:

@@ -26,7 +26,7 @@ class AlbertForMultipleChoice(TaskModel):
 
     The loss is the cross-entropy of the correct choice.
 
-    `fit` and `evaluate` also take texts: a list of `(context, choices)` tuples or a tuple of two
+    `fit` and `evaluate` also accept texts: a list of `(context, choices)` tuples or a tuple of two
     columns, where `choices` is a list of texts. Labels are the indices of the correct choices.
 
     The context is the first segment, and a choice is the second. Choices are truncated to their

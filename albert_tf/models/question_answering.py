@@ -29,22 +29,23 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 class AlbertForQuestionAnswering(TaskModel):
     """ALBERT with a span head, which scores where an answer starts and ends.
 
-    The loss is the mean cross-entropy of both positions.
+    The loss is the mean cross-entropy of the start and end positions.
 
     With `answerability`, the model has the original SQuAD 2.0 head, which also predicts whether
     there is an answer. The loss also includes half the sigmoid cross-entropy of `is_impossible`.
-    The head scores the end given the start, so training requires the true start as a feature:
-    `fit({**features, "start_positions": …}, labels)`.
+    The head scores end positions given a start position, so training requires the true start
+    position as a feature: `fit({**features, "start_positions": …}, labels)`.
 
     A list of metrics, such as `metrics=[ExactMatch()]`, compares both positions jointly: labels are
-    int `[B, 2]`, logits are `[B, 2, T]`, and the start's sample weights are used. To compute
-    metrics of a single output, pass a dict keyed by output.
+    int `[B, 2]`, logits are `[B, 2, T]`, and the sample weights are those of `start_positions`. To
+    compute metrics of a single output, pass a dict keyed by output.
 
-    `fit` and `evaluate` also take texts: a list of `(question, context)` tuples or a tuple of two
+    `fit` and `evaluate` also accept texts: a list of `(question, context)` tuples or a tuple of two
     columns. Answers are `(text, start)`, `{"text": [...], "answer_start": [...]}`, or None for an
     unanswerable question. A long context is split into windows that overlap by 128 tokens, or by
     half of a window's context if that is less. A question is truncated to 64 tokens, or to half a
-    window if that is less. A window that doesn't contain the complete answer has the label `[CLS]`.
+    window if that is less. If a window doesn't contain the complete answer, its label is the
+    position of `[CLS]`.
 
     Args:
         config: an `AlbertConfig`. The label names in it are dropped.
@@ -136,8 +137,8 @@ class AlbertForQuestionAnswering(TaskModel):
         """Sets the no-answer threshold to the value with the best F1.
 
         The threshold is stored in `config.thresholds`, and `save_pretrained` saves it. Pipelines,
-        `albert-tf answer`, `albert-tf evaluate`, and exports then return no answer if the null
-        score is higher. `albert-tf finetune` does the same after each epoch.
+        `albert-tf answer`, `albert-tf evaluate`, and exported models then return no answer if the
+        null score is above the threshold. `albert-tf finetune` also sets it after each epoch.
 
         Args:
             x: texts that the model wasn't trained on: a list of `(question, context)` tuples, or a

@@ -53,9 +53,9 @@ class AlbertForSequenceClassification(TaskModel):
     - "multi_label_classification": 0 or 1, `[B, num_labels]`, sigmoid cross-entropy.
     - "regression" (the default if there is only one label): float `[B]`, squared error.
 
-    `fit`, `evaluate`, and `predict` also take texts: a list of texts; or for text pairs, a list of
-    tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels can
-    also be names in `config.label2id`, or lists of names for multi-label classification.
+    `fit`, `evaluate`, and `predict` also accept texts: a list of texts; or for text pairs, a list
+    of tuples or a tuple of two columns. The model's `tokenizer` encodes and truncates them. Labels
+    can also be names in `config.label2id`, or lists of names for multi-label classification.
 
     Args:
         config: an `AlbertConfig`.
@@ -133,12 +133,13 @@ class AlbertForSequenceClassification(TaskModel):
         return {name: values[np.argsort(order)] for name, values in outputs.items()}
 
     def fit_thresholds(self, x: Any, y: Any) -> tuple[float, ...]:
-        """Sets each label's threshold to the value with the best F1, for several labels per text.
+        """Sets the thresholds of a multi-label model to the values with the best F1 for each label.
 
         The thresholds are stored in `config.thresholds`, and `save_pretrained` saves them.
         `albert-tf predict` and `albert-tf evaluate` then predict the labels whose probabilities
-        reach them; pipelines and exports return all probabilities. `albert-tf finetune` does the
-        same after each epoch. A label that doesn't occur gets the default of 0.5.
+        reach their thresholds; pipelines and exported models return all probabilities. `albert-tf
+        finetune` also sets the thresholds after each epoch. The threshold of a label that doesn't
+        occur in `y` is 0.5, the default.
 
         Args:
             x: texts or arrays of examples that the model wasn't trained on, as in `predict`.
@@ -167,8 +168,8 @@ class AlbertForSequenceClassification(TaskModel):
             labels = labels[:, None]
         if labels.shape != logits.shape:
             raise UserError(
-                f"labels must contain 0 or 1 for each example and label, {logits.shape}. "
-                f"Received: {labels.shape}."
+                "labels must be 0 or 1 for each example and label, in an array of shape "
+                f"{logits.shape}. Received shape {labels.shape}."
             )
         thresholds = tuple(best_thresholds(labels, sigmoid(logits).astype("float64")))
         self.config = self.config.replace(thresholds=thresholds)

@@ -84,7 +84,7 @@ class AlbertForSimilarity(TaskModel):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, *args: Any, **fields: Any) -> Any:
-        """Creates a model with the maximum length and, by default, the pooling of its folder."""
+        """Creates a model with the maximum length and, by default, the pooling from its folder."""
         model = super().from_checkpoint(checkpoint, *args, **fields)
         folder = checkpoint.folder
         modules = None if folder is None else sentence_transformers.read(folder)
@@ -148,7 +148,7 @@ def _partner_loss(vectors: Tensor, groups: Tensor, input_ids: Tensor | None) -> 
     Args:
         vectors: unit vectors `[B, C, H]`.
         groups: int `[B]`; `IGNORED` for padding examples, whose texts aren't candidates.
-        input_ids: int `[B, C, T]`, used to find equal texts; None for `inputs_embeds`.
+        input_ids: int `[B, C, T]`, used to find equal texts; None if `inputs_embeds` is used.
     """
     batch, count, size = ops.shape(vectors)
     # The second texts come first, so that candidate i is the partner of row i.

@@ -50,7 +50,7 @@ class TrainingStep:
     def _update_metrics_variables(
         self: Any, metrics: Any, loss: Any, x: Any, y: Any, outputs: Any, sample_weight: Any
     ) -> Any:
-        """Updates the metrics like Keras, but weights the loss by `loss_weight`."""
+        """Updates the metrics as Keras does, but weights the loss by `loss_weight`."""
         known = list(zip(self.metrics_variables, metrics, strict=True))
         batch = batch_of(self, x, y, sample_weight)
         with keras.StatelessScope(state_mapping=known) as scope:

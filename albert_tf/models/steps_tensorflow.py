@@ -168,8 +168,8 @@ class TrainingStep:
 def parallel_slices() -> int:
     """Returns how many slices of a batch one device computes in parallel.
 
-    Two slices are traced twice, so there is one unless the threads of a CPU have been divided among
-    two, by `distribution.share_threads` or by the user.
+    Tracing two slices takes twice as long, so there is only one unless the CPU's threads have been
+    divided between two slices, by `distribution.share_threads` or by the user.
     """
     threading = tf.config.threading
     inter = threading.get_inter_op_parallelism_threads() or _number("TF_NUM_INTEROP_THREADS")

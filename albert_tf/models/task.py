@@ -41,7 +41,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     """Base class of the task models: an `AlbertModel` (`self.albert`) with a head.
 
     A subclass declares `targets` and `task_inputs`, adds its layers, and defines `head_outputs`.
-    Its `call` takes the inputs and labels, and returns `self.compute_outputs(locals())`. If the
+    Its `call` takes the inputs and labels and returns `self.compute_outputs(locals())`. If the
     loss isn't the cross-entropy of each label, the subclass also defines `loss_terms`.
 
     Labels can be passed in the feature dict or as `y`. Losses and metrics passed to `compile`
@@ -148,7 +148,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
                 schedule, unless it continues from an `initial_epoch`. The peak is 2e-5 for base and
                 wider models, 1e-4 for narrower models such as `small`, and 5e-4 for newly
                 initialized models. Therefore, load weights before you call `compile`.
-            loss: a loss or its name. A name selects the version for logits. Default: the model's
+            loss: a loss or its name. A Keras loss passed by name takes logits. Default: the model's
                 own loss.
             loss_weights: a weight for each output.
             metrics: metrics or their names. Keras's metrics receive probabilities (hinge metrics
@@ -322,8 +322,9 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     ) -> Any:
         if y_pred is None:  # compute_loss(labels, logits), as in transformers
             raise UserError(
-                "compute_loss is a method for Keras. To train with the model's own loss, call "
-                "compile() without a loss. model(features, labels=labels).loss is this loss."
+                "compute_loss is a method that only Keras calls. To train with the model's own "
+                "loss, call compile() without a loss. To compute this loss, use "
+                "model(features, labels=labels).loss."
             )
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
@@ -422,7 +423,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 
     def _require_labels_of(self, outputs: Iterable[str], batch: Batch) -> None:
-        """Rejects batches without a label for each of these outputs, which metrics compare."""
+        """Rejects batches that lack the labels for any of these outputs, which have metrics."""
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in outputs if name not in measured]:
             raise UserError(

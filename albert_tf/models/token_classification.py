@@ -1,4 +1,4 @@
-"""ALBERT for token classification, such as part-of-speech tags and named entities."""
+"""ALBERT for token classification, such as part-of-speech tagging and named entity recognition."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class AlbertForTokenClassification(TaskModel):
 
     The loss is the mean cross-entropy over all labels except -100.
 
-    `fit` and `evaluate` also take a list of words and a list of tags for each sentence. Tags are
+    `fit` and `evaluate` also accept a list of words and a list of tags for each sentence. Tags are
     class ids or names in `config.label2id`. A word's tag is the label of its first token. Sentences
     longer than `max_position_embeddings` are split into windows.
 
