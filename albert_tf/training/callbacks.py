@@ -99,7 +99,7 @@ class Resume(Saver):
 
     @contextlib.contextmanager
     def surround(self, fit: Fit) -> Iterator[Any]:
-        """Locks the folder, and reads the checkpoint from which Keras's `fit` resumes."""
+        """Locks the folder and reads the checkpoint from which Keras's `fit` resumes."""
         checkpoints, data = self.checkpoints, fit.data
         with locked(checkpoints.folder):
             try:
@@ -128,7 +128,7 @@ class Resume(Saver):
         fit = self._fit
         if fit is None or self._data is None:
             raise UserError(
-                "Resume works only with fit of an ALBERT task model. Use "
+                "Resume works only with the fit method of an ALBERT task model. Use "
                 "keras.callbacks.BackupAndRestore for other models."
             )
         steps_at_once = self.model.steps_per_execution
@@ -140,7 +140,7 @@ class Resume(Saver):
         super().on_train_begin(logs)
         self.checkpoints.restore(self.model)
         if self._data.batches is not None:
-            # On JAX and torch, Keras has already read a batch, and so started a new epoch.
+            # On JAX and torch, Keras has already read a batch and thereby started a new epoch.
             self._data.batches.next_epoch = 0
         progress = self.checkpoints.progress
         if not progress:
@@ -296,21 +296,21 @@ def _to_json(value: Any) -> Any:
 
 
 class KeepBest(StepCallback):
-    """Evaluates the model during training, and saves the version that is best on the first metric.
+    """Evaluates the model during training and saves the version that is best on the first metric.
 
     Args:
-        score: returns the scores keyed by name. The version with the highest first score is the
-            best, so the first score can't be a loss. Of versions with equal first scores, the one
-            with the lowest loss is the best, if the scores contain a loss, and otherwise the
-            earliest one. With `steps`, use `predict`, because `model.evaluate` would
-            reset the metrics that `fit` shows.
+        score: function that returns the scores keyed by name. The version with the highest first
+            score is the best, so the first score can't be a loss. Of versions with equal first
+            scores, the one with the lowest loss is the best, if the scores contain a loss, and
+            otherwise the earliest one. With `steps`, `score` should call `predict`, because
+            `model.evaluate` would reset the metrics that `fit` shows.
         folder: model directory to write, replacing an existing one; None to save nothing.
         steps: number of training steps between evaluations; None to evaluate after each epoch. The
             model is also evaluated at the end of `fit`.
         patience: number of evaluations without improvement before the run stops, as in
-            `keras.callbacks.EarlyStopping`; None to train to the end. Each `fit` starts counting
-            again.
-        on_score: called with the step and its scores.
+            `keras.callbacks.EarlyStopping`; None to train to the end. Each `fit` restarts the
+            count.
+        on_score: function that is called with the step and its scores.
 
     Attributes:
         scores: all scores so far, each with its `step`.

@@ -61,7 +61,7 @@ class StepCallback(keras.callbacks.Callback):
     Attributes:
         step: number of steps trained so far, including those before an interruption.
         position: number of steps of the current epoch trained before an interruption.
-        state: JSON that this callback needs to resume.
+        state: JSON values that this callback needs to resume.
     """
 
     def __init__(self) -> None:
@@ -106,9 +106,10 @@ class Checkpoints:
         keep: number of checkpoints to keep.
         settings: JSON values that must be the same when the run resumes.
         others: callbacks whose states are also saved.
-        way_out: what to do if a checkpoint can't be used, for error messages.
+        way_out: advice for error messages: what to do if a checkpoint can't be used.
     Attributes:
-        progress: JSON of the newest checkpoint when `read` was called; empty if there was none.
+        progress: JSON values from the checkpoint that was the newest when `read` was called; empty
+            if there was none.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Checkpoints:
         keep: int = 1,
         settings: Mapping[str, Any] | None = None,
         others: Sequence[keras.callbacks.Callback] = (),
-        way_out: str = "Start again with force=True.",
+        way_out: str = "Start over with force=True.",
     ):
         self.folder, self.keep, self.way_out = folder, keep, way_out
         self.settings, self.others = dict(settings or {}), list(others)
@@ -183,7 +184,7 @@ class Checkpoints:
         """Writes a checkpoint, then removes all but the newest `keep`.
 
         Args:
-            progress: JSON: the number of the `step`, its `position` in an epoch, and other values.
+            progress: JSON values: the `step`, its `position` in the epoch, and others.
         """
         states: list[tuple[str, dict[str, Any]]] = []
         tensors: dict[str, np.ndarray] = {}
@@ -203,11 +204,11 @@ class Checkpoints:
 
 
 class Saver(StepCallback, FitCallback):
-    """Saves the checkpoints of a run, and ends it after a signal.
+    """Saves the checkpoints of a run, and ends the run after a signal.
 
     Args:
-        checkpoints: reads and writes the checkpoints.
-        save_steps: number of steps between checkpoints; None for one at the end.
+        checkpoints: the checkpoints of the run.
+        save_steps: number of steps between checkpoints; None to save only one, at the end.
         host: rank of this process, and the number of processes that train together. Rank 0 saves.
     Attributes:
         epoch, step, seconds: see `callbacks.Resume`.
@@ -285,7 +286,7 @@ class Saver(StepCallback, FitCallback):
             self.save(is_finished=True)
 
     def save(self, is_finished: bool = False, **progress: Any) -> None:
-        """Writes a checkpoint with the numbers of this run and other `progress`."""
+        """Writes a checkpoint with this run's step, epoch, and duration, and other `progress`."""
         if keras.backend.backend() == "jax":
             self.model.jax_state_sync()
         if not self._stop.is_set() or self.host[1] == 1:  # all hosts must read the metrics together
@@ -410,7 +411,7 @@ def load_metrics(state: State, model: PreTrainedModel, batch: Any, way_out: str)
 
 @contextmanager
 def _names_damaged(folder: Path, way_out: str) -> Iterator[None]:
-    """Converts errors while a checkpoint is read to one that names the checkpoint."""
+    """Converts any error in reading a checkpoint to a `UserError` that names the checkpoint."""
     try:
         yield
     except (OSError, UserError, KeyError, ValueError) as error:

@@ -25,15 +25,15 @@ class Diverged(UserError):
 
 
 class Curve(StepCallback):
-    """Records the learning curve, and ends a run whose loss is not finite or diverges.
+    """Records the learning curve and ends a run whose loss is not finite or diverges.
 
     It resets the metrics whenever it records them, so that `fit` shows means over recent steps.
 
     Args:
         steps: total number of steps in the run.
         point_steps: number of steps between two points of the history.
-        learning_rate: returns the learning rate at a 0-based step.
-        means: converts metrics to the values to record, which must include `loss`.
+        learning_rate: function that returns the learning rate at a 0-based step.
+        means: function that converts metrics to the values to record, which must include `loss`.
         folder: folder for TensorBoard event files, or None to write none.
         stop_diverged: whether to end the run if the mean loss exceeds its minimum by `DIVERGED`.
 

@@ -67,7 +67,7 @@ def shared(dataset: Any, strategy: Any, batch_size: int) -> Any:
     """Returns the dataset for `fit`, which TensorFlow distributes if there are several replicas.
 
     Args:
-        dataset: yields this host's part of each global batch.
+        dataset: a dataset that yields this host's part of each global batch.
         batch_size: number of examples in a global batch.
     """
     count = replicas(strategy)
@@ -279,7 +279,7 @@ def _join() -> None:
     except (ValueError, RuntimeError) as error:
         raise UserError(
             f"Can't connect to the other hosts: {str(error).splitlines()[0]} Without Slurm, MPI, "
-            "or cloud, set KERAS_DISTRIBUTION_JOB_ADDRESSES (the first host's HOST:PORT), "
-            "KERAS_DISTRIBUTION_NUM_PROCESSES, and KERAS_DISTRIBUTION_PROCESS_ID on each host, or "
-            "pass --strategy none."
+            "or a cloud cluster, set KERAS_DISTRIBUTION_JOB_ADDRESSES (the first host's "
+            "HOST:PORT), KERAS_DISTRIBUTION_NUM_PROCESSES, and KERAS_DISTRIBUTION_PROCESS_ID on "
+            "each host, or pass --strategy none."
         ) from error

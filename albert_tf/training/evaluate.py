@@ -83,7 +83,7 @@ def predict_test_files(
 def _predict(
     options: EvaluationOptions, split: str, examples: Sequence[Any] | None
 ) -> tuple[Task[Any, Any], Predicted[Any, Any]]:
-    """Returns the task, and the model's predictions for a split; "test" has no labels."""
+    """Returns the task and the model's predictions for a split; "test" has no labels."""
     name, task = options.model, task_of(options)
     model: PreTrainedModel | ExportedModel
     if is_exported(name):
@@ -196,8 +196,8 @@ class HeldOut:
     ) -> None:
         """Writes the reports on the best version into its model directory, `folder`.
 
-        Adds the scores of each class to `report`, and to `report["test"]` those of the test
-        examples, if any.
+        Adds the scores of each class to `report`. If there are test examples, adds their scores to
+        `report["test"]`.
         """
         best = finder.find(folder).read()
         weights.assign(self.on_one, best.tensors, best.origin)
@@ -233,7 +233,7 @@ def soft_labels(
         teacher: directory or Hub model ID of a model fine-tuned for classification.
         texts: texts of the kind that the teacher was fine-tuned on.
         text_pairs: second texts, for text pairs.
-        temperature: divides the logits before the softmax or sigmoid.
+        temperature: number by which the logits are divided before the softmax or sigmoid.
         batch_size: number of texts in a batch.
     Returns:
         float32 `[N, C]` in the order of the teacher's `config.labels`; for a regression model, its

@@ -1,4 +1,4 @@
-"""Fine-tunes a model on a task's files, and writes a model directory."""
+"""Fine-tunes a model on a task's files and writes a model directory."""
 
 import hashlib
 import logging
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @accepts_keywords(FinetuningOptions)
 def finetune(options: FinetuningOptions) -> dict[str, Any]:
-    """Fine-tunes a model, and writes the best version on dev to a directory with a report.
+    """Fine-tunes a model and writes the best version on dev to a directory with a report.
 
     To resume an interrupted run from its newest checkpoint, repeat the same call. Interruptions
     don't affect the final weights.
@@ -82,13 +82,13 @@ def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any
 
 
 def warn_not_learned(report: Mapping[str, Any], is_binary: bool) -> None:
-    """Warns of a model that predicts the same for nearly all dev examples, and says what to try.
+    """Warns that a model predicts the same for nearly all dev examples, and suggests what to try.
 
     A dev loss that rose, or exceeds that of equal probabilities (chance level), shows that the
-    learning rate was too high. Otherwise, the model hasn't moved far enough from its start.
+    learning rate was too high. Otherwise, the weights haven't moved far enough from their start.
 
     Args:
-        is_binary: whether the loss is a mean over labels, which are present or not.
+        is_binary: whether the loss is a mean over labels, each of which is present or absent.
     """
     labels, rate = report["data"]["labels"], report["settings"]["learning_rate"]
     losses = [point["val_loss"] for point in report["history"]]
@@ -109,7 +109,7 @@ def warn_not_learned(report: Mapping[str, Any], is_binary: bool) -> None:
 
 
 def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str, Any]:
-    """Starts or resumes the run on this host, and returns its report."""
+    """Starts or resumes the run on this host and returns its report."""
     recipe = options.recipe(data.recipe, len(data.train))
     keras.utils.set_random_seed(options.seed)
     with run.scope():
@@ -241,7 +241,7 @@ def _model(options: FinetuningOptions, recipe: Recipe, data: TrainingData) -> Ta
             )
         tokenizer = AlbertTokenizer.from_pretrained(options.vocab or options.model)
     limit = min(recipe.max_length, model.config.max_position_embeddings)
-    # Predictions and exports also truncate at this length.
+    # Predictions and exported models also truncate at this length.
     tokenizer.model_max_length = options.max_length or limit
     check_fit(tokenizer, model.config, tokenizer.model_max_length)
     model.tokenizer = tokenizer

@@ -1,4 +1,4 @@
-"""Compares predictions with labels, and writes mistakes.md and confusion.png."""
+"""Compares predictions with labels and writes mistakes.md and confusion.png."""
 
 from collections.abc import Sequence
 from itertools import islice

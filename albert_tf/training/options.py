@@ -81,8 +81,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     """The options of `finetune`. An option that is None defaults to the task's recipe."""
 
     model: str = option(
-        help='model directory, Hub model ID, or "small", which ships with the package; for random '
-        f"weights, a configuration file or one of {', '.join(SIZES)}",
+        help='model directory, Hub model ID, or "small", which ships with the package; to train '
+        f"from scratch, a configuration file or one of {', '.join(SIZES)}",
         metavar="NAME",
         is_path=True,
     )
@@ -95,7 +95,7 @@ class FinetuningOptions(DeviceOptions, LabelledData):
     )
     test: Path | None = option(
         None,
-        help="labeled file that the best version is scored on at the end, once",
+        help="labeled file on which the best version is scored once, at the end",
         metavar="FILE",
         decisive=False,
     )
@@ -195,8 +195,8 @@ class FinetuningOptions(DeviceOptions, LabelledData):
                 )
         if self.vocab_size != FinetuningOptions.vocab_size and not is_size(self.model):
             raise UserError(
-                "--vocab-size requires random weights; a pretrained model has its own vocabulary. "
-                f"Received: --model {self.model}."
+                "--vocab-size requires training from scratch; a pretrained model has its own "
+                f"vocabulary. Received: --model {self.model}."
             )
         if self.warmup is not None and self.warmup > 1 and not self.warmup.is_integer():
             raise UserError(
@@ -258,8 +258,8 @@ class PretrainingOptions(DeviceOptions):
     """
 
     data: tuple[str, ...] = option(
-        help="build-data output folders, or globs for the original code's TFRecord files; they "
-        "are read one after the other, including duplicates",
+        help="build-data output folders, or globs for the original code's TFRecord files; steps "
+        "read from them in turn, so one that is listed twice is read twice as often",
         metavar="DIR",
         original=("input_file",),
         decisive=False,
@@ -362,7 +362,7 @@ class PretrainingOptions(DeviceOptions):
     )
     eval_data: str | None = option(
         None,
-        help="held-out records to score at the end",
+        help="held-out records to score the model on at the end",
         group=_OUTPUTS,
         metavar="DIR",
         decisive=False,
@@ -413,7 +413,8 @@ def weights_by_label(given: Sequence[str], labels: Sequence[str]) -> list[float]
     Returns:
         a weight per label, or None if there are no arguments or only "balanced".
     Raises:
-        UserError: if an argument isn't LABEL=WEIGHT, or the model lacks the label.
+        UserError: if an argument isn't LABEL=WEIGHT with a finite weight >= 0, or its label is
+            unknown or repeated.
     """
     if tuple(given) in ((), (BALANCED,)):
         return None

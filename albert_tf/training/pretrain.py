@@ -42,7 +42,7 @@ _LARGEST: Final = 700.0  # exp of a larger value overflows
 
 @accepts_keywords(PretrainingOptions)
 def pretrain(options: PretrainingOptions) -> dict[str, Any]:
-    """Pretrains a model, and writes a model directory with a report and learning curves.
+    """Pretrains a model and writes a model directory with a report and learning curves.
 
     To resume an interrupted run from its newest checkpoint, repeat the same call. Interruptions
     don't affect the final weights.
@@ -59,11 +59,11 @@ def pretrain(options: PretrainingOptions) -> dict[str, Any]:
 
 
 def _train(options: PretrainingOptions, run: Run) -> dict[str, Any]:
-    """Starts or resumes the run on this host, and returns its report."""
+    """Starts or resumes the run on this host and returns its report."""
     if options.batch_size % (run.replicas * options.micro_batches):
         raise UserError(
-            "batch_size must be a multiple of replicas times micro_batches. Received: "
-            f"batch_size={options.batch_size}, {run.replicas} replicas, "
+            "batch_size must be a multiple of the number of replicas times micro_batches. "
+            f"Received: batch_size={options.batch_size}, {run.replicas} replicas, "
             f"micro_batches={options.micro_batches}."
         )
     sources = [find_records(folder) for folder in options.data]
@@ -161,7 +161,7 @@ def _check_same_vocabulary(data: str, checkpoint: str, tokenizer: BaseTokenizer)
     """Rejects records whose vocabulary differs from a checkpoint's or other records'."""
     try:
         own = AlbertTokenizer.from_pretrained(checkpoint)
-    except UserError:  # weights without a vocabulary, such as the original's checkpoints
+    except UserError:  # weights without a vocabulary, such as original checkpoints
         return
     if own.get_vocab() != tokenizer.get_vocab():
         raise UserError(
@@ -182,7 +182,7 @@ def _limit_ids(files: RecordFiles, size: int) -> RecordFiles:
 
 
 def _identity(files: RecordFiles) -> dict[str, Any]:
-    """Returns the number of examples, and a digest of the files' names and sizes."""
+    """Returns the number of examples and a digest of the files' names and sizes."""
     sizes = [
         [os.path.basename(path), count, tf.io.gfile.stat(path).length]
         for path, count in zip(files.paths, files.counts, strict=True)
@@ -198,7 +198,7 @@ def _scorer(
     index, count = host
 
     def host_part(values: tf.Tensor, fill: int) -> tf.Tensor:
-        """Pads a batch so that it divides evenly, and returns this host's part."""
+        """Pads a batch to `EVALUATION_BATCH` examples. On JAX, returns this host's part of it."""
         missing = EVALUATION_BATCH - tf.shape(values)[0]
         paddings = [[0, missing], *[[0, 0]] * (values.shape.rank - 1)]
         filled = tf.pad(values, paddings, constant_values=fill)

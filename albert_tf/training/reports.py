@@ -49,7 +49,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         `labels`: number of training examples per label, most frequent first.
         `alike`: lists of labels that differ only in case and spaces.
         `skipped`: number of skipped rows.
-        `duplicates`: number of training examples that occurred before.
+        `duplicates`: number of training examples that repeat an earlier one.
         `contradictions`: number of training texts that occur with more than one label.
         `in_both`: number of dev examples whose texts are also in train.
     """
@@ -121,7 +121,7 @@ def results(
     scores: Sequence[Mapping[str, float]],
     best: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Returns the metrics of a fine-tuning run: their names, by epoch, and the best ones.
+    """Returns the metrics of a fine-tuning run: names, values by epoch, and the best values.
 
     Args:
         history: mean training metrics of each epoch, with `step` and `learning_rate`.
@@ -179,7 +179,7 @@ def write_finetuning(
 
 
 def class_table(by_class: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
-    """Returns the rows of a table of `metrics.by_class`, whose first row contains the names."""
+    """Returns the scores of `metrics.by_class` as table rows; the first row contains the names."""
     names = list(next(iter(by_class.values())))
     rows = [
         [f"{value:,}" if isinstance(value, int) else f"{value:.4f}" for value in scores.values()]

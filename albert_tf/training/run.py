@@ -80,8 +80,8 @@ class Run:
 
         Args:
             model: a compiled model.
-            batches: returns a dataset with this host's part of each batch, starting at a given
-                step.
+            batches: function that returns a dataset with this host's part of each batch, starting
+                at a given step.
             batch_size: number of examples in a batch across all hosts.
             curve: the learning curve, which contains the number of steps.
             keep: callback that scores the model; None for a run without evaluation.
@@ -168,7 +168,7 @@ def lock_output(output: Path, force: bool) -> Iterator[None]:
 
 
 def publish(output: Path, report: Mapping[str, Any]) -> None:
-    """Moves the best version to the output, and removes the checkpoints.
+    """Moves the best version to the output and removes the checkpoints.
 
     A sentence-transformers module list left in the output by an earlier model is also removed.
     """

@@ -21,7 +21,7 @@ class Source(NamedTuple):
         batches: the package's own batches that the data consists of, or None.
         sample: the first batch, if the data isn't only the package's own batches.
         digest: hexadecimal SHA-256 digest of the first batches of such data.
-        is_endless: whether the epochs of `fit` read on instead of starting again.
+        is_endless: whether each epoch of `fit` reads on where the previous one ended.
     """
 
     batches: Batches | None
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, fit: Fit) -> "Source":
-        """Returns the source of a `fit`.
+        """Returns the source for a `fit` call.
 
         Raises:
             UserError: if the order of the data can't be restored.
