@@ -17,7 +17,8 @@ EXAMPLES = """examples:
 
 Prints a line for each answer: its probability, its start and end in the text (in characters), and
 the answer itself, which is empty for "no answer". An empty line separates questions. Long texts are
-read in windows. Each line of a file is a JSON object with question, context, and optionally id.
+read in windows. Each line of a file is a JSON object with "question", "context", and optionally
+"id".
 """
 
 
@@ -95,7 +96,7 @@ def _rows(options: OPTIONS) -> Iterator[dict[str, Any]]:
         values = [row.get(name) for name in names] if isinstance(row, dict) else [None]
         if not all(isinstance(value, str) and value.strip() for value in values):
             raise UserError(
-                f"{path}, line {number}, must be a JSON object with the non-empty strings question "
-                f"and context. Received: {line[:60]}."
+                f"{path}, line {number}, must be a JSON object with non-empty strings for "
+                f'"question" and "context". Received: {line[:60]}.'
             )
         yield row

@@ -101,7 +101,7 @@ def run(options: OPTIONS) -> int:
 
 
 def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
-    """Samples passages from the corpus, and prints how much text was read and sampled."""
+    """Samples passages from the corpus and prints how much text was read and sampled."""
     from albert_tf.data.corpus.documents import sample
 
     counts: Counter[str] = Counter()
@@ -122,7 +122,7 @@ def _sample(files: list[Any], options: OPTIONS) -> list[Any]:
 
 
 def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
-    """Decides whether to keep accents, and prints the effect of dropping them."""
+    """Decides whether to keep accents and prints the effect of dropping them."""
     from albert_tf.text.scripts import merge_statistics, words
     from albert_tf.text.vocabulary import Normalization
 
@@ -140,7 +140,7 @@ def _keep_accents(drawn: list[Any], options: OPTIONS) -> bool:
     effect = _description(accents)
     print(f"accents  {'kept; dropping them' if keep else 'dropped, which'} {effect}")
     if not options.cased:
-        print(f"case     lower-cased, which {_description(case)}", flush=True)
+        print(f"case     lowercased, which {_description(case)}", flush=True)
     return keep
 
 
@@ -152,7 +152,7 @@ def _description(found: Any) -> str:
 
 
 def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
-    """Yields the sentences of a sample, and frees each passage after use."""
+    """Yields the sentences of a sample and frees each passage after use."""
     from albert_tf.data.corpus.sentences import sentence_splitter
 
     sentences = sentence_splitter(options.sentence_splitter, part(CorpusOptions, options))
@@ -161,7 +161,7 @@ def _sentences(drawn: list[Any], options: OPTIONS) -> Iterator[str]:
 
 
 def _print_result(options: OPTIONS, model: bytes) -> None:
-    """Prints the size of the vocabulary, and a note if the text was too small for all pieces."""
+    """Prints the size of the vocabulary, and a note if the text was too short for all pieces."""
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model).get_piece_size()
@@ -169,7 +169,7 @@ def _print_result(options: OPTIONS, model: bytes) -> None:
     print(f"wrote    {options.output}, {pieces:,} pieces, sha256 {digest[:12]}")
     if pieces < options.vocab_size:
         print(
-            f"note     the text supports only {pieces:,} of the {options.vocab_size:,} pieces; add "
+            f"note     the text yields only {pieces:,} of the {options.vocab_size:,} pieces; add "
             "more text for a larger vocabulary"
         )
 

@@ -18,7 +18,7 @@ OPTIONS = ConversionOptions
 
 
 def check(options: ConversionOptions) -> None:
-    """Finds the input, and rejects an output that exists or would replace the input."""
+    """Finds the input and rejects an output that exists or would replace the input."""
     from albert_tf.checkpoints import finder
 
     location = finder.find(options.input)

@@ -20,9 +20,10 @@ EXAMPLES = """examples:
   albert-tf embed --model my-model --input texts.txt --output vectors.npy
   albert-tf embed --model my-model --input texts.txt --pooling cls --output vectors.jsonl
 
-Prints a JSON object with the vector of each text, or writes a file: one float32 array [texts, H]
-(.npy), or one JSON object per text (.jsonl). Long texts are read in windows. For a folder from
-sentence-transformers, long texts are truncated, and the vectors are the same as in that library.
+Prints a JSON object with the vector of each text or, with --output, writes a file: one float32
+array [texts, H] (.npy), or one JSON object per text (.jsonl). Long texts are read in windows. For a
+folder from sentence-transformers, long texts are truncated, and the vectors are the same as in that
+library.
 """
 
 
@@ -95,7 +96,7 @@ def _rows(found: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _write(path: Path, found: Iterator[tuple[str, Any]], size: int) -> int:
-    """Writes the vectors, and returns how many were written."""
+    """Writes the vectors and returns how many were written."""
     if path.suffix == ".npy":
         import numpy as np
 

@@ -35,7 +35,7 @@ class OPTIONS(EvaluationOptions):
 
 
 def check(options: OPTIONS) -> Sequence[Any] | None:
-    """Reads the examples, and checks their labels against the model's configuration.
+    """Reads the examples and checks their labels against the model's configuration.
 
     Returns:
         The examples, or None if the configuration is known only once the model is loaded.
@@ -55,7 +55,7 @@ def check(options: OPTIONS) -> Sequence[Any] | None:
 
 
 def run(options: OPTIONS, examples: Sequence[Any] | None = None) -> int:
-    """Prints the metrics, or the paths of the prediction files."""
+    """Prints the metrics or, with `submission`, the paths of the prediction files."""
     from albert_tf.training.evaluate import evaluate_on, predict_test_files
 
     if options.submission is not None:

@@ -30,8 +30,9 @@ EXAMPLES = """examples:
   albert-tf export onnx --model my-model --output my-model.onnx --quantize dynamic
   albert-tf export web --model my-model --output site
 
-The model's config.json determines the task. The export takes strings; with --ids-only, and in ONNX,
-it takes ids. Before it appears at --output, a fresh process loads it and compares it with Keras.
+The model's config.json determines the task. The exported model takes strings; with --ids-only, and
+in ONNX, it takes token ids. Before it appears at --output, a fresh process loads it and compares
+its outputs with Keras.
 """
 
 
@@ -76,7 +77,7 @@ OPTIONS = {"saved-model": SavedModel, "tflite": TFLite, "onnx": Onnx, "web": Web
 
 
 def check(options: Any) -> None:
-    """Checks the model's files, and rejects an output that exists or would replace the model."""
+    """Checks the model's files and rejects an output that exists or would replace the model."""
     from albert_tf.checkpoints import finder, sentence_transformers, tf_checkpoint
     from albert_tf.text.tokenizer import check_length
 

@@ -17,8 +17,8 @@ EXAMPLES = """examples:
       --model mini --output my-model
 
 Writes a model directory in the Hugging Face layout, with a model card (README.md), report.json,
-learning curves, a confusion matrix, the worst mistakes (mistakes.md), and TensorBoard logs. After
-Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint.
+learning curves, a confusion matrix, the worst mistakes (mistakes.md), and TensorBoard logs. To
+resume exactly from the newest checkpoint after Ctrl-C or a crash, run the same command again.
 """
 
 OPTIONS = FinetuningOptions

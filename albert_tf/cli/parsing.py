@@ -1,7 +1,7 @@
 """Derives a command's parser and its `--config` file from the dataclass of its options.
 
 For dataclasses, jsonargparse 4.53 doesn't support dashes, aliases, or groups. tyro 1.0 doesn't read
-YAML, and prints errors in boxes. Importing them takes 0.09 and 0.07 s; argparse takes 0.01 s.
+YAML and prints errors in boxes. Importing them takes 0.09 and 0.07 s; argparse takes 0.01 s.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from albert_tf.files import read_text, user_path
 from albert_tf.options import FILE, Option, Options, Range, declared, flag, rule
 
 _METAVARS: Final = {int: "N", float: "NUMBER", Path: "PATH", str: "TEXT"}
-_FEW: Final = 5  # values that the help lists
+_FEW: Final = 5  # maximum number of values that the help lists
 _SILENT: Final = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
 
 
@@ -126,13 +126,13 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
         raise UserError(f"{path} is not valid YAML: {reason}.") from error
     if not isinstance(found, Mapping):
         raise UserError(
-            f"{path} must consist of lines `option: value`. Received: {short_repr(found)}."
+            f"{path} must consist of `option: value` lines. Received: {short_repr(found)}."
         )
     return found
 
 
 def _add(group: Any, option: Option) -> Any:
-    """Adds an option with every spelling of its flag, and returns the action shown in the help."""
+    """Adds an option with every spelling of its flag and returns the action shown in the help."""
     settings: dict[str, Any] = {"default": argparse.SUPPRESS}
     if option.is_tuple and not option.positional:
         settings["action"] = "append" if option.repeated else "extend"

@@ -36,13 +36,13 @@ EXAMPLES = """examples:
   albert-tf predict --model my-mnli-model --labels "sport,politics" "A late goal decided it."
   albert-tf predict --model my-sentence-model --input pairs.txt --pairs
 
-Prints a line for each text: its label and probability, or each of its scores. For a multi-label
-model, the line contains every label that reaches its threshold. For a tagging model, prints each
-word and its tag on a line, and an empty line between texts; whitespace separates words. For a
-sentence embedding model, prints the cosine similarity of each pair. Files of any size are read as
-needed. With --output, writes a table with all columns of the input, and label and score (only score
-for a regression model, and cosine for a sentence embedding model). If the input has a column with
-such a name, all of these begin with predicted_.
+Prints a line for each text: its label and probability or, for a regression model, its scores. For a
+multi-label model, the line contains every label that reaches its threshold. For a tagging model,
+prints each word and its tag on a line, and an empty line between texts; whitespace separates words.
+For a sentence embedding model, prints the cosine similarity of each pair. Files of any size are
+read as needed. With --output, writes a table with all columns of the input and the new columns
+label and score (only score for a regression model, and cosine for a sentence embedding model). If
+the input already has one of these columns, the names of all new columns begin with predicted_.
 """
 _TAGGER: Final = "AlbertForTokenClassification"
 _ENCODER: Final = "AlbertModel"
@@ -113,7 +113,7 @@ def check(options: OPTIONS) -> tuple[str, list[str]]:
 
 
 def run(options: OPTIONS, found: tuple[str, list[str]]) -> int:
-    """Prints a line for each text, or writes a table."""
+    """Prints a line for each text or, with `output`, writes a table."""
     model_class, names = found
     if options.output is not None:
         return _write(options, model_class, names, options.output)
@@ -203,8 +203,8 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]
         )
     if model_class == _TAGGER:
         raise UserError(
-            f"--output writes labels of texts. Received: {options.model}, a tagging model. Print "
-            "its tags with --json."
+            "--output requires a model that labels whole texts. Received: "
+            f"{options.model}, a tagging model. Print its tags with --json."
         )
     check_format(output)
     check_apart(str(options.source), output)
@@ -219,7 +219,7 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]
 
 
 def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Path) -> int:
-    """Writes the input table with columns for the predictions, and returns exit status 0."""
+    """Writes the input table with columns for the predictions and returns exit status 0."""
     found: Iterator[dict[str, Any]]
     if model_class == _ENCODER:
         found = ({"cosine": cosine} for cosine in _cosines(options, options.texts()))

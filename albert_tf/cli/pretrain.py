@@ -8,7 +8,7 @@ from albert_tf.config import SIZES
 from albert_tf.errors import UserError
 from albert_tf.training.options import PretrainingOptions, check_output
 
-SUMMARY = "pretrain on the records of build-data"
+SUMMARY = "pretrain on the output of build-data"
 EXAMPLES = """examples:
   albert-tf pretrain --data examples --size base --output my-model --dtype-policy mixed_bfloat16 \\
       --micro-batches 64 --eval-data held-out --eval-steps 5000
@@ -16,9 +16,9 @@ EXAMPLES = """examples:
       --batch-size 256 --learning-rate 1e-4 --steps 10000 --warmup-steps 500
 
 Writes a model directory in the Hugging Face layout, with report.json, curves.png, and TensorBoard
-logs. After Ctrl-C or a crash, the same command resumes exactly from the newest checkpoint. Also
-accepts the flags of the original run_pretraining.py, such as --train_batch_size, --num_train_steps,
-and --poly_power.
+logs. To resume exactly from the newest checkpoint after Ctrl-C or a crash, run the same command
+again. Also accepts the flags of the original run_pretraining.py, such as --train_batch_size,
+--num_train_steps, and --poly_power.
 """
 
 OPTIONS = PretrainingOptions

@@ -84,7 +84,7 @@ class AnswerOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class TextInputOptions(AnswerOptions):
-    """The options of commands that take texts as arguments, or from a file."""
+    """The options of commands that take texts as arguments or from a file."""
 
     text: tuple[str, ...] = option(
         (), help="texts to process; - for standard input", positional=True, may_be_empty=True
@@ -116,7 +116,7 @@ class TextInputOptions(AnswerOptions):
         if sources > 1 or (not sources and self.source is None):
             raise UserError("Pass texts either as arguments or with --input.")
         if "-" in self.text and len(self.text) > 1:
-            raise UserError("Standard input (-) can't be combined with texts as arguments.")
+            raise UserError("Standard input (-) can't be combined with texts passed as arguments.")
         if self.has_table:
             next(self.texts(), None)
         elif given := [name for name in _OF_TABLES if getattr(self, name, None) is not None]:

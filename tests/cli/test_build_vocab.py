@@ -75,7 +75,7 @@ def test_a_vocabulary(run, corpus, tmp_path):
     assert read.startswith("read     3 files, ")
     assert sampled.startswith("sampled  300 passages, ")
     assert accents == "accents  dropped, which changes 13.56% of the words and merges 0.00%"
-    assert case == "case     lower-cased, which changes 25.00% of the words and merges 0.00%"
+    assert case == "case     lowercased, which changes 25.00% of the words and merges 0.00%"
 
 
 def test_a_text_with_fewer_pieces(run, tmp_path):

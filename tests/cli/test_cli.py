@@ -92,7 +92,7 @@ def files(tmp_path, monkeypatch):
         (f"{FINETUNE} --vocab none", "vocabulary none"),
         (f"{FINETUNE} --baseline --multi-label", "--baseline can't be used with --multi-label."),
         (f"{FINETUNE} --epochs 2 --steps 3", "--epochs can't be used with --steps"),
-        (f"{FINETUNE} --model small --vocab-size 99", "--vocab-size requires random weights"),
+        (f"{FINETUNE} --model small --vocab-size 99", "--vocab-size requires training"),
         (f"{FINETUNE} --vocab x --vocab-size 99", "--vocab-size can't be used with --vocab"),
         (f"{FINETUNE} --label-separator ;", "--label-separator requires --multi-label"),
         (f"{FINETUNE} --max-length 9999", "max_length=9999, max_position_embeddings="),

@@ -47,7 +47,7 @@ def test_texts_from_a_file(ask, command, tmp_path):
         (
             "answer",
             "--input half.jsonl",
-            "half.jsonl, line 1, must be a JSON object with the non-empty strings question",
+            "half.jsonl, line 1, must be a JSON object with non-empty strings",
         ),
         ("answer", "--input blank.jsonl", "blank.jsonl, line 3, must be a JSON object with"),
     ],
