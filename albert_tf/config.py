@@ -17,7 +17,7 @@ from albert_tf.options import POSITIVE, RATE, Range, check_number, without_forei
 
 Config = TypeVar("Config", bound=type)
 
-# Hugging Face's names: "gelu" is x·Φ(x) through erf, "gelu_new" its tanh approximation.
+# Hugging Face's names: "gelu" is x·Φ(x), computed with erf; "gelu_new" is its tanh approximation.
 ACTIVATIONS: Final = ("gelu", "gelu_new", "relu", "silu", "swish", "tanh")
 SHARING: Final = ("all", "attention", "ffn", "none")
 _ACTIVATION_ALIASES: Final = {  # transformers' other names for these functions
@@ -139,8 +139,8 @@ class AlbertConfig:
     """Stores the sizes and settings of an ALBERT model.
 
     Names and defaults are the same as in Hugging Face transformers, so the default size is
-    xxlarge. The constructor also takes `num_labels` and `label2id`. It accepts and ignores
-    transformers arguments that have no effect on ALBERT, such as `use_cache`.
+    xxlarge. The constructor also accepts `num_labels` and `label2id`. It ignores transformers
+    arguments that have no effect on ALBERT, such as `use_cache`.
 
     Attributes:
         vocab_size: V, number of rows of the word embedding matrix.
@@ -150,7 +150,7 @@ class AlbertConfig:
         num_hidden_groups: G ≤ L, number of groups. Groups don't share weights with each other.
         share: weights that the layers of a group share (table 4): "all", "attention", "ffn", or
             "none".
-        num_attention_heads: A.
+        num_attention_heads: A, number of attention heads in a layer.
         intermediate_size: I, inner width of the feed-forward network.
         inner_group_num: number of blocks in a group, applied one after the other.
         hidden_act: one of `ACTIVATIONS`, as defined by Hugging Face. Other names for the same
@@ -197,7 +197,7 @@ class AlbertConfig:
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = _in_range(0.0, RATE)
     attention_probs_dropout_prob: float = _in_range(0.0, RATE)
-    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # Scores take terabytes.
+    max_position_embeddings: int = _in_range(512, Range(1, 2**20))  # Scores would take terabytes.
     type_vocab_size: int = _in_range(2, Range(1, 65_536))  # TAPAS uses 256, for table columns.
     initializer_range: float = _in_range(0.02, _SCALE)
     layer_norm_eps: float = _in_range(1e-12, _SCALE)
@@ -384,7 +384,7 @@ class AlbertConfig:
             **options: Hub options (`revision`, `token`, `cache_dir`, …). All other options
                 override fields; `num_labels` and `label2id` override the labels.
         Raises:
-            UserError: the checkpoint doesn't exist, or isn't an ALBERT model.
+            UserError: the checkpoint doesn't exist or isn't an ALBERT model.
         """
         # Imported here, because `checkpoints` imports this module (see tests/test_imports.py).
         from albert_tf.checkpoints import finder
@@ -466,7 +466,7 @@ class AlbertConfig:
 
 
 def is_size(model: str) -> bool:
-    """Returns whether `model` means random weights: a size or a configuration file."""
+    """Returns whether `model` is a size or a configuration file, rather than pretrained weights."""
     return model in SIZES or (model.endswith(".json") and not Path(model).is_dir())
 
 

@@ -136,7 +136,7 @@ def _from_bert(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_keys(values: Mapping[str, Any], fields: Set[str]) -> None:
-    """Warns about unknown keys, and rejects those that would change the model."""
+    """Warns about unknown keys; rejects misspelled ones and values that ALBERT doesn't support."""
     _check_constants(values)
     if values.get("pruned_heads") not in (None, {}, []):
         raise UserError(

@@ -57,7 +57,7 @@ class ProcessRun(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the demo, and returns 1 if the three models disagree."""
+    """Runs the demo and returns its exit status: 1 if the three models disagree, otherwise 0."""
     parser = argparse.ArgumentParser(prog="albert_tf.demo", description=__doc__.split("\n")[0])
     parser.add_argument("--output", type=user_path, default=Path("demo-output"))
     output = parser.parse_args(arguments).output

@@ -6,9 +6,9 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any, Final
 
-MOST: Final = 20  # names listed in a message
-LINE_LENGTH: Final = 2000  # characters in a line
-SHORT: Final = 80  # characters of a value in a message
+MOST: Final = 20  # maximum number of names in a message
+LINE_LENGTH: Final = 2000  # maximum number of characters in a line
+SHORT: Final = 80  # maximum number of characters of a value in a message
 # C0 and C1 codes, which can move the cursor; line breaks; bidirectional marks; lone surrogates.
 _CONTROL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -29,7 +29,7 @@ class Interrupted(Exception):
     """
 
 
-# The modules that each extra must provide, in the order of error messages.
+# The modules that each extra must provide, in the order in which error messages list them.
 _PACKAGES: Final = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "serving": ("tensorflow_serving",)}
 
 

@@ -78,7 +78,7 @@ NOT_NEGATIVE: Final = Range(minimum=0)
 RATE: Final = Range(minimum=0, below=1)
 SHARE: Final = Range(minimum=0, maximum=1)
 SEED: Final = Range(minimum=0, below=2**32)
-VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # SentencePiece draws that many candidates
+VOCABULARY: Final = Range(minimum=1, maximum=1_000_000)  # number of candidate pieces in training
 CHARACTER_COVERAGE: Final = 0.99995  # as in the published vocabularies
 THREADS: Final = 16  # SentencePiece's default; fixed because it affects how sums are rounded
 
@@ -340,7 +340,7 @@ def accepts_keywords(
 def checks_numbers(
     **ranges: Range,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Declares the ranges of a function's numeric arguments, and checks them in every call.
+    """Declares the ranges of a function's numeric arguments and checks them in every call.
 
     An argument must be an integer unless it is annotated as a float. None is valid if the
     annotation allows it.
@@ -382,7 +382,7 @@ def check_number(name: str, value: Any, allowed: Range, kind: Any = Integral) ->
 def without_foreign(
     arguments: Mapping[str, Any], foreign: Mapping[str, tuple[Any, str]]
 ) -> dict[str, Any]:
-    """Drops transformers arguments that have no effect here, and rejects unsupported values.
+    """Drops transformers arguments that have no effect here and rejects unsupported values.
 
     Args:
         arguments: arguments by name. Those that aren't in `foreign` are returned.
@@ -406,7 +406,7 @@ def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type
     Keeps existing methods, because a Keras model on torch has `to` and `eval`.
 
     Args:
-        ways_out: what to write instead, by method name, or by "." and the name of an attribute.
+        ways_out: what to write instead, keyed by method name, or by "." plus an attribute name.
     """
 
     def decorate(cls: type[Class]) -> type[Class]:
@@ -421,7 +421,7 @@ def without_methods(ways_out: Mapping[str, str]) -> Callable[[type[Class]], type
 
 
 class _MissingAttribute:
-    """Raises AttributeError when it is read. Unlike a property, a subclass can assign it."""
+    """Raises AttributeError when it is read. Unlike a property, it can be set in a subclass."""
 
     def __init__(self, name: str, way_out: str):
         self.message = f"{name} doesn't exist. {way_out}"

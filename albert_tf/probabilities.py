@@ -12,7 +12,7 @@ from albert_tf.errors import UserError
 
 
 def reject_nan(outputs: Mapping[str, np.ndarray]) -> None:
-    """Raises UserError if one of a model's outputs is NaN."""
+    """Raises UserError if one of a model's outputs contains NaN."""
     if any(np.isnan(values).any() for values in outputs.values()):
         raise UserError(
             "The model's outputs are NaN: its weights are damaged, or its training diverged. "

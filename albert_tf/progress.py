@@ -43,7 +43,7 @@ class Progress:
             self._bar.close()
 
     def start(self, name: str, total: int, unit: str = "B") -> None:
-        """Ends the current phase, and starts one with about `total` bytes (or other units)."""
+        """Ends the current phase and starts one with about `total` bytes (or other units)."""
         self.__exit__()
         self._counts.clear()
         self._next_line = time.monotonic() + SECONDS_A_LINE

@@ -1,4 +1,4 @@
-"""Hides TensorFlow's log lines, and keeps libraries from writing to the home folder."""
+"""Hides TensorFlow's log lines and keeps libraries from writing to the home folder."""
 
 import contextlib
 import os
@@ -53,7 +53,7 @@ def import_tensorflow_text(*purpose: str) -> Any:
 
 @contextlib.contextmanager
 def hidden_stderr() -> Iterator[None]:
-    """Hides the stderr output of C++ libraries, and prints it if the block raises.
+    """Hides the stderr output of C++ libraries and prints it if the block raises an exception.
 
     Python's own output to `sys.stderr` is shown. `set_level` isn't enough, because absl prints
     before it knows the level, and LiteRT ignores the level.
@@ -69,7 +69,7 @@ def hidden_stderr() -> Iterator[None]:
 
 
 class _Stream:
-    """Forwards to a stream that can be replaced, because TensorFlow's log handlers keep it."""
+    """Forwards to a replaceable stream, because TensorFlow's log handlers keep this object."""
 
     def __init__(self, target: IO[str]):
         self.target = target

@@ -82,7 +82,7 @@ def register(keras: Any) -> None:
 
 
 def register_when_imported() -> None:
-    """Calls `register` once Keras has been imported, or now if it has been."""
+    """Calls `register` once Keras has been imported, or immediately if it already has been."""
     if "keras" in sys.modules:
         register(sys.modules["keras"])
     else:

@@ -25,7 +25,7 @@ INPUTS: Final = (INPUT_IDS, ATTENTION_MASK, TOKEN_TYPE_IDS)
 MASKED_LM_POSITIONS: Final = Feature("masked_lm_positions", "int32", (None, None))
 MASKED_LM_LABELS: Final = Feature("labels", "int32", (None, None))
 SENTENCE_ORDER_LABEL: Final = Feature("sentence_order_label", "int32", (None,))
-BEAM: Final = 5  # number of starts, and of ends per start, in the SQuAD 2.0 head
+BEAM: Final = 5  # number of start positions, and of end positions for each, in the SQuAD 2.0 head
 IGNORED: Final = -100  # label that losses and metrics ignore, as in transformers
 
 
@@ -40,9 +40,9 @@ class TaskFacts(NamedTuple):
             no class; see `checkpoints.names.part`.
         pipelines: names of the pipelines that load this model.
         outputs_by_token: whether outputs are per token. If so, callers also need the tokens.
-        has_classes: whether labels are the classes in the configuration. Exports return
+        has_classes: whether labels are the classes in the configuration. Exported models return
             the names of all classes and of the highest-scoring one.
-        probabilities: logit outputs that exports also return as probabilities.
+        probabilities: logit outputs that exported models also return as probabilities.
         has_choices: whether an example consists of several sequences, `[B, C, T]`.
         takes_positions: whether the model can compute vocabulary logits at selected positions only.
         needs_pairs: whether an example is always a text pair.
