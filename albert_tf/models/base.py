@@ -259,7 +259,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return super().predict_on_batch(x)
 
     def predict_step(self, *args: Any) -> Any:
-        """Runs Keras's `predict_step`, in which the layers can run in a graph loop."""
+        """Runs Keras's `predict_step` and lets the layers run in a graph loop."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(args[-1])
         inputs = x if isinstance(x, Mapping) else {ENCODER_INPUTS[0]: x}
         check_types(inputs)
@@ -514,7 +514,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         hub_options = own_options(hub_options, MODEL_SAVING, IGNORED_BY_MODELS)
         if hub_options and not push_to_hub:
             raise TypeError(
-                "save_pretrained takes only push_to_hub options, and only with "
+                "save_pretrained accepts only push_to_hub options, and only with "
                 f"push_to_hub=True. Received: {', '.join(hub_options)}."
             )
         path = user_path(save_directory)

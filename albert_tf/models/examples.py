@@ -153,7 +153,7 @@ def check_lists(inputs: Mapping[str, Any]) -> None:
 
 
 def from_pandas(values: Any) -> Any:
-    """Converts pandas objects to arrays, and returns other values unchanged.
+    """Converts pandas objects to arrays and returns other values unchanged.
 
     pandas converts some columns of nullable and pyarrow types to Python objects. If all of these
     objects are numbers, the array has a numeric type.
@@ -382,7 +382,7 @@ def class_ids(labels: Any, target: Target, config: Any) -> np.ndarray:
 
 
 def class_weights(model: Any, class_weight: Any) -> dict[int, float]:
-    """Checks the `class_weight` of `fit`, and converts its keys (ids or label names) to ids."""
+    """Checks the `class_weight` of `fit` and converts its keys (ids or label names) to ids."""
     target, *others = model.targets.values()
     if others or target.by_token or target.kind != "class" or target.classes == "choices":
         raise UserError(

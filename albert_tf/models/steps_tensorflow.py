@@ -55,7 +55,7 @@ class TrainingStep:
         return self._logs()
 
     def _gradients_of_all(self: Any, batch: Batch, replicas: int) -> Tensors:
-        """Returns the gradients of this replica's micro-batches."""
+        """Returns the gradients, summed over this replica's micro-batches."""
         if self.micro_batches == 1:
             return self._gradients(batch, replicas)
 

@@ -423,7 +423,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         return super().compute_metrics(batch.features, *self._for_compile(batch, outputs))
 
     def _require_labels_of(self, outputs: Iterable[str], batch: Batch) -> None:
-        """Rejects batches that lack the labels for any of these outputs, which have metrics."""
+        """Rejects batches without labels for one or more of these outputs, which have metrics."""
         measured = {self.targets[name].output for name in batch.labels}
         if missing := [name for name in outputs if name not in measured]:
             raise UserError(

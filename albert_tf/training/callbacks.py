@@ -41,7 +41,7 @@ class Resume(Saver):
     also contains the optimizer state, the metrics, and the dropout seeds. SIGINT and SIGTERM end
     the run after the current step; a second signal ends it immediately.
 
-    A run resumes at the start of an epoch or, with `save_steps`, at any step. `fit` returns the
+    A run resumes at the start of an epoch or, with `save_steps`, within an epoch. `fit` returns the
     history of all epochs, including those before an interruption.
 
     Texts, arrays, and `albert_tf.data` datasets are read again in the same order, even after `map`

@@ -1,4 +1,4 @@
-"""Scores fine-tuned models on labeled examples, and returns their probabilities."""
+"""Scores fine-tuned models on labeled examples and returns their label probabilities."""
 
 import os
 import tempfile
@@ -68,7 +68,7 @@ def _scores(task: Task[Any, Any], predicted: Predicted[Any, Any]) -> dict[str, A
 def predict_test_files(
     options: EvaluationOptions, folder: Path, examples: Sequence[Any] | None = None
 ) -> list[Path]:
-    """Predicts a task's unlabeled test files, and returns the paths of the prediction files.
+    """Predicts a task's unlabeled test files and returns the paths of the prediction files.
 
     Args:
         options: options of `evaluate`.
