@@ -177,7 +177,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         By default, the exported model takes a dict of `input_ids`, `attention_mask`, and
         `token_type_ids`, all int32. To export a model that takes strings, call
         `albert_tf.export_saved_model` or `albert_tf.export_tflite`. They also compare the outputs
-        of the exported model with the original's.
+        of the exported model with those of the original.
 
         Raises:
             UserError: if the backend is torch.
@@ -462,7 +462,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             config: the configuration to use instead of the checkpoint's own.
             dtype: Keras dtype policy. Default: the global policy.
             ignore_mismatched_sizes: whether to initialize a head whose shapes don't match the
-                checkpoint instead of raising an error.
+                checkpoint, instead of raising an error.
             **options: Hub options (`revision`, `token`, `cache_dir`, `local_files_only`,
                 `force_download`, and `subfolder`), configuration fields to override
                 (`num_labels=3`), and constructor arguments (`add_pooling_layer=False` for

@@ -85,7 +85,7 @@ class Arguments(NamedTuple):
 def arguments_of(
     model: Any, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any
 ) -> Arguments:
-    """Converts losses and metrics to ones that take logits, and lists with one per output to dicts.
+    """Converts losses and metrics to ones that take logits. A list by output becomes a dict.
 
     Raises:
         UserError: if a loss requires probabilities, a loss or metric is for another kind of label,

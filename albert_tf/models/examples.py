@@ -116,7 +116,7 @@ def _may_be_strings(values: Any) -> bool:
 
 
 def check_types(inputs: Mapping[str, Any]) -> None:
-    """Rejects strings and ragged tensors."""
+    """Rejects strings, dates, and ragged tensors."""
     for name, values in inputs.items():
         if hasattr(values, "row_splits"):
             raise UserError(

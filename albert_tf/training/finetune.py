@@ -57,7 +57,7 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
     Returns:
         the report: settings, versions, the scores after each epoch, and the best scores; on the
-        chief host, also `classes` and, with `test`, `test` (see `evaluate`).
+        chief host, also `classes` and, if a test file was passed, `test` (see `evaluate`).
     Raises:
         UserError: if the data, model, or output can't be used, or the loss is not finite or
             diverges.

@@ -47,7 +47,7 @@ def summarize(task: Task[Any, Any], train: Sequence[Any], dev: Sequence[Any]) ->
         `rows`: number of train and dev rows.
         `columns`: columns of the files.
         `labels`: number of training examples per label, most frequent first.
-        `alike`: lists of labels that differ only in case and spaces.
+        `alike`: lists of labels that differ only in case or spaces.
         `skipped`: number of skipped rows.
         `duplicates`: number of training examples that repeat an earlier one.
         `contradictions`: number of training texts that occur with more than one label.
