@@ -104,7 +104,7 @@ def test_a_saved_file_is_accepted_back(parse, tmp_path):
     ("text", "message"),
     [
         ("eggcount: 5", "contains eggcount, .* Did you mean egg_count\\?"),
-        ("plum", "lines `option: value`. Received: 'plum'."),
+        ("plum", "`option: value` lines. Received: 'plum'."),
         ("a: [", "not valid YAML: while parsing"),
         ("sugar: 2001-99-99", "not valid YAML: month must be in 1..12."),
         ("sugar: !!bool maybe", "not valid YAML: 'maybe'."),
