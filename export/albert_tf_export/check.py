@@ -1,4 +1,4 @@
-"""Checks an export: runs samples in a fresh process, and compares its outputs with Keras's."""
+"""Checks an export: runs samples in a fresh process and compares the outputs with Keras's."""
 
 import contextlib
 import json
@@ -16,10 +16,11 @@ from albert_tf_export.report import Difference, ParityError
 Row = Mapping[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# The tolerance of an output, relative to its largest magnitude (or to 1 if that is larger), by
-# precision; `EXACT` in float32. Differences measured in float32, float16, bfloat16, and 8 bits:
-# - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over all tasks, of which the pooled
-#   output is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
+# The tolerance for an output at each precision (`EXACT` for float32), relative to the output's
+# largest magnitude, or to 1 if that is larger. Differences measured in float32, float16, bfloat16,
+# and 8 bits:
+# - base size, random weights: 2e-6, 1.4e-3, 0.015, and 0.03 over the outputs of all tasks, of which
+#   the pooled output is the worst. The logits of a classifier: 1e-6, 3e-4, 0.004, and 0.03.
 # - size "mini", a trained classifier: 2e-7 in float32, 2e-4 in float16, and 0.006 in 8 bits.
 # - a fine-tuned `small`, which separates classes so sharply that outputs for borderline texts
 #   change a lot. Over 15 seeds of the README's example, with 5 epochs instead of 3, 8-bit exports
@@ -39,13 +40,14 @@ BEST_CLASS: Final = ("label", "labels")
 
 
 class Case(NamedTuple):
-    """Sample inputs of one signature, and the expected outputs.
+    """Sample inputs for one signature, and the expected outputs.
 
     Attributes:
         inputs: rows in the format of `runtimes.main`, without padding.
         expected: Keras's float32 outputs for each row, without the batch axis.
-        pieces: number of tokens in each row.
-        ties: outputs that may differ at reduced precision because of near ties.
+        pieces: number of tokens in each row (or of words, if a tagger returns words); -1 if the
+            outputs aren't padded.
+        ties: names of the outputs that may differ at reduced precision because of near ties.
     """
 
     inputs: Sequence[Row]
@@ -70,16 +72,16 @@ def compare(
     batch: int = runtimes.BATCH,
     processes: Mapping[str, FreshProcess] = {},
 ) -> dict[str, Difference]:
-    """Returns the largest difference for each signature.
+    """Returns, for each signature, the difference that is largest relative to its tolerance.
 
     Args:
         form: format of the export, a key of `runtimes.OPENERS`.
         path: path of the export.
         samples: inputs and expected outputs of each signature.
         precision: a key of `TOLERANCES`; any other value means float32.
-        batch: number of rows per batch, for signatures that take any number.
-        processes: processes, keyed by the signatures that they run. Every other signature gets a
-            new process. All processes run at the same time.
+        batch: number of rows per batch, for signatures that accept any batch size.
+        processes: processes that were started before, keyed by the name of the signature to run.
+            Every other signature gets a new process. All processes run at the same time.
     Raises:
         ParityError: if the export doesn't run, or a difference exceeds the tolerance.
     """
@@ -183,7 +185,7 @@ def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, fl
             measured[name] = float(np.abs(actual[name] - value).max(initial=0))
         elif value.dtype.kind != "f" and name not in BEAMS.values():
             if name in BEST_CLASS and "logits" in actual:
-                # Near ties can change the class, so this expects the class of the export's logits.
+                # Near ties can change the class, so the export's logits determine the expected class.
                 value = actual["classes"][actual["logits"].argmax(axis=-1)]
             if not np.array_equal(actual[name], value):
                 raise ParityError(
@@ -200,11 +202,11 @@ def magnitude(rows: Sequence[Outputs], name: str) -> float:
 
 
 def _beam_differences(actual: Outputs, expected: Outputs) -> dict[str, float]:
-    """Compares the starts of two beams, and the ends of those starts that both beams contain."""
+    """Compares the start positions of two beams, and the end positions for their common starts."""
     (starts, start_positions), (ends, end_positions) = BEAMS.items()
 
     def ends_of(beam: Outputs) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Returns the log probabilities and positions of ends, keyed by start position."""
+        """Returns log probabilities and end positions, keyed by start position."""
         rows = (beam[name].reshape(len(beam[starts]), -1) for name in (ends, end_positions))
         return dict(zip(beam[start_positions].tolist(), zip(*rows, strict=True), strict=True))
 

@@ -1,4 +1,4 @@
-"""Writes signatures as a SavedModel, and converts them to a .tflite file."""
+"""Writes signatures as a SavedModel or converts them to a .tflite file."""
 
 import contextlib
 import copy
@@ -139,7 +139,7 @@ def share_graphs(model: schema.ModelT) -> None:
 
 
 def _drop_unused(model: schema.ModelT) -> None:
-    """Removes graphs that aren't called, and their buffers."""
+    """Removes graphs that no signature uses, and their buffers."""
     used = [signature.subgraphIndex for signature in model.signatureDefs]
     for index in used:  # The loop extends this list.
         called = [getattr(*call) for call in _calls(model.subgraphs[index])]

@@ -1,8 +1,8 @@
-"""The letters of texts, that is, the characters of the normalized texts, with offsets in a graph.
+"""Finds the letters of texts (the characters of the normalized texts) and their offsets in a graph.
 
-The operator of `AlbertPreprocessor.tokenize` returns no offsets. Another SentencePiece operator
-returns the offset of each token. Its vocabulary here consists of letters, and it normalizes texts
-in the same way.
+The operator that `AlbertPreprocessor.tokenize` uses returns no offsets. Another SentencePiece
+operator returns the offset of each token. Here, its vocabulary consists of letters, and it
+normalizes texts in the same way.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from albert_tf.text.base_tokenizer import BaseTokenizer
 from albert_tf.text.model_file import ModelProto, split_rules
 
 Piece: Final = ModelProto.SentencePiece
-# In bytes. No rule reads this far ahead, so later text doesn't affect a letter.
+# In bytes. No normalization rule reads this far ahead, so later text doesn't affect a letter.
 LOOKAHEAD: Final = 256
 
 
@@ -24,7 +24,7 @@ class Letters(NamedTuple):
     """The letters at the start of texts, `[B, L]` with padding.
 
     Attributes:
-        are_known: whether the letter is known, bool; see `Alphabet`.
+        are_known: bool, whether each letter is known; see `Alphabet`.
         first_bytes: index of the first byte of the character that the letter comes from, int32. For
             padding, the end of the text, or of the part that was read.
     """
@@ -66,7 +66,7 @@ class Alphabet:
         return np.array(counts, np.min_scalar_type(np.max(counts)))
 
     def read(self, texts: tf.Tensor, count: tf.Tensor) -> Letters:
-        """Returns the letters of texts, with at least one more known letter than `count`, if any.
+        """Returns the first letters of texts, with more known letters than `count` if possible.
 
         The operator takes about 200 bytes of memory per letter, so only the start of a long text is
         read.
@@ -111,14 +111,15 @@ class Alphabet:
 
         Its pieces are the known letters, and then other letters that occur in tokens, or that come
         from a character that normalizes to several letters. The remaining letters form unknown
-        tokens, which is enough, because no token starts or ends inside a single letter's character.
+        tokens, which is enough, because no token boundary falls within a character that normalizes
+        to a single letter.
         """
         rules = self._model.normalizer_spec
         texts = split_rules(rules.precompiled_charsmap)[1].decode().split("\0")
         long = [text for text in (*texts, *self._tokens) if len(text) > 1]
         others = sorted(set("".join(long)).difference(self._known))
-        # One piece is better than several, but several are better than a user-defined one, whose
-        # score is -0.1.
+        # With this score, one piece is better than several, but several are better than a
+        # user-defined piece, whose score is -0.1.
         letters = [Piece(piece=letter, score=-1e-3) for letter in (*self._known, *others)]
         pieces = [*self._special, *letters]
         names = {piece.piece for piece in pieces}

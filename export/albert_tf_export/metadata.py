@@ -50,7 +50,8 @@ def with_metadata(model: bytes, name: str, files: Collection[str]) -> bytes:
     Args:
         name: name of the model.
         files: names of the files that will be appended: `LABELS` for models with classes, and
-            `VOCABULARY` for MediaPipe. With `VOCABULARY`, the inputs get MediaPipe's names.
+            `VOCABULARY` for MediaPipe. With `VOCABULARY`, the metadata contains MediaPipe's names
+            for the inputs.
     """
     unpacked = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model))
     unpacked.buffers.append(schema.BufferT())
@@ -61,7 +62,7 @@ def with_metadata(model: bytes, name: str, files: Collection[str]) -> bytes:
 
 
 def model_files(model: PreTrainedModel, tokenizer: BaseTokenizer) -> dict[str, bytes]:
-    """Returns the files with which `albert_tf.pipeline` can load an export, keyed by name."""
+    """Returns the files that `albert_tf.pipeline` needs to load an export, keyed by name."""
     config, embedding = model.config, read_to_copy(model.sentence_embedding)
     files = {CONFIG: config_json(config, model.task.model).encode(), **tokenizer.files()}
     return files if embedding is None else files | embedding.files(config.hidden_size)

@@ -31,7 +31,7 @@ from albert_tf_export.tflite import written_with_companions
 
 OPSET: Final = 18  # the newest opset that tf2onnx 1.17 writes
 ARCHIVE: Final = 2000  # a field number that ONNX's ModelProto doesn't use
-STEPS: Final = 254  # per row; with 255, rounding the minimum and the maximum could give 256
+STEPS: Final = 254  # per row; with 255, rounding both the minimum and the maximum could yield 256
 BYTES: Final = 2  # protocol buffers' wire type for bytes
 PACKAGES: Final = ("keras", "tensorflow", "onnx", "onnxruntime", "tf2onnx")
 
@@ -105,7 +105,7 @@ def convert(
     Args:
         signature: function to convert.
         axes: names for the dynamic leading axes of inputs and outputs.
-        metadata: the file's metadata.
+        metadata: keys and values to store in the file's metadata.
     """
     import onnx
     import tf2onnx
@@ -113,7 +113,7 @@ def convert(
     inputs = list(signature.inputs)
 
     def reject_negative(*values: tf.Tensor) -> dict[str, tf.Tensor]:
-        # ONNX Runtime indexes from the end for a negative id, but fails past the end.
+        # ONNX Runtime counts a negative id from the end, but rejects an id past the end.
         largest = [tf.where(value < 0, value.dtype.max, value) for value in values]
         return signature.function(*largest)
 
@@ -195,11 +195,11 @@ def _share_embedding(graph: Any) -> None:
 def _multiply_in_8_bits(graph: Any) -> None:
     """Quantizes matmuls with constant matrices to 8 bits.
 
-    Each column of a matrix and each row of its input has its own scale, so an output doesn't depend
-    on other rows of a batch. (`DynamicQuantizeLinear` uses one scale for all rows.) 0 stays exactly
-    0; otherwise, gelu outputs, most of which are close to 0, would all be off in the same
-    direction. CPUs without VNNI add two adjacent products in 16 bits, so the range of weights is
-    limited to prevent overflow.
+    Each column of a matrix and each row of its input has its own scale, so a row's outputs don't
+    depend on the other rows of the batch. (`DynamicQuantizeLinear` uses one scale for all rows.) 0
+    stays exactly 0; otherwise, gelu outputs, most of which are close to 0, would all be off in the
+    same direction. CPUs without VNNI add two adjacent products in 16 bits, so the range of weights
+    is limited to prevent overflow.
     """
     import onnx
 

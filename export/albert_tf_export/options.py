@@ -1,4 +1,4 @@
-"""Declares the options that a format's function and command share, and checks the model.
+"""Declares each export format's options for Python and the command line, and checks the model.
 
 Doesn't import TensorFlow, so the command line starts quickly.
 """
@@ -33,7 +33,7 @@ class ExportOptions(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class TextExportOptions(ExportOptions):
-    """The options of exports with a signature for strings."""
+    """The options of exports that can have a `text` signature, which takes strings."""
 
     max_length: int | None = option(
         None,
@@ -213,7 +213,7 @@ def check_model(
     pairs: bool | None = None,
     embedding: "SentenceEmbedding | None" = None,
 ) -> tuple[int, bool]:
-    """Rejects vocabularies and lengths that don't fit, and all backends except TensorFlow.
+    """Rejects unsuitable vocabularies and lengths, and all backends except TensorFlow.
 
     Returns:
         The number of tokens to truncate texts to (by default, as many as the tokenizer, the model,
@@ -249,7 +249,7 @@ def check_model(
 def sentence_embedding(
     model: "PreTrainedModel", pooling: Pooling | None, normalize: bool | None
 ) -> "SentenceEmbedding | None":
-    """Returns the pooling set by the options, by default as defined in the model's folder.
+    """Returns the pooling set by the options, or by default the one from the model's folder.
 
     Returns None for an encoder without pooling, and for models with a task head.
 
@@ -296,8 +296,8 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     if len(copy.weights) < len(model.weights):
         raise UserError(
             f"A model with adapters (LoRA) or quantized weights can't be converted to {precision}. "
-            "Merge adapters with save_pretrained, and export the folder that it writes; "
-            "export an unquantized model, and quantize in the export."
+            "Merge adapters with save_pretrained and export the folder that it writes, or export "
+            "the model before it is quantized."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._inherit(model)

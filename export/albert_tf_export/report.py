@@ -28,9 +28,9 @@ class Difference:
         value: largest absolute difference over the sample texts.
         tolerance: largest difference allowed at the export's precision.
         milliseconds: median time per sample text.
-        megabytes: peak memory above an empty interpreter's, measured only on Linux. A SavedModel's
-            signatures run in one process, so a peak includes the memory of the signatures before
-            it.
+        megabytes: peak memory beyond that of an empty interpreter, measured only on Linux. A
+            SavedModel's signatures run in one process, so each peak includes the memory of the
+            signatures that ran before.
     """
 
     output: str
@@ -60,8 +60,8 @@ class Report:
     Attributes:
         path: path of the file or folder.
         size: size in bytes.
-        sha256: hexadecimal hash of the names and contents of its files. The same model, options,
-            and packages result in the same hash.
+        sha256: hexadecimal hash of the names and contents of the export's files. The same model,
+            options, and packages result in the same hash.
         differences: for each signature, the output whose difference is the largest relative to its
             tolerance; empty if the check was skipped.
     """

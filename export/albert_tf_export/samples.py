@@ -59,9 +59,10 @@ def sample(
 
     Args:
         model: model in float32.
-        choices: C, for multiple choice.
-        predictions: P, number of positions to score.
-        in_words: maps strings to outputs if the `text` signature returns text (see `words.py`).
+        choices: C, the number of choices for multiple choice.
+        predictions: P, the number of positions to score.
+        in_words: function that maps strings to outputs, if the `text` signature returns text (see
+            `words.py`).
     Returns:
         A case for each signature that an export of the model may have.
     """

@@ -43,7 +43,7 @@ from albert_tf_export.words import text_function
 
 UNROLL: Final = "last"  # a loop over all layers except the last
 WARMUP: Final = "assets.extra/tf_serving_warmup_requests"  # TensorFlow Serving's name
-MOST_REQUESTS: Final = 1000  # TensorFlow Serving rejects a model with more
+MOST_REQUESTS: Final = 1000  # TensorFlow Serving rejects a model with more requests
 
 
 @accepts_keywords(SavedModelOptions)
@@ -57,18 +57,19 @@ def export_saved_model(
 
     The signatures take any batch size and up to `max_position_embeddings` ids per row
     (`signatures.py` and `words.py` define their inputs and outputs):
-        `text`: takes strings and, if the task allows it, returns text; also `serving_default`.
-        `ids`: takes ids; `serving_default` if there is no `text`.
+        `text`: takes strings and, if the task allows it, returns text; also named
+            `serving_default`.
+        `ids`: takes ids; also named `serving_default` if there is no `text` signature.
         `masked`: takes ids and the positions to score; only for masked-LM models.
 
     For untrusted clients, set `max_bytes` and `max_batch`. Memory grows with the text regardless of
-    `max_length` (10 MB of English text takes 317 MB). Larger batches fail before they use memory.
-    `precision="bfloat16"` halves the size of the weights, and the inference time on processors that
-    support bfloat16 matmuls. Outputs remain float32. A warm-up request is plain text, or JSON with
-    the inputs of `text`.
+    `max_length` (10 MB of English text takes 317 MB). Batches of more than `max_batch` rows fail
+    before they use memory. `precision="bfloat16"` halves the size of the weights, and the inference
+    time on processors that support bfloat16 matmuls. Outputs remain float32. Each line of the
+    `warmup` file is plain text, or JSON with the inputs of `text`.
 
     Args:
-        model: a task's model, with any dtype policy.
+        model: a model with a task head, or an encoder, with any dtype policy.
         tokenizer: the model's tokenizer.
         path: folder to write. TensorFlow Serving expects `NAME/VERSION`, where VERSION is a number.
     Returns:

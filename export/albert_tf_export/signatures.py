@@ -47,9 +47,10 @@ def ids_signature(
     predictions: int | None = 0,
     strings: bool = True,
 ) -> Signature:
-    """Takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`.
+    """Returns a signature that takes ids.
 
-    For multiple choice, they are `[B, C, T]`.
+    Its inputs are `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[B, T]`, or
+    `[B, C, T]` for multiple choice.
 
     Args:
         predictions: P, the number of positions to score, or None for any number. The signature then
@@ -77,7 +78,7 @@ def _checks(features: Tensors, model: PreTrainedModel) -> list[tf.Operation]:
     """Rejects wrong lengths, and inputs that would broadcast to the shape of the ids.
 
     Rows must contain at least one id and at most `max_position_embeddings`. Fixed shapes need no
-    check. The lookup itself rejects out-of-range ids.
+    check. The embedding lookup itself rejects out-of-range ids.
     """
     ids = features["input_ids"]
     if ids.shape.is_fully_defined():
@@ -117,15 +118,16 @@ def text_signature(
     max_bytes: int | None = None,
     in_words: Callable[..., Tensors] | None = None,
 ) -> Signature:
-    """Takes `text`, and with `pairs` also `text_pair`, string `[B]` (`[B, C]` for multiple choice).
+    """Returns a signature that takes strings.
 
-    To run a single text, pass a batch of one. TensorFlow removes rank checks from the graph, so a
-    scalar fails with "slice index 0 of dimension 0 out of bounds".
+    Its inputs are `text` and, with `pairs`, also `text_pair`, string `[B]`, or `[B, C]` for
+    multiple choice. To run a single text, pass a batch of one. TensorFlow removes rank checks from
+    the graph, so a scalar fails with "slice index 0 of dimension 0 out of bounds".
 
-    Reads at most `max_bytes` of a text. A partially read character becomes an unknown token.
-    Special tokens that occur in a text are treated as plain text. If the model has one output per
-    token, the signature also returns `input_ids`, `attention_mask`, and `token_type_ids`, int32
-    `[B, T]`. If set, `in_words` computes all outputs from strings `[B]`.
+    The signature reads at most `max_bytes` bytes of a text. A partially read character becomes an
+    unknown token. Special tokens that occur in a text are treated as plain text. If the model has
+    one output per token, the signature also returns `input_ids`, `attention_mask`, and
+    `token_type_ids`, int32 `[B, T]`. If set, `in_words` computes all outputs from strings `[B]`.
     """
     leading = [batch, choices] if model.task.has_choices else [batch]
 
@@ -182,7 +184,7 @@ def task_outputs(
 
 
 def with_task_outputs(model: PreTrainedModel, outputs: Tensors) -> Tensors:
-    """Adds the outputs of an export to a model's float32 outputs.
+    """Adds the outputs that only exports return to a model's float32 outputs.
 
     The task determines the probabilities: `probabilities` from `logits`, `[B, C]` or `[B, T, C]`,
     and `sop_probabilities` from `sop_logits` (class 0: in order, class 1: swapped). For regression,

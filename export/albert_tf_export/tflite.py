@@ -1,4 +1,4 @@
-"""Exports TensorFlow Lite (LiteRT) files, which take strings and ids, or only ids."""
+"""Exports TensorFlow Lite (LiteRT) files that take strings and ids, or only ids."""
 
 import contextlib
 import os
@@ -56,7 +56,7 @@ from albert_tf_export.signatures import (
 
 REPORT: Final = "export.json"
 DEFAULT_CHOICES: Final = 4  # as in RACE and SWAG
-# The output of a MediaPipe file for a classifier, and for an encoder.
+# The name of a MediaPipe file's only output, for a classifier and for an encoder.
 PROBABILITIES: Final = "probabilities"
 EMBEDDING: Final = "embedding"
 
@@ -73,10 +73,10 @@ def export_tflite(
     The file's signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[1, T]`, or
             `[1, C, T]` for multiple choice, T being at most `max_position_embeddings`. Returns only
-            numbers. It runs in every interpreter.
+            numbers, and runs in every interpreter.
         `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, including padding,
-            for hosts without dynamic shapes, such as LiteRT.js.
-        `masked`, or `masked_16`, …: replace `ids` if `predictions` is set. Also take
+            for runtimes that don't support dynamic shapes, such as LiteRT.js.
+        `masked`, or `masked_16`, …: replace `ids` if `predictions` is set. They also take
             `masked_lm_positions`, int32 `[1, predictions]`, and return logits at these positions.
         `text`: takes strings `[1]` (`text`, plus `text_pair` for pairs), and returns numbers and
             label names. The interpreter needs tensorflow-text's operators.

@@ -36,7 +36,7 @@ def text_function(
     pairs: bool = False,
     embedding: SentenceEmbedding | None = None,
 ) -> Callable[..., Tensors] | None:
-    """Returns a function from one or two string tensors `[B]` to text outputs or embeddings.
+    """Returns a function that maps one or two string tensors `[B]` to text outputs or embeddings.
 
     Returns None if the model's task or vocabulary isn't supported. Encoders require pooling.
     Answers and tagged words require a SentencePiece vocabulary, because the graph computes offsets.
@@ -130,7 +130,7 @@ def answers(
     the null score exceeds a fine-tuned model's threshold (`config.thresholds`).
 
     Args:
-        pieces: P tokens of each context.
+        pieces: tokens `[B, P]` of the contexts, and their character spans.
         features, outputs: the model's inputs `[B, T]`, and its outputs.
         sizes: number of context tokens among the inputs, `[B, 1]`.
     """

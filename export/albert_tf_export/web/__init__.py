@@ -34,7 +34,7 @@ MAX_TOKENS: Final = 384  # tokens, as in the question-answering pipeline
 PREDICTIONS: Final = 4  # masks filled per model call
 LITERT, SENTENCEPIECE = "@litertjs/core", "@agnai/sentencepiece-js"
 LOADED: Final = (".css", ".js", ".wasm", ".tflite", ".model")
-# Browsers without relaxed SIMD load "_compat".
+# Browsers without relaxed SIMD load the "_compat" build.
 BUILDS: Final = ("", "_compat", "_threaded")
 FILES: Final = {
     f"{LITERT}/dist/index.js": "litert/index.js",
@@ -48,7 +48,7 @@ FILES: Final = {
         for kind in ("js", "wasm")
     },
 }
-# The package is written for Node.js, so it reads a file and uses CommonJS exports.
+# The SentencePiece package is written for Node.js: it reads a file and uses CommonJS exports.
 AS_MODULE: Final = """// {name} {version}, made a module by albert_tf.
 let content;
 const exports = {{}};
@@ -117,8 +117,8 @@ def export_web(
 
     Args:
         model: a model for text classification, masked LM, or question answering; or an
-            `AlbertModel`. An `AlbertModel` uses the pooling in its sentence-transformers folder, or
-            else mean pooling.
+            `AlbertModel`. An `AlbertModel` uses the pooling in its sentence-transformers folder, if
+            any, otherwise mean pooling.
         tokenizer: the model's tokenizer, with a SentencePiece vocabulary.
         path: folder to write.
         name: title of the page.

@@ -28,7 +28,7 @@ export class Model {
   }
 
   // Runs a row with the shortest signature that it fits into.
-  // Returns each output's values and shape, keyed by name, the signature's name, and milliseconds.
+  // Returns `outputs` (values and shapes, keyed by name), the signature's name, and `milliseconds`.
   async run(ids, types, positions = []) {
     const signature = this.signatures.find((each) => ids.length <= each.length);
     const rows = {

@@ -79,7 +79,8 @@ export async function fillMask(page, text) {
   return { answers, runs, ids };
 }
 
-// Returns answers as spans of characters (code points) in the context, and whether there is none.
+// Returns answers as spans of characters (code points) in the context, and in `none`, whether
+// there is no answer.
 export async function answer(page, question, context) {
   const { settings, tokenizer, model } = page;
   const length = Math.min(model.length, LONGEST_WINDOW);
@@ -131,7 +132,7 @@ export async function search(page, query, lines) {
   return { answers: best(answers), runs, cut: cuts.find(Boolean) };
 }
 
-// Returns a text's unit vector, and how much of the text was cut, if any.
+// Returns a text's unit vector, and how much of the text was read if it was truncated.
 async function vector({ settings, tokenizer, model }, text, runs) {
   const room = Math.min(model.length, settings.longest ?? model.length) - 2;
   const all = tokenizer.ids(text);

@@ -1,4 +1,4 @@
-// Encodes raw text with a SentencePiece vocabulary, with the same ids as albert_tf's tokenizer.
+// Encodes raw text with a SentencePiece vocabulary to the same ids as albert_tf's tokenizer.
 import { open } from "./vendor/sentencepiece.js";
 
 const SPACE = "▁"; // SentencePiece's space, which begins a word
@@ -28,8 +28,9 @@ export class Tokenizer {
     return pieces.map((piece) => (scores.has(piece) ? ids.get(piece) : unknown));
   }
 
-  // The package contains an old SentencePiece, which chooses differently between segmentations with
-  // (nearly) equal scores, such as "ee" "e" and "e" "ee". It is only used to normalize.
+  // The package contains an old version of SentencePiece, which chooses differently between
+  // segmentations with (nearly) equal scores, such as "ee" "e" and "e" "ee". It only
+  // normalizes here.
   pieces(text) {
     return divide(this.#normalized(text), this.vocabulary);
   }
@@ -91,7 +92,7 @@ export class Tokenizer {
     return counts;
   }
 
-  // Returns the normalized characters of a text that stands between two letters, so that its outer
+  // Returns the normalized characters of a text that is put between two letters, so that its outer
   // spaces remain. No accent combines with the letter q.
   #between(text) {
     return this.#normalized(`q${text}q`).slice(2, -1);
