@@ -185,7 +185,7 @@ def differences(actual: Outputs, expected: Outputs, pieces: int) -> dict[str, fl
             measured[name] = float(np.abs(actual[name] - value).max(initial=0))
         elif value.dtype.kind != "f" and name not in BEAMS.values():
             if name in BEST_CLASS and "logits" in actual:
-                # Near ties can change the class, so the export's logits determine the expected class.
+                # Near ties can change the class, so expect the class of the export's logits.
                 value = actual["classes"][actual["logits"].argmax(axis=-1)]
             if not np.array_equal(actual[name], value):
                 raise ParityError(
