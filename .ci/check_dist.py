@@ -2,10 +2,10 @@
 
     python .ci/check_dist.py dist 3.10 3.11 3.12 3.13
 
-A second build, from a copy of the checkout with other dates and modes, must have the same bytes.
-Both files must contain exactly what git tracks. On each of these Pythons that is installed, the
-wheel must export a model and predict, the sdist must predict the same, and so must the wheel with
-only the packages that run exported files.
+A second build, from a copy of the checkout with different file dates and modes, must have the same
+bytes. Both files must contain exactly what git tracks. With each of these Python versions that is
+installed, the wheel must export a model and predict, the sdist must predict the same, and so must
+the wheel if only the packages that run exported files are installed.
 """
 
 import os
@@ -21,7 +21,7 @@ PACKAGES = ("albert_tf", "export/albert_tf_export")
 LICENSES = ("LICENSE", "NOTICE")
 TOP = (".gitignore", "CHANGELOG.md", "CITATION.cff", *LICENSES, "README.md", "SECURITY.md")
 TOP += ("export/serving", "pyproject.toml", "requirements.txt")
-# With only the wheel (--no-deps), these packages run exported files: benchmarks/RESULTS.md.
+# With the wheel (--no-deps), only these packages are needed to run exported files.
 RUNTIME = ("ai-edge-litert", "sentencepiece", "optree", "fsspec", "filelock")
 PREDICT = ["albert-tf", "predict", "--model", "model.tflite", "A wonderful surprise."]
 COMMANDS = (
@@ -31,7 +31,7 @@ COMMANDS = (
     ["albert-tf", "predict", "--model", "model", "A wonderful surprise.", "Broken and too loud."],
     PREDICT,
 )
-LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # without it, albert_tf hides TensorFlow's log lines
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # if unset, albert_tf hides TensorFlow's log lines
 INFO = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", *(f"licenses/{n}" for n in LICENSES))
 
 
@@ -99,7 +99,7 @@ def check_content(build: Path, other: Path) -> None:
 
 
 class Environment:
-    """An empty environment with its programs, which run in a folder far from the sources."""
+    """A new virtual environment, whose programs run in a folder outside the checkout."""
 
     def __init__(self, folder: Path, python: str):
         self.python, self.work = folder / "venv" / "bin" / "python", folder / "work"
@@ -124,7 +124,7 @@ class Environment:
 
 
 def check_installed(build: Path, pythons: list[str]) -> None:
-    """Installs and uses the wheel and the sdist on each of these Pythons that is installed."""
+    """Installs and uses the wheel and the sdist with each of these Pythons that is installed."""
     [wheel], [sdist] = build.resolve().glob("*.whl"), build.resolve().glob("*.tar.gz")
     version = wheel.name.split("-")[1]
     tried = []
@@ -132,7 +132,7 @@ def check_installed(build: Path, pythons: list[str]) -> None:
         for python in pythons:
             find = [sys.executable, "-m", "uv", "python", "find", "--quiet", python]
             if subprocess.run(find, stdout=subprocess.DEVNULL).returncode:
-                print(f"Python {python} is not installed: not tried.", flush=True)
+                print(f"Python {python} is not installed, so it is skipped.", flush=True)
                 continue
             environment = Environment(Path(name) / python, python)
             environment.install(wheel)
@@ -144,12 +144,12 @@ def check_installed(build: Path, pythons: list[str]) -> None:
                 sys.exit(f"The sdist must do what the wheel does. Received: {found}, {printed}.")
             tried.append(python)
             print(f"Python {python}: the wheel and the sdist export and predict.", flush=True)
-            # Replaces this environment: the model stays.
+            # Replaces the environment, but keeps the model in the work folder.
             environment = Environment(Path(name) / python, python)
             environment.install("--no-deps", wheel)
             environment.install(*RUNTIME)
             if environment.run(*PREDICT) != printed:
-                sys.exit("The exported file must return the same without TensorFlow.")
+                sys.exit("The exported file must return the same result without TensorFlow.")
             print(f"Python {python}: the exported file runs without TensorFlow.", flush=True)
     if not tried:
         sys.exit(f"None of these Pythons is installed. Received: {', '.join(pythons)}.")

@@ -17,7 +17,7 @@ WARNINGS = ("info", "warning", "warn", "warn_once")
 
 
 def messages() -> str:
-    """Returns the content of the file: the path of each source, then its messages, indented."""
+    """Returns the content: the path of each source file, then its messages, indented."""
     found = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):

@@ -71,7 +71,7 @@ def on_page_content(html, page, config, files):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Replaces repository paths in links by site paths."""
+    """Replaces repository paths in links with site paths."""
     uri = page.file.src_uri
     if uri == "README.md":
         front, index = (site_markdown(page_text(name), name) for name in FRONT)
@@ -166,7 +166,7 @@ class Docstrings(griffe.Extension):
 
 
 def add_options(func, name):
-    """Replaces the last parameter by the keywords that `accepts_keywords` gets from a dataclass."""
+    """Replaces the last parameter, a dataclass, with the keywords from `accepts_keywords`."""
     from albert_tf.options import declared
 
     module, _, name = func.module.resolve(name).rpartition(".")

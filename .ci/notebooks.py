@@ -1,10 +1,10 @@
-"""Runs the notebooks, and converts them to Markdown with their text output and plots.
+"""Runs the notebooks and converts them to Markdown with their text output and plots.
 
     python .ci/notebooks.py [--draw]
 
 A hidden last cell, from `tests/notebooks`, checks the results of the others. Executed notebooks are
-cached in build/notebooks under a digest of everything they depend on, so that none runs twice. With
---draw (`make pictures`), the first plot of each is written to docs/pictures.
+cached in build/notebooks under a digest of everything they depend on, so that they run again only
+if it changes. With --draw (`make pictures`), the first plot of each is written to docs/pictures.
 """
 
 import base64

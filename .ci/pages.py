@@ -1,11 +1,11 @@
-"""Runs the code blocks of the pages in an empty folder, and compares their output with the pages.
+"""Runs the code blocks of the pages in an empty folder and compares their output with the pages.
 
-Python, sh, and bash blocks run unless a comment above one gives a reason why not: `<!-- not run:
+Python, sh, and bash blocks run unless the comment above a block states why not: `<!-- not run:
 needs Docker -->`. A text block contains lines that the block above it prints to stdout or stderr,
 where `…` stands for anything. If the sentence between the two contains `within 0.02` or `within
-5%`, numbers may differ by that much. A block in any language with `title="app.py"` is saved as this
-file instead. The pages run in the order of docs/README.md and in one
-folder, so a page can use the models of earlier ones. Python blocks on a page share variables.
+5%`, numbers may differ by that much. A block in any language with `title="app.py"` is not run, but
+saved as a file with this name. The pages run in the order of docs/README.md and in one folder, so a
+page can use the models of earlier ones. Python blocks on a page share variables.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class PageError(Exception):
 
 @dataclass
 class Block:
-    """A code block, and its expected output; why it doesn't run, or the file to save it as."""
+    """A code block, its expected output, why it isn't run (if so), and the file to save it as."""
 
     language: str
     code: str
@@ -112,7 +112,7 @@ def value(number: str) -> float:
 
 
 class Session:
-    """Runs the blocks of one page in a folder, with a Python and the programs in its folder."""
+    """Runs the blocks of one page in a folder, with one Python and the programs next to it."""
 
     def __init__(self, page: str, folder: Path, python: Path):
         self.page = page

@@ -1,7 +1,7 @@
 """Draws the documentation's pictures as SVG, in the text color of the page, light or dark.
 
-The site build draws a chart from the table after its comment, such as
-`<!-- chart {form: bars, columns: ["1 × 16", "8 × 128"], title: milliseconds} -->`. As a program
+The site build draws a chart from each table that follows a comment such as
+`<!-- chart {form: bars, columns: ["1 × 16", "8 × 128"], title: milliseconds} -->`. Run as a program
 (`make pictures`), this file draws the pictures committed in docs/pictures: graphs, and the
 comparison with other libraries.
 """
@@ -22,7 +22,7 @@ GRAPHVIZ = "@viz-js/viz@3.31.0"
 SCHEMES = (
     ":root { color: #1f2328 } @media (prefers-color-scheme: dark) { :root { color: #e6edf3 } }"
 )
-INK = "#010203"  # of text and lines, in matplotlibrc and in the sources of the drawings
+INK = "#010203"  # color of text and lines, in matplotlibrc and in the drawings' sources
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 PEERS_TABLE = (PICTURES.parents[1] / "benchmarks" / "RESULTS.md", "Comparison with other libraries")
 PEERS_CHART = {
@@ -32,7 +32,7 @@ PEERS_CHART = {
     "rows": ["albert_tf, SavedModel", "albert_tf, LiteRT", "KerasHub", "transformers, compiled"],
     "title": "ALBERT base: less is better",
 }
-PEERS = ("transformers", "KerasHub")  # begin the rows that get the other color
+PEERS = ("transformers", "KerasHub")  # prefixes of the rows drawn in the other color
 OURS, THEIRS = "#0f8f83", "#8a8a8a"
 NUMBER = re.compile(r"\d[\d,]*\.?\d*|\.\d+")
 WIDTH, LINE = 8.5, 0.24  # inches
@@ -182,7 +182,7 @@ def with_rows(names, height):
 
 
 def row_positions(at, columns, names, thick):
-    """Returns the y-coordinate of a column's bar or dot in each row. All bars take up `thick`."""
+    """Returns the y-coordinate of a column's bar or dot in each row. The bars add up to `thick`."""
     shift = (at - (len(columns) - 1) / 2) * thick / len(columns)
     return [row + shift for row in range(len(names))]
 

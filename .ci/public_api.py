@@ -2,7 +2,7 @@
 
     python .ci/public_api.py
 
-Changes of what docs/stability.md promises can then be reviewed as one diff. Annotations are left
+Changes to what docs/stability.md promises can then be reviewed as one diff. Annotations are left
 out, as are names that other packages define, so that the file is the same with every version of
 Python and Keras. tests/test_public_api.py compares it with the code.
 """
@@ -21,10 +21,10 @@ from albert_tf.tasks import BY_MODEL, ENCODER
 
 FILE = Path(__file__).resolve().parents[1] / "tests" / "public_api.txt"
 CONSTANTS = (bool, int, float, str, tuple, type(None))
-# Methods of Keras whose arguments we document. We override more of them, as Keras's hooks.
+# Keras methods whose arguments we document. We override others too, as hooks that Keras calls.
 KERAS = {"call", "compile", "evaluate", "export", "fit", "from_config", "get_config", "predict"}
 KERAS |= {"predict_on_batch", "test_on_batch", "train_on_batch"}
-# No leading underscore, because other files of ours call them, but not for users.
+# Not for users, but without a leading underscore, because other files of the package call them.
 INTERNAL = set(
     """
     act activation_of add_variables at_depth before_save build_added check compute_outputs
@@ -96,7 +96,7 @@ def members(cls: type) -> dict[str, str]:
         if is_private or name in found or name in INTERNAL or of_keras:
             continue
         if (inspect.getdoc(function) or "").startswith("Raises UserError."):
-            continue  # a name of transformers, for which tests/test_documented_api.py has a table
+            continue  # a name from transformers, in the table of tests/test_documented_api.py
         if inspect.isfunction(function):
             found[name] = f"{name}{signature(function)}"
         elif isinstance(value, property):

@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "web.png"
 HEIGHT, SCALE = 620, 2
-SCREENS = {"light": 760, "dark": 390}  # widths
+SCREENS = {"light": 760, "dark": 390}  # widths in pixels
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
