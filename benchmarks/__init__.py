@@ -1,1 +1,1 @@
-"""Measures this library: `python -m benchmarks.NAME` prints a figure that a document shows."""
+"""Measures this library: `python -m benchmarks.NAME` prints figures for the documentation."""

@@ -52,10 +52,10 @@ SEED = 7
 WIDTHS = (32, 64, 32, 128, 32, 64, 32, 256)  # tokens per row, used in turn
 CROPPED = 0.3  # share of short rows that contain only a clause
 HELD_OUT = 0.01  # share of the documents
-LONGEST = 0.25  # share of sentences in which masked rows begin: those with most text after them
+LONGEST = 0.25  # share of sentences in which masked rows begin: those with the most text after them
 EVERY = 2  # layers between the states that are learned
 WEIGHTS = {"states": 1.0, "sentence": 1.0, "similarity": 5.0, "pooled": 0.5, "pretraining": 0.5}
-# Instead of a word index. The padding of the two models differs, so that it never matches.
+# Used instead of a word index. The padding of the two models differs, so that it never matches.
 CLASSIFY, SEPARATE, END, STUDENT_PADDING, TEACHER_PADDING = -1, -2, -3, -4, -5
 
 
@@ -63,10 +63,12 @@ class Text:
     """Documents as words, and words as the tokens of two vocabularies.
 
     Attributes:
-        sentences: int64 `[S + 1]`, index of the word that each sentence begins with, then W.
+        sentences: int64 `[S + 1]`, index of the word that each sentence begins with, then W, the
+            number of words.
         ends: int64 `[S]`, index of the word that ends the document of each sentence.
         ids: the tokens of all words, int32 `[N]` for the student and for the teacher.
-        bounds: index of the token that each word begins with, then N, int64 `[W + 1]` for both.
+        bounds: index of the token that each word begins with, then N, the number of tokens; int64
+            `[W + 1]` for both.
         longest: int64 indices of the training sentences and of the held-out ones, sorted by the
             number of tokens that follow in their document, in descending order.
     """
@@ -114,8 +116,8 @@ class Text:
         """Draws spans of words that fit into a row in both vocabularies.
 
         Args:
-            longest: share of the sentences in which a span may begin: those with most text after
-                them.
+            longest: share of the sentences in which a span may begin: those with the most text
+                after them.
         Returns:
             Begin, middle, and end of each span: int64 `[B]`. Short rows contain one sentence or a
             part of it. Long rows contain as many as fit; the middle is the end of a sentence if
@@ -171,7 +173,7 @@ class Text:
 
 
 class Batches:
-    """Returns the batch of a step: rows for both models, and masked rows.
+    """A function that returns the batch of a step: rows for both models, and masked rows.
 
     Args:
         special: ids of `[CLS]`, `[SEP]`, and padding in both vocabularies.
@@ -322,7 +324,7 @@ class Distillation(keras.Model):
     def call(self, batch, training=None):
         lesson = batch["lesson"]
         encoded = {}
-        with trusted():  # A check per step would wait for the GPU.
+        with trusted():  # Checking each step would wait for the GPU.
             for name, model in (("teacher", self.teacher), ("student", self.student.albert)):
                 keys = ("input_ids", "attention_mask", "token_type_ids")
                 encoded[name] = model(
@@ -391,7 +393,7 @@ class State(keras.callbacks.Callback):
     """Saves the trained variables, the number of saves so far, and the student.
 
     Args:
-        folder: output folder of the state and the model.
+        folder: output folder for the state and the model.
     """
 
     def __init__(self, folder):
@@ -468,7 +470,7 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("build/distilled"))
     parser.add_argument("--begin", help="model to start from; default: the teacher")
     parser.add_argument("--steps", type=int, default=20_000, help="default: %(default)s")
-    parser.add_argument("--stop", type=int, help="step after which the process ends; default: all")
+    parser.add_argument("--stop", type=int, help="step after which the process ends; default: last")
     parser.add_argument("--save-steps", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--groups", type=int, default=3, help="default: %(default)s")
     parser.add_argument("--embedding-size", type=int, default=128, help="default: %(default)s")

@@ -36,7 +36,7 @@ import numpy as np
 from benchmarks import harness, runners
 
 PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "openvino")
-BLOCK = 32  # weights of one scale, as in ai-edge-quantizer's blocks
+BLOCK = 32  # weights with a common scale, as in ai-edge-quantizer's blocks
 # Bits of the weights in matmuls, whether they are in blocks, and bits of the word embeddings.
 ROUNDED = ((8, False, 8), (4, False, 32), (4, False, 8), (4, False, 4), (4, True, 8), (4, True, 4))
 MASKED = 0.12

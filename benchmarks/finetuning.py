@@ -7,9 +7,10 @@ Both sides start from the same weights and use the same tokens, batch size, lear
 epochs, and both batch examples of similar length. Each run is a separate process. The sides take
 turns, once for each of --rounds seeds. The time of a run excludes imports, but includes reading,
 tokenizing, training, and an evaluation after each epoch. Both sides use albert_tf's tokenizer and
-metrics; only albert_tf's time includes checkpoints. Also takes the options of `albert-tf finetune`;
-`--dtype-policy mixed_bfloat16` applies to both sides. Requires `pip install 'albert_tf[peers]'`.
-With `--precisions`, the sides are float32 and mixed_bfloat16, both in albert_tf.
+metrics; only albert_tf's time includes checkpoints. The script also accepts the options of
+`albert-tf finetune`; `--dtype-policy mixed_bfloat16` applies to both sides. Requires
+`pip install 'albert_tf[peers]'`. With `--precisions`, the sides are float32 and mixed_bfloat16,
+both in albert_tf.
 """
 
 import itertools

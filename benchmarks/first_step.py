@@ -1,14 +1,14 @@
-"""Measures how long `fit` takes to the first training step, and how long later steps take.
+"""Measures the time from the call to `fit` to the end of its first step, and that of later steps.
 
     python -m benchmarks.first_step [--rounds 3] [--sizes 2x64 12x128] [--shape 8x64] [--steps 12]
 
 Each case trains a classifier of two classes with AdamW and dropout on meaningless ids, in a process
-of its own, and the cases take turns. "to the first step" is the time from the call of `fit` to the
-end of its first step: tracing, TensorFlow's optimizer of graphs, and the step. "start" also counts
+of its own, and the cases take turns. "to the first step" is the time from the call to `fit` to the
+end of its first step: tracing, TensorFlow's graph optimizer, and the step. "start" also counts
 Python's start, imports, and the model. "operations" counts those created in graphs, and "MB" is the
 process's peak. "each layer traced" is this package without `traced_once`. transformers trains in a
-loop of torch, which traces nothing. The rows of KerasHub and transformers are omitted without the
-extra `peers`. benchmarks/RESULTS.md has results.
+torch loop, which traces nothing. The rows of KerasHub and transformers are omitted without the
+extra `peers`. benchmarks/RESULTS.md contains the results.
 """
 
 import importlib.util
@@ -91,7 +91,7 @@ def train_in_torch(layers, width, ids, labels, batch_size):
 
 
 def train_in_keras(program, layers, width, ids, labels, batch_size):
-    """Trains by `fit`, and returns when it started and when each step ended."""
+    """Trains with `fit`, and returns when it started and when each step ended."""
     import keras
 
     if program == UNROLLED:
@@ -110,7 +110,7 @@ def train_in_keras(program, layers, width, ids, labels, batch_size):
 
 
 def count_operations():
-    """Returns a function that returns how many operations have been created in graphs since."""
+    """Returns a function that counts the operations that have been created in graphs since then."""
     import tensorflow as tf
 
     created = itertools.count()

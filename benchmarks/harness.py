@@ -45,8 +45,8 @@ def fresh(function: Callable, *arguments: Any, environment: Mapping = {}, **name
 
     Args:
         function: a module's function. Its arguments and its result are passed as JSON, so a path
-            becomes a string. What it prints is lost.
-        environment: variables that differ from this process's.
+            becomes a string. What it prints is discarded.
+        environment: environment variables that differ from this process's.
     Raises:
         Failure: if the process raised an error or crashed.
     """
@@ -156,7 +156,7 @@ def parser(documentation: str, rounds: int = 3) -> argparse.ArgumentParser:
 
 
 def rows(rounds: Rounds, cells: Callable[[Any], list[str]]) -> list[list[str]]:
-    """Returns a row for each case: its name, and its medians as cells or the reason for none."""
+    """Returns a row for each case: its name, and its medians as cells or why there are none."""
     return [
         [*(map(str, name) if isinstance(name, tuple) else [str(name)])]
         + ([results] if isinstance(results, str) else cells(medians(results)))

@@ -1,4 +1,4 @@
-"""Size of each installed package in MB, largest first, as a Markdown table.
+"""Prints the size of each installed package in MB, largest first, as a Markdown table.
 
     python benchmarks/install_size.py [--least 20]
 

@@ -6,8 +6,8 @@
     python -m benchmarks.languages help/usr/share/libreoffice/help --output build/languages
 
 Writes the text of each language to a file, runs the command on it with only the language set, and
-shows what dropping accents would merge, whether the command dropped them, and the share of tokens
-in scripts without spaces. Takes a few minutes on two cores.
+shows how many words dropping accents would merge, whether the command dropped them, and the share
+of tokens in scripts without spaces. Takes a few minutes on two cores.
 """
 
 import re

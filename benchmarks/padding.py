@@ -4,8 +4,8 @@
         [--task sst2] [--size mini] [--batch-size 64] [--max-length 128] [--steps 20] [--rounds 3]
     python -m benchmarks.padding pretraining --data examples [--size mini] [--batch-size 32]
 
-Calls `fit` on the same number of random batches with each way of padding, each in a fresh process,
-in turns. "maximum" pads every row to the maximum length, "longest" to the longest row in a random
+Calls `fit` on the same number of random batches with each way of padding, in fresh processes that
+take turns. "maximum" pads every row to the maximum length, "longest" to the longest row in a random
 batch, and "buckets" to the longest row in a batch of similar lengths, like `albert-tf finetune` and
 `pretraining_batches` with `length_buckets=True`. For pretraining, --data is a folder written by
 `build-data`, and the reading rate is measured on batches without training.

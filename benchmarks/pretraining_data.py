@@ -5,7 +5,7 @@
 
 The original's algorithm is original_pretraining_data.py, a reimplementation of
 create_pretraining_data.py. It runs in one process, and its time includes tokenizing and serializing
-(with albert_tf's serializer, because its own is slower). It reads the first --original-mb of the
+(with albert_tf's serializer, because its own is slower). It reads the first --original-mb MB of the
 same text, with one sentence per line and a blank line between documents. The original masks one
 copy (of 40 by default) while it writes, and albert_tf masks later. The last table splits the time
 of one process by step.

@@ -16,7 +16,7 @@ less; "of peak" doesn't apply then.
 
 "of peak" is the rate of the matmuls relative to one matmul of two square matrices in the same
 library and dtype. Memory is that of the process on a CPU and of the device on a GPU: the peak, and
-the part added by the model and its training. benchmarks/RESULTS.md has results.
+the part added by the model and its training. benchmarks/RESULTS.md contains the results.
 """
 
 import os
@@ -37,7 +37,7 @@ CONTENDERS = {
 }
 PACKAGES = ("tensorflow", "jax", "jaxlib", "keras", "torch", "transformers", "numpy")
 LEARNING_RATE = 1e-4
-PREDICTED = 0.15  # share of a row's tokens
+PREDICTED = 0.15  # share of a row's tokens that is masked
 
 
 def prepare(size, seed, folder):
@@ -162,7 +162,7 @@ def is_everywhere(name):
 
 
 def peak_memory(library):
-    """Returns the MB of the device if it is a GPU, else of this process."""
+    """Returns the peak MB of the device if it is a GPU, otherwise of this process."""
     if library == "torch":
         import torch
 

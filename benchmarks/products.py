@@ -1,4 +1,4 @@
-"""Matmuls: the FLOP of a model's, the rate of a large one, and the time of a model's matmuls."""
+"""Counts and measures matmuls: a model's FLOP and time, and the rate of a large matmul."""
 
 import time
 

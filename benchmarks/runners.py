@@ -159,7 +159,7 @@ def litert_js(path, threads, setting):
 
 
 def mediapipe(path, threads, setting):
-    """Runs texts, row by row."""
+    """Runs a file for MediaPipe on texts, row by row."""
     from mediapipe.tasks.python import text
     from mediapipe.tasks.python.core.base_options import BaseOptions
 
@@ -189,7 +189,7 @@ def onnx(path, threads, setting):
 
 
 def openvino(path, threads, setting):
-    """Runs a file in a precision: "f32", or "" for OpenVINO's default."""
+    """Runs a file in the given precision: "f32", or "" for OpenVINO's default."""
     import openvino
 
     empty = resident()
@@ -207,7 +207,7 @@ def openvino(path, threads, setting):
         for port, value in outputs.items():
             if any("logits" in name for name in port.names):
                 return {"logits": value}
-        # Outputs of TFLite files have no names here: the rows of logits don't sum to 1.
+        # Outputs of TFLite files have no names here. Unlike probabilities, logits don't sum to 1.
         (logits,) = (each for each in outputs.values() if abs(each.sum(-1) - 1).max() > 0.01)
         return {"logits": logits}
 

@@ -1,4 +1,4 @@
-"""Searches for the sentence that answers a question by words, by models' vectors, and by both.
+"""Searches by words, by models' vectors, and by both for the sentence that answers a question.
 
     python -m benchmarks.search --squad xquad.en.json --model small --model my-sentence-model
     python -m benchmarks.search --squad xquad.de.json --language de --model multilingual-e5-small

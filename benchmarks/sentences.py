@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEED = 7
-WORDS = (3, 60)  # of a sentence
-LENGTHS = (12, 400)  # characters of a sentence
+WORDS = (3, 60)  # minimum and maximum number of words in a sentence
+LENGTHS = (12, 400)  # minimum and maximum number of characters in a sentence
 LETTERS = 0.85  # smallest share of ASCII letters and spaces in a paragraph of prose
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z])")
 
@@ -105,7 +105,7 @@ def dictionary(path):
 
 def fortunes(path):
     for entry in read(path).split("\n%\n"):
-        yield re.sub(r"\n\s+-- .*", "", entry, flags=re.DOTALL)  # whose words they are
+        yield re.sub(r"\n\s+-- .*", "", entry, flags=re.DOTALL)  # without the author
 
 
 def manual(path):
@@ -186,7 +186,7 @@ SOURCES = {
     "developers-reference": Source("**/*.html", pages, 10_000),
     "installation-guide-amd64": Source("**/en/*.html", pages, 10_000),
 }
-LEFT_OUT = {"ethnic", "men-women", "drugs", "ascii-art", "translate-me"}  # of the fortunes
+LEFT_OUT = {"ethnic", "men-women", "drugs", "ascii-art", "translate-me"}  # files of fortunes
 
 
 def is_prose(paragraph):

@@ -1,4 +1,4 @@
-"""Measures the server of docs/serving.md under load, with exported files and a SavedModel.
+"""Measures the server in docs/serving.md under load, with exported files and a SavedModel.
 
     python -m benchmarks.serving [--model DIR | --size base] [--clients 1 16] [--seconds 10]
 
@@ -6,8 +6,9 @@ Each case starts the server in a process of its own; the cases take turns. Clien
 process, on the same cores, send one review per request, as fast as they get answers. "ms" is a
 client's time from a request to its answer: the median, and the 95th percentile. "one at a time" is
 the same server with batches of one text. "MB" is the peak of the server's process, and "s to start"
-the time until its health check answers. Without --model, the classifier is `small`, or of another
-size with random weights and small's vocabulary. Requires the extras `http` and `onnx`.
+the time until its health check answers. Without --model, the classifier is `small` or, with --size,
+a model of another size with random weights and small's vocabulary. Requires the extras `http` and
+`onnx`.
 """
 
 import contextlib

@@ -76,7 +76,7 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("build/small-model"))
     parser.add_argument("--steps", type=int, default=60_000)
     parser.add_argument(
-        "--dtype-policy", default="float32", help="pretrain's; default: %(default)s"
+        "--dtype-policy", default="float32", help="dtype policy for training; default: %(default)s"
     )
     parser.add_argument(
         "--score", type=Path, help="only print the scores of this model, without training"

@@ -4,7 +4,7 @@
 
 Each row runs in its own process, and the rows take turns. The first round, which reads the packages
 from disk, isn't counted. `predict` and transformers' pipeline read the same text classifier,
-`predict` also its exported files, and all must return the same label. Without --model, it is
+`predict` also reads its exported files, and all must return the same label. Without --model, it is
 `small` with a random head. A SavedModel answers its first request in a process that imports only
 TensorFlow and tensorflow-text. The weights of KerasHub's classifier are random, so its answer isn't
 compared; its size and vocabulary are the same. With --texts, `predict` also labels one text per

@@ -5,7 +5,7 @@
 Each book is a `.txt` or `.txt.gz` file with one paragraph per line and a blank line between
 chapters. Examples for dev come from the last chapter of each, those for training from the others.
 
-choices: which of four beginnings continues a paragraph: that of the book's next paragraph, or those
+choices: which of four beginnings continues a paragraph: that of the book's next paragraph, or one
     of three from other books.
 labels: the country, century, and kind of a paragraph's book, according to the table in this file.
     Every text has three of twelve labels.

@@ -2,9 +2,9 @@
 
     python -m benchmarks.tokenizing --input book.txt [--megabytes 10] [--model small]
 
-Takes about a minute. All seconds are processor time, and memory is measured above the loaded
-tokenizer's. In the graph, a text is processed as in a SavedModel that takes strings and truncates
-to 128 tokens. Batches have 256 lines. sentencepiece by itself neither adds special tokens nor pads.
+Takes about a minute. All seconds are processor time, and memory doesn't include that of the loaded
+tokenizer. In the graph, a text is processed as in a SavedModel that takes strings and truncates to
+128 tokens. Batches have 256 lines. sentencepiece by itself neither adds special tokens nor pads.
 """
 
 import time

@@ -21,10 +21,10 @@ from functools import partial
 from benchmarks import harness
 
 STEPS = 3
-VIEWS = {"Reshape", "Identity", "IdentityN", "ExpandDims", "Squeeze"}  # of the same tensor
+VIEWS = {"Reshape", "Identity", "IdentityN", "ExpandDims", "Squeeze"}  # return the same tensor
 NOT_KEPT = {"ReadVariableOp", "Const", "Placeholder"}
-# On CPUs, XLA drops early the barriers that keep it from merging recomputed results with the old
-# ones. Without this flag, gradient checkpointing has no effect.
+# On CPUs, XLA drops the barriers early that keep it from merging recomputed results with the
+# original ones. Without this flag, gradient checkpointing has no effect.
 KEEP_MARKS = "--xla_disable_hlo_passes=cse_barrier_expander"
 # By default, XLA orders operations for several cores, so that more of them hold memory at once.
 IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"

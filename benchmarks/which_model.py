@@ -8,7 +8,7 @@ depend on their values. Each is a classifier with two classes. "MB, float32" is 
 weights, and "MB, 8 bits" that of a .tflite file for ids with `--quantize dynamic`, without a
 vocabulary. A fresh process loads this file and runs a row of 128 tokens on one thread. The time is
 the median of the milliseconds of processor time, and the memory is the MB at the peak above that
-before loading. The files are kept in --files, and used again by the next run.
+before loading. The files are kept in --files and reused by the next run.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Trains the small models of one of the paper's comparisons, and prints its table.
+"""Repeats one of the paper's comparisons with small models, and prints its table.
 
 python -m benchmarks.ablations sharing --data examples --eval-data held-out --output ablations
 python -m benchmarks.ablations pair-task --input 'books/*.txt' --eval-input 'chapters/*.txt' \\
@@ -65,17 +65,17 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("comparison", choices=COMPARISONS, metavar="COMPARISON", help="comparison, see below")
     add("--output", required=True, type=Path, metavar="DIR", help="folder to write")
-    add("--data", metavar="DIR", help="records of build-data to train on")
+    add("--data", metavar="DIR", help="records from build-data to train on")
     add("--eval-data", metavar="DIR", help="held-out records")
-    add("--input", nargs="+", metavar="FILE", help="text to build the records from, instead")
+    add("--input", nargs="+", metavar="FILE", help="text to build records from, instead of --data")
     add("--eval-input", nargs="+", metavar="FILE", help="held-out text")
-    add("--vocab", metavar="FILE", help="vocabulary file or model folder, for text")
+    add("--vocab", metavar="FILE", help="vocabulary file or model folder; required for text")
     add("--max-seq-length", type=int, default=64, help="length of records built from text")
-    add("--steps", type=int, default=1000, help="steps of each model")
+    add("--steps", type=int, default=1000, help="training steps per model")
     add("--batch-size", type=int, default=32, help="examples per step")
     add("--learning-rate", type=float, default=0.003, help="peak learning rate of LAMB")
-    add("--seed", type=int, default=12345, help="seed of weights, order, masks and dropout")
-    add("--jit-compile", action="store_true", help="compilation of the step with XLA")
+    add("--seed", type=int, default=12345, help="seed for weights, order, masks, and dropout")
+    add("--jit-compile", action="store_true", help="compile the step with XLA")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The paper's comparisons between ALBERTs, with models small enough for two cores."""
+"""The paper's comparisons between ALBERT models, at sizes small enough for two cores."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.options import PairTask
 
-# A quarter of base's widths and a third of its depth; as v2, without dropout.
+# A quarter of base's widths and a third of its depth; without dropout, like v2.
 SMALL: Final[Mapping[str, Any]] = {
     "embedding_size": 32,
     "hidden_size": 192,
@@ -20,9 +20,9 @@ class Row(NamedTuple):
     """One model of a comparison.
 
     Attributes:
-        name: in the table, and of its folder.
+        name: name of the model in the table, and of its folder.
         changes: fields of `AlbertConfig` that differ from `SMALL`.
-        pair_task: of the records that it trains on.
+        pair_task: pair task of the records that it trains on.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Comparison(NamedTuple):
     """A comparison in the paper.
 
     Attributes:
-        place: in the paper.
+        place: table or figure in the paper.
         summary: the difference between the models.
         rows: the models; speeds are relative to the first one's.
-        pair_tasks: kinds of held-out records to score each model on; masked LM on the first.
-        course: show scores during the runs instead of those at the end.
+        pair_tasks: kinds of held-out records to score each model on; for masked LM, only the first.
+        course: whether the table shows scores during the runs instead of those at the end.
     """
 
     place: str
@@ -53,7 +53,7 @@ def _sharing(share: str, size: int) -> Row:
 
 
 def _width(times: int) -> Row:
-    """Heads are 32 wide throughout; the narrowest model has three too."""
+    """Returns the model that is `times` as wide as the narrowest; all heads have 32 dimensions."""
     sizes = {"hidden_size": 96 * times, "intermediate_size": 384 * times}
     return Row(
         f"H{96 * times}", {**sizes, "num_attention_heads": 3 * times, "num_hidden_layers": 3}
@@ -107,6 +107,6 @@ COMPARISONS: Final[Mapping[str, Comparison]] = {
 
 
 def configuration(row: Row, vocab_size: int, **token_ids: int) -> AlbertConfig:
-    """Returns the configuration of a row's model, for a vocabulary."""
+    """Returns the configuration of a row's model for a vocabulary size."""
     fields = {**SMALL, **row.changes, **token_ids}
     return AlbertConfig.from_size("base", vocab_size=vocab_size, **fields)

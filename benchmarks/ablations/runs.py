@@ -1,4 +1,4 @@
-"""Trains and scores the models of a comparison, each once, and makes the table."""
+"""Trains and scores the models of a comparison, each once, and creates the table."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from benchmarks import harness
 from benchmarks.ablations.comparisons import COMPARISONS, Comparison, Row, configuration
 
 SETTINGS: Final = "settings.json"
-EVALUATIONS: Final = 10  # of a run whose table shows scores during training
+EVALUATIONS: Final = 10  # per run, if the table shows scores during training
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +25,10 @@ class Settings:
     """How the models of a comparison are trained.
 
     Attributes:
-        output: folder for all of them; finished models are skipped.
-        data, eval_data: by pair task, directories of `build-data` to train on and to score on.
-        steps, batch_size, learning_rate, seed, jit_compile: of every run, see `PretrainingOptions`.
+        output: folder for all models; finished models are skipped.
+        data, eval_data: directories of records to train on and to score on, keyed by pair task.
+        steps, batch_size, learning_rate, seed, jit_compile: options of every run; see
+            `PretrainingOptions`.
     """
 
     output: Path
@@ -57,11 +58,11 @@ def compare(
         name: a key of `COMPARISONS`.
         train: `pretrain`, which resumes an interrupted run.
         score: the function below.
-        announce: receives each row's name before its turn.
+        announce: function that receives each row's name before its model is trained.
     Returns:
-        for each row `name`, its `report`, and `scores` by pair task.
+        For each row, its `name`, its `report`, and its `scores`, keyed by pair task.
     Raises:
-        UserError: the output was started with other settings, or `train` refuses something.
+        UserError: if the output was started with other settings, or `train` rejects the options.
     """
     comparison, folder = COMPARISONS[name], settings.output / name
     _check_settings(folder / SETTINGS, settings)
@@ -82,7 +83,7 @@ def score(model: Path, data: str) -> dict[str, float]:
 def _result(
     folder: Path, comparison: Comparison, row: Row, settings: Settings, train: Train, score: Score
 ) -> dict[str, Any]:
-    """Returns a row's saved result, or makes and saves it."""
+    """Returns a row's saved result, or computes and saves it."""
     place = folder / f"{row.name}.json"
     if place.is_file():
         return json.loads(place.read_text(encoding="utf-8"))
@@ -131,7 +132,7 @@ def _trained(
 
 
 def _check_settings(path: Path, settings: Settings) -> None:
-    """Refuses other settings than those of the finished models; saves them the first time."""
+    """Rejects settings that differ from those of the finished models; the first run saves them."""
     now = dataclasses.asdict(settings)
     del now["output"]
     if path.is_file():
@@ -162,7 +163,7 @@ def table(name: str, results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cells(result: Mapping[str, Any], first: Mapping[str, Any], tasks: Sequence[str]) -> list[str]:
-    """Returns accuracies and loss on held-out records, and the speed over the first row's."""
+    """Returns accuracies and loss on held-out records, and the speed relative to the first row."""
     scores = result["scores"]
     masked_lm = next(iter(scores.values()))
     return [

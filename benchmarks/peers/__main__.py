@@ -1,4 +1,4 @@
-"""Compares with other libraries: inference, texts to labels and answers, tokenizing, training.
+"""Compares this library with others: inference, texts to labels and answers, tokenizing, training.
 
     make bench                                         # base; about an hour on two cores
     python -m benchmarks.peers [--size large] [--shapes 1x128 8x128] [--threads 1] [--rounds 3]
@@ -90,7 +90,7 @@ def read_texts(path):
 def read_questions(path, texts):
     """Returns the question-context pairs in a file in SQuAD's format.
 
-    Without a file, the texts are joined to contexts of different lengths.
+    Without a file, the texts are joined into contexts of different lengths.
     """
     if path is None:
         starts = range(0, len(texts), 7)

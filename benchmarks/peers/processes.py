@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks import harness, products, runners
 
-BATCH = 32  # rows of a pipeline's batch
-LENGTH, SHARED = 384, 128  # tokens of a window, and of those that neighbors share
-LONGEST = 15  # tokens of an answer
+BATCH = 32  # rows in a pipeline's batch
+LENGTH, SHARED = 384, 128  # tokens in a window, and tokens that neighboring windows share
+LONGEST = 15  # maximum number of tokens in an answer
 QUESTIONS = 300
 MEGABYTES = 1  # of text to tokenize
 LEARNING_RATE = 2e-5
@@ -53,7 +53,7 @@ def prepare(folder, size, shapes):
         path = folder / f"{precision}.onnx"
         try:
             path.write_bytes(onnx_export.convert(signature, ("batch", "length"), precision, {}))
-        except ImportError as error:  # its lines are left out
+        except ImportError as error:  # the tables omit this library
             print(error)
     generator, spreads = np.random.default_rng(1), []
     for count, length in shapes:
@@ -115,7 +115,7 @@ def rated(call, items):
 
 
 def answers(name, folder):
-    """Returns texts per second, memory and probabilities of a pipeline."""
+    """Returns a pipeline's texts per second, memory, and probabilities."""
     texts, path = json.loads(Path(folder, "texts.json").read_text("utf-8")), f"{folder}/model"
     given = {"model": path, "batch_size": BATCH}
     if name == "albert_tf":
@@ -135,7 +135,7 @@ def answers(name, folder):
 
 
 def questions(name, folder):
-    """Returns questions per second, memory and scores of the answers.
+    """Returns questions per second, memory, and scores of the answers.
 
     transformers 5 has no pipeline for questions.
     """

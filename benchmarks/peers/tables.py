@@ -1,4 +1,4 @@
-"""The medians of the comparison, as tables and as a picture."""
+"""Shows the medians of the comparison as tables and as a picture."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 from benchmarks import harness, products
 
 OURS, INT8 = "albert_tf", "int8"
-# Largest differences from ours that aren't wrong: of a logit and of a probability, relative to the
-# range of ours over all inputs; of the first loss and of the one after a step.
+# Largest differences from ours that are accepted: of a logit and of a probability, relative to the
+# range of ours over all inputs; and of the first loss and of the one after a step.
 OUTPUT, LOSSES = 0.01, (1e-4, 1e-2)
-SAME = 0.9  # of the texts, whose answers are the same
+SAME = 0.9  # smallest share of texts with the same answers that is accepted
 
 
 class Context(NamedTuple):
@@ -51,7 +51,7 @@ def questions(name, figures, ours, context):
 
 
 def rate_of_same(figures, ours, tolerances):
-    """Tokenizers differ on some texts, so a few answers may differ too."""
+    """Returns a line's cells. A few answers may differ, because tokenizers differ on some texts."""
     compared = zip(figures["answers"], ours["answers"], tolerances, strict=True)
     same = [abs(theirs - expected) <= tolerance for theirs, expected, tolerance in compared]
     share = sum(same) / len(same)
@@ -74,7 +74,7 @@ def training(name, figures, ours, context):
 
 
 class Table(NamedTuple):
-    """A table: its title, heads, the function of a line's cells, a column for each shape or not."""
+    """A table: title, headers, the function for a line's cells, and whether shapes are columns."""
 
     title: str
     heads: list[str]
@@ -158,7 +158,7 @@ def picture(medians, options, path):
         panel.bar_label(panel.barh(list(drawn), times, color=colors), fmt="%.4g", padding=2)
         panel.set(title=f"{count} × {length}", xlim=(0, 1.2 * max(times)), xticks=[])
         panel.spines[["top", "right", "bottom"]].set_visible(False)
-    axes[0, 0].invert_yaxis()  # of all panels, which share it
+    axes[0, 0].invert_yaxis()  # the y-axis of all panels, which share it
     for panel in axes.flat[len(options.shapes) :]:
         panel.set_axis_off()
     figure.suptitle(f"{options.size}, rows × tokens: milliseconds, less is better")
