@@ -62,7 +62,7 @@ def compare(found: dict[str, bytes], expected: dict[str, bytes], what: str) -> N
 
 
 def build_copy(folder: Path) -> Path:
-    """Builds a copy of the tracked files in a folder, and returns the folder with the results."""
+    """Builds a copy of the tracked files in a folder and returns the folder with the results."""
     os.umask(0o077)
     for name, content in tracked().items():
         path = folder / "copy" / name

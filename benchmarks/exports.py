@@ -171,7 +171,7 @@ def draw(shape, config, seed=1):
 
 
 def compare(options):
-    """Writes and runs the files of a comparison, and returns the results keyed by name."""
+    """Writes and runs the files of a comparison. Returns the results, keyed by name."""
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
 
     labels, write = {0: "negative", 1: "positive"}, globals()[options.comparison]

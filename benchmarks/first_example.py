@@ -1,4 +1,4 @@
-"""Trains the README's first example with many seeds, and counts how often its labels are right.
+"""Trains the README's first example with many seeds and counts how often its labels are right.
 
     python -m benchmarks.first_example --rounds 100
 

@@ -45,7 +45,7 @@ def sizes(layers, width):
 
 
 def ours(layers, width, ids):
-    """Returns a classifier, and features for it."""
+    """Returns a classifier and features for it."""
     from albert_tf import AlbertConfig, AlbertForSequenceClassification
 
     config = AlbertConfig(**sizes(layers, width))
@@ -53,7 +53,7 @@ def ours(layers, width, ids):
 
 
 def of_keras_hub(layers, width, ids):
-    """Returns KerasHub's classifier of the same size, and features for it."""
+    """Returns KerasHub's classifier of the same size and features for it."""
     import keras_hub
     import numpy as np
 
@@ -72,7 +72,7 @@ def of_keras_hub(layers, width, ids):
 
 
 def train_in_torch(layers, width, ids, labels, batch_size):
-    """Trains transformers' classifier, and returns when it started and when each step ended."""
+    """Trains transformers' classifier and returns when it started and when each step ended."""
     import torch
     from transformers import AlbertConfig, AlbertForSequenceClassification
 
@@ -91,7 +91,7 @@ def train_in_torch(layers, width, ids, labels, batch_size):
 
 
 def train_in_keras(program, layers, width, ids, labels, batch_size):
-    """Trains with `fit`, and returns when it started and when each step ended."""
+    """Trains with `fit` and returns when it started and when each step ended."""
     import keras
 
     if program == UNROLLED:
@@ -125,7 +125,7 @@ def count_operations():
 
 
 def measure(started, program, layers, width, batch_size, length, steps):
-    """Trains in this process, and returns the figures of a row.
+    """Trains in this process and returns the figures of a row.
 
     Args:
         started: time at which the process was started, in seconds since the epoch.

@@ -123,7 +123,7 @@ def golden():
 
 
 def measured(function, *arguments, **named):
-    """Runs a function in a fresh process, and prints and returns its result."""
+    """Runs a function in a fresh process. Prints and returns its result."""
     found = harness.fresh(function, *arguments, **named)
     print(arguments[0], function.__name__, found, flush=True)
     return found

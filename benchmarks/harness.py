@@ -41,7 +41,7 @@ class Failure(Exception):
 
 
 def fresh(function: Callable, *arguments: Any, environment: Mapping = {}, **named: Any) -> Any:
-    """Calls a function in a new process, and returns its result.
+    """Calls a function in a new process and returns its result.
 
     Args:
         function: a module's function. Its arguments and its result are passed as JSON, so a path

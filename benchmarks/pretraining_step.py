@@ -41,7 +41,7 @@ PREDICTED = 0.15  # share of a row's tokens that is masked
 
 
 def prepare(size, seed, folder):
-    """Writes the initial weights, and returns the configuration and the device.
+    """Writes the initial weights and returns the configuration and the device.
 
     There is no dropout, as in ALBERT v2, so that losses can be compared.
     """

@@ -65,7 +65,7 @@ def classifier(path):
 
 
 def measure(path, batching, clients, seconds):
-    """Starts a server with a model, and returns the figures of a table's row."""
+    """Starts a server with a model and returns the figures of a table's row."""
     code = re.search(r'```python title="app.py"\n(.*?)```', PAGE.read_text("utf-8"), re.S)[1]
     opened = f"import benchmarks.serving\nclassify = benchmarks.serving.classifier({path!r})"
     code, count = OPENED.subn(lambda _: opened, code)
@@ -106,7 +106,7 @@ def answers(port):
 
 
 def load(port, clients, seconds):
-    """Sends requests from several clients, and returns requests per second and milliseconds."""
+    """Sends requests from several clients and returns requests per second and milliseconds."""
     from albert_tf.assets import reviews
 
     lines = (Path(reviews()) / "dev.tsv").read_text("utf-8").splitlines()[1:]
@@ -141,7 +141,7 @@ def load(port, clients, seconds):
 
 
 def export(folder, model, size):
-    """Exports a classifier in every form, and returns the paths."""
+    """Exports a classifier in every form and returns the paths."""
     from albert_tf_export import export_onnx, export_saved_model, export_tflite
 
     from albert_tf import AlbertConfig, AlbertForSequenceClassification, AlbertTokenizer

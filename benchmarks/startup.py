@@ -149,7 +149,7 @@ def write_model(folder):
 
 
 def write_files(model, folder):
-    """Exports a classifier, and returns the paths of the files."""
+    """Exports a classifier and returns the paths of the files."""
     from albert_tf import (
         AlbertForSequenceClassification,
         AlbertTokenizer,

@@ -93,7 +93,7 @@ def kept_bytes(model, batch_size, length):
 
 
 def measure(case):
-    """Trains in this process, and returns the peak and the kept results in MB."""
+    """Trains in this process and returns the peak and the kept results in MB."""
     from albert_tf.config import AlbertConfig
     from albert_tf.models import AlbertForTokenClassification
 
@@ -121,7 +121,7 @@ def specifications(config, batch_size, length):
 
 
 def compile_step(case):
-    """Compiles a training step without values, and returns its memory in MB."""
+    """Compiles a training step without values and returns its memory in MB."""
     import jax
     import keras
 

@@ -1,4 +1,4 @@
-"""Repeats one of the paper's comparisons with small models, and prints its table.
+"""Repeats one of the paper's comparisons with small models and prints its table.
 
 python -m benchmarks.ablations sharing --data examples --eval-data held-out --output ablations
 python -m benchmarks.ablations pair-task --input 'books/*.txt' --eval-input 'chapters/*.txt' \\

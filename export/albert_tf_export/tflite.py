@@ -73,7 +73,7 @@ def export_tflite(
     The file's signatures (`signatures.py` lists their inputs and outputs):
         `ids`: takes `input_ids`, `attention_mask`, and `token_type_ids`, int32 `[1, T]`, or
             `[1, C, T]` for multiple choice, T being at most `max_position_embeddings`. Returns only
-            numbers, and runs in every interpreter.
+            numbers and runs in every interpreter.
         `ids_16`, …: replace `ids` if `lengths` is set. Each takes that many ids, including padding,
             for runtimes that don't support dynamic shapes, such as LiteRT.js.
         `masked`, or `masked_16`, …: replace `ids` if `predictions` is set. They also take
@@ -243,7 +243,7 @@ def companion(path: Path, name: str) -> Path:
 
 @contextlib.contextmanager
 def written_with_companions(path: Path, force: bool, labels: str) -> Iterator[tuple[Path, Path]]:
-    """Writes the text `labels`, and yields temporary paths for the file and the report.
+    """Writes the text `labels` and yields temporary paths for the file and the report.
 
     The file is the last to be renamed to its final name.
     """
