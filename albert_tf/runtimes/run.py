@@ -5,6 +5,7 @@ The check that compares an export with Keras loads this file by path in a fresh 
 """
 
 import functools
+import importlib
 import json
 import os
 import statistics
@@ -153,11 +154,17 @@ OPENERS: dict[str, Callable[..., dict[str, RuntimeSignature]]] = {
 }
 
 
+RUNTIMES = {
+    "tflite": "ai_edge_litert.interpreter",
+    "onnx": "onnxruntime",
+    "saved-model": "tensorflow",
+}
+
+
 @functools.cache
 def _open(form: str, path: str) -> tuple[dict[str, RuntimeSignature], float]:
     """Returns the signatures of an export and the memory used before loading it, in MB."""
-    if form == "saved-model":
-        import tensorflow  # noqa: F401 (so that its memory isn't counted as the export's)
+    importlib.import_module(RUNTIMES[form])  # its memory isn't counted as the export's
     empty = _memory("VmRSS")
     return OPENERS[form](path), empty
 

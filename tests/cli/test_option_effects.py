@@ -292,6 +292,7 @@ def test_every_option_has_a_value():
         for row in LINES[name]
     ],
 )
+@pytest.mark.filterwarnings("ignore:Texts of more than .* tokens are truncated")
 @pytest.mark.usefixtures("quick_runs", "without_graphs")
 def test_an_option_changes_the_result_or_is_refused(request, run, files, command, line):
     line = line.split() if isinstance(line, str) else line

@@ -92,6 +92,7 @@ def test_options_of_saved_models(model_of, tokenizer, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_weights_that_a_file_cannot_have(make_model, tokenizer, tmp_path):
     quantized = make_model("encoder", num_hidden_layers=1)
     quantized.quantize("int8")

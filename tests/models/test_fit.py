@@ -210,6 +210,7 @@ def test_micro_batches_in_xla(load, features):
         model.train_on_batch(uneven, LABELS[:5])
 
 
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
 def test_low_rank_adapters(load, features, tmp_path):
     """Adapters train in place of the encoder's weights, and are saved as a part of them."""
     model = load()

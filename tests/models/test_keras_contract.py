@@ -521,6 +521,7 @@ PREDICT = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @params(FIT)
 def test_fit(lab, case, route):
     lab.assert_alike("fit", case, route)

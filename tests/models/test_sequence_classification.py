@@ -178,6 +178,7 @@ def test_tensors_of_texts(reader):
 
 
 @pytest.mark.parametrize("nothing", [[], (), ([], []), {"input_ids": np.zeros((0, 7), "int32")}])
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis -1")
 def test_no_rows(reader, nothing):
     """No answers; nothing to learn from."""
     assert reader.predict(nothing, verbose=0)["logits"].shape == (0, 3)

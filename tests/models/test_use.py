@@ -68,6 +68,7 @@ def test_an_unshared_copy_keeps_what_belongs_to_the_model(model, tiny_tokenizer)
         assert again.albert.encoder.gradient_checkpointing
 
 
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
 def test_models_around_an_encoder(shallow_config, small_features, tmp_path):
     """They also take a tokenizer's result, with its features in any order."""
 
@@ -364,6 +365,7 @@ def test_words_with_weights_and_with_tags_outside_the_classes(shallow_config, ti
 
 
 @pytest.mark.parametrize("task", ["pretraining"], indirect=True)
+@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
 def test_h5_files(task, task_model, tmp_path):
     """Keras' older format loads too, and leaves the model as it was."""
     task_model.compile(keras.optimizers.Adam(1e-4))

@@ -68,6 +68,7 @@ def test_targets_that_are_no_words(pipe, caplog):
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 3), (4, 3), (4, 0)])
+@pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
 def test_a_mask_beyond_the_length_is_seen_from_a_window(pipe, model, tokenizer, before, after):
     text = LONG * before + "the [MASK] sat " + LONG * after
     ids = tokenizer(text, truncation=False).input_ids

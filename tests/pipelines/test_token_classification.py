@@ -83,6 +83,7 @@ def test_labels_are_ignored(pipe):
 
 
 @pytest.mark.parametrize("stride", [None, 0, 11])
+@pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
 def test_windows_reach_to_the_end(pipe, tokenizer, stride):
     found = pipe("token-classification", ignore_labels=[])(LONG, stride=stride)
     ids = tokenizer(LONG, add_special_tokens=False).input_ids

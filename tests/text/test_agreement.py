@@ -16,6 +16,9 @@ from albert_tf.text.vocabulary import bake
 from tests.text.conftest import graph_ids, original_ids, original_normalization
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
+
+
 def python_ids(tokenizer, texts):
     encoding = tokenizer(texts, add_special_tokens=False, split_special_tokens=True)
     return encoding.input_ids

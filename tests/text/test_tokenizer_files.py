@@ -78,6 +78,7 @@ def test_wrong_settings(tmp_path, unbaked):
 
 
 @pytest.mark.parametrize("length", [10**30, 1e30])
+@pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
 def test_no_limit(tmp_path, tokenizer, length):
     tokenizer.save_pretrained(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": length}))

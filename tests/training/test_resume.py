@@ -198,6 +198,7 @@ def test_a_killed_program_goes_on_when_started_again(tmp_path):
 
 
 @pytest.mark.parametrize("form", slow_from(1, ["unknown length", "one pass per epoch"]))
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_other_datasets_are_resumed(form, classifier, data, tmp_path):
     """Without a known length, or with as many steps in an epoch as batches."""
 
