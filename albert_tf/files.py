@@ -308,7 +308,7 @@ def require_same(
     output: Any,
     then: Mapping[str, Any],
     now: Mapping[str, Any],
-    way_out: str = "Choose another output, or start again with force=True.",
+    way_out: str = "Choose another output, or start over with force=True.",
 ) -> None:
     """Raises UserError unless a job resumes with the settings it was started with.
 
@@ -328,7 +328,7 @@ def require_same(
         more = f" and {len(different) - _SHOWN} more" * (len(different) > _SHOWN)
         raise UserError(
             f"{output} contains a run with different settings: "
-            f"{'; '.join(different[:_SHOWN])}{more}. Resume with the same settings. {way_out}"
+            f"{'; '.join(different[:_SHOWN])}{more}. To resume, use the same settings. {way_out}"
         )
 
 

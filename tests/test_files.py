@@ -206,7 +206,7 @@ def test_settings_that_differ_are_listed_with_both_values():
     now = {"seed": 2, "inputs": {"a": 7, "c": None}, "examples": {"ngram": 2}, "same": [1]}
     message = (
         "examples ngram was 3, is 2; inputs a was 5, is 7; inputs b was 6, is nothing; "
-        "inputs c was nothing, is None; seed was 1, is 2. Resume with the same"
+        "inputs c was nothing, is None; seed was 1, is 2. To resume, use the same"
     )
     with pytest.raises(UserError, match=f"^out contains .* settings: {message}"):
         require_same("out", then, now)

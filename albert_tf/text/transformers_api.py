@@ -370,7 +370,7 @@ class TransformersTokenizer(BaseTokenizer):
         """
         if unknown := without_foreign(options, TOKENIZER_SAVING):
             raise TypeError(
-                f"save_pretrained takes only save_directory. Received: {', '.join(unknown)}."
+                f"save_pretrained accepts only save_directory. Received: {', '.join(unknown)}."
             )
         return write_tokenizer(save_directory, self.files())
 

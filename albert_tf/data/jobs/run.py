@@ -123,7 +123,7 @@ def _begin(job: Job, output: Output, force: bool) -> Manifest | None:
     known = {MANIFEST, *shards, *(name for name, _ in job.tokenizer)} if shards else set()
     others = sorted(names.keys() - known)
     if names and not manifest and output.WORK not in names and (others or not force):
-        way_out = "Choose another folder" if others else "Start again with force=True"
+        way_out = "Choose another folder" if others else "Start over with force=True"
         raise UserError(
             "The output folder must be new, empty, or an earlier output of build-data. Received: "
             f"{job.output}, which contains {[*others, *names][0]} but no valid {MANIFEST}. "
@@ -206,5 +206,5 @@ def _require_equal(job: Job, manifest: Manifest, made: Iterable[PartReport]) -> 
     if different:
         raise UserError(
             f"The corpus text has changed since {job.output} was built: {different[0].file} no "
-            "longer matches. Start again with force=True."
+            "longer matches. Start over with force=True."
         )
