@@ -112,7 +112,7 @@ def read_yaml(path: Path) -> Mapping[Any, Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """A loader that ignores merge keys (`<<`), because nested merges could exhaust memory."""
+        """A loader that rejects the merge key `<<`, because nested merges could exhaust memory."""
 
         def flatten_mapping(self, node: Any) -> None:
             pass
