@@ -1,4 +1,4 @@
-"""Lets Keras load files that contain this package's classes before they are imported.
+"""Lets Keras load files with this package's classes even if the classes aren't imported yet.
 
 `keras.models.load_model` looks up a class by its registered name. A class registers itself when its
 module is imported, but imports take seconds. Therefore, once both `albert_tf` and `keras` are

@@ -43,7 +43,7 @@ def load(
 
 
 def save(model: Any, folder: Path, tokenizer: Any) -> None:
-    """Writes a model, its tokenizer unless it is None, and its sentence-transformers modules."""
+    """Writes a model, its tokenizer (if any), and its sentence-transformers modules (if any)."""
     tensors = weights.extract(model)
     hugging_face.write(folder, model.config, tensors, model.saved_class)
     if tokenizer is not None:

@@ -165,8 +165,9 @@ def rows_of(
     """Yields the rows of a `.tsv`, `.csv`, `.jsonl`, `.json`, or `.parquet` file lazily.
 
     All formats except `.parquet` can be compressed (`.gz`). In a `.tsv` file, quotation marks are
-    part of the text, unless the whole file is quoted as Excel and pandas do. If the header contains
-    the columns only when split at a different separator, that separator is used and logged.
+    part of the text, unless the whole file quotes fields as Excel and pandas do. If the header
+    contains the columns only when split at a different separator, that separator is used and
+    logged.
 
     Args:
         path: the file, or a split on the Hub as returned by `hub.split`.

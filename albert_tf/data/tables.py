@@ -127,8 +127,8 @@ def _has_quoted_fields(path: Path, encoding: str | None) -> bool:
         is_quoted = _is_quoted(lines)
     if is_quoted:
         warn_once(
-            f"{path}: dropping quotation marks around fields, because the whole file is quoted as "
-            "Excel and pandas do. In GLUE's files, quotation marks are part of the text."
+            f"{path}: dropping quotation marks around fields, because the whole file quotes fields "
+            "as Excel and pandas do. In GLUE's files, quotation marks are part of the text."
         )
     return is_quoted
 

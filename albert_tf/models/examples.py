@@ -479,7 +479,7 @@ def check_classes(
         raise ValueError(
             f"{name} must be class ids from 0 to {count - 1}, or {IGNORED} to be ignored. "
             f"Received: {outside[0]} (invalid: {outside.size} of {known.size}). For more classes, "
-            "pass num_labels to from_pretrained. Names such as '5' must be strings."
+            "pass num_labels to from_pretrained. Pass label names as strings: '5', not 5."
         )
 
 

@@ -329,7 +329,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
         return self._batch_loss(batch_of(self, x, y, sample_weight), y_pred, training)
 
     def outputs_of(self, batch: Batch, training: bool) -> Any:
-        """Returns the outputs of a step, without the loss for labels in the features."""
+        """Returns the outputs of a step, without the loss that labels in the features cause."""
         with trusted():
             outputs = self(batch.features, training=training)
         if isinstance(outputs, ModelOutput):

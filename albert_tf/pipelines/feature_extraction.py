@@ -31,7 +31,7 @@ class FeatureExtractionPipeline(Pipeline):
 
     The result for a text is a nested list `[1, T, H]`, including special tokens, or a list `[H]` if
     `pooling` is set. For a sentence-transformers folder, the result is the embedding `[H]` that
-    sentence-transformers returns. The text is truncated to the folder's maximum length.
+    sentence-transformers returns. The text is truncated to the maximum length set in the folder.
 
     With `stride`, T is the length of the whole text, and each token's state comes from the window
     in which the token has more context. With "cls" pooling, the result is the mean over the

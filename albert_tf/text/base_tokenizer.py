@@ -140,7 +140,8 @@ class BaseTokenizer(ABC):
 
         Args:
             split_special: whether to treat special tokens in a text as plain text.
-            with_offsets: whether to add offsets and words. This takes about ten times as long.
+            with_offsets: whether to add each token's offsets and word index. This takes about ten
+                times as long.
         """
         strings = [as_text(text) for text in texts]
         if split_special or not self.special.are_in("".join(strings)):

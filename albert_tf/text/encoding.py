@@ -41,7 +41,7 @@ class BatchEncoding(dict[str, Any]):
     Args:
         features: lists or arrays keyed by name.
         sequences: the sequences without padding.
-        lengths: the lengths of the sequences with padding.
+        lengths: the lengths of the sequences, including padding.
         padding_side: "right" or "left".
         encode_with_offsets: function that returns the same sequences with offsets and words, if
             `sequences` lack them. Called once, when a method first needs offsets or words.
@@ -78,7 +78,7 @@ class BatchEncoding(dict[str, Any]):
         return BatchEncoding, (dict(self),)
 
     def sequence_ids(self, batch_index: int = 0) -> list[int | None]:
-        """Returns the text (0 or 1) of each position, or None for special tokens and padding."""
+        """Returns each position's text (0 or 1), or None for special tokens and padding."""
         return self._pad(batch_index, self._sequence(batch_index).sequence_ids, None)
 
     def word_ids(self, batch_index: int = 0) -> list[int | None]:

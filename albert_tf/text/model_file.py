@@ -47,10 +47,10 @@ LEAF: Final = 1 << 31  # marks a value among the cells of a Darts trie
 
 @dataclass(frozen=True)
 class Baked:
-    """The options baked into a vocabulary, as recorded in the model's `normalizer_spec.name`.
+    """The options built into a vocabulary by `bake`, recorded as its `normalizer_spec.name`.
 
     Attributes:
-        sha256: hexadecimal digest of the model file before it was baked.
+        sha256: hexadecimal digest of the original model file, before `bake`.
         lower_case, keep_accents, digit_comma, quotes, turkish_i: the options of `bake`.
         special: ids of the special tokens, or empty if the model starts with ALBERT's special
             tokens.
@@ -87,7 +87,7 @@ class Baked:
         """Parses the result of `__str__`."""
         if not (record := _RECORD.fullmatch(name)):
             raise UserError(
-                f"The record of the options baked into the vocabulary is damaged: {name[:99]!r}. "
+                f"The vocabulary's record of its normalization options is damaged: {name[:99]!r}. "
                 "Download or copy spiece.model again."
             )
         sha256, lower_case, keep_accents, digit_comma, quotes, turkish_i = record.groups()[:6]
@@ -215,7 +215,7 @@ def _find_incompatibility(proto: ModelProto) -> str | None:
         "with an unknown piece other than <unk>": special[1].type != special[1].UNKNOWN,
         f"with a score for the user-defined piece {scored!r}": scored is not None,
         f"with a score of {largest:.3g}": abs(largest) > LARGEST_SCORE,
-        "which has changed since it was baked": is_baked and not as_baked,
+        "which was changed after its normalization was built in": is_baked and not as_baked,
     }
     return next((problem for problem, is_there in problems.items() if is_there), None)
 

@@ -46,7 +46,7 @@ class AlbertPreprocessor(keras.layers.Layer):
     characters, such as U+FDFA. Limit the size of untrusted texts.
 
     Args:
-        vocabulary: a tokenizer, or the bytes of a baked SentencePiece model.
+        vocabulary: a tokenizer, or the bytes of a SentencePiece model from `vocabulary.bake`.
         max_length: maximum number of tokens in a sequence, including special tokens.
         padding: "max_length" to pad every sequence to `max_length`, or "longest" to pad to the
             longest sequence in the batch.
@@ -60,7 +60,7 @@ class AlbertPreprocessor(keras.layers.Layer):
         pairs, tokens are removed from the longer text, or from the second if both are equally long,
         as in google-research/albert.
     Raises:
-        UserError: if the vocabulary isn't baked, or isn't an ALBERT vocabulary.
+        UserError: if the vocabulary isn't from `vocabulary.bake`, or isn't an ALBERT vocabulary.
         tf.errors.InvalidArgumentError: if the numbers of first and second texts differ.
     """
 
@@ -184,12 +184,14 @@ def _tokenizer(vocabulary: bytes | BaseTokenizer) -> BaseTokenizer:
         return vocabulary
     if not isinstance(vocabulary, bytes):
         raise TypeError(
-            "vocabulary must be a tokenizer or the bytes of a baked model. "
-            f"Received: {vocabulary!r}. For a path, pass AlbertTokenizer(path)."
+            "vocabulary must be a tokenizer or the bytes of a model from "
+            f"albert_tf.text.vocabulary.bake. Received: {vocabulary!r}. For a path, pass "
+            "AlbertTokenizer(path)."
         )
     if describe(vocabulary) is None:
         raise UserError(
-            "The vocabulary isn't baked, so the graph wouldn't normalize texts as Python does. "
+            "The vocabulary doesn't contain its normalization, so the graph wouldn't normalize "
+            "texts as Python does. "
             "Pass AlbertTokenizer(vocab_file), or the result of albert_tf.text.vocabulary.bake."
         )
     return AlbertTokenizer(vocabulary)

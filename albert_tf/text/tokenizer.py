@@ -42,13 +42,14 @@ class AlbertTokenizer(TransformersTokenizer):
     'broken!'
 
     Args:
-        vocab_file: path or bytes of a SentencePiece model, either published or baked. A published
-            model is baked in memory; the file isn't changed.
-        do_lower_case: whether to lowercase the text. Default: as baked into the model, or True if
-            the model isn't baked.
-        keep_accents: whether to keep accents. Default: as baked, or False.
-        digit_comma: see `vocabulary.bake`. Default: as baked, or "original".
-        quotes: see `vocabulary.bake`. Default: as baked, or "original".
+        vocab_file: path or bytes of a SentencePiece model: either a published one, or one into
+            which `vocabulary.bake` has already built the following four options. For a published
+            model, the tokenizer builds them into a copy in memory; the file isn't changed.
+        do_lower_case: whether to lowercase the text. Default: the model's own option, or True for a
+            published model.
+        keep_accents: whether to keep accents. Default: the model's own option, or False.
+        digit_comma: see `vocabulary.bake`. Default: the model's own option, or "original".
+        quotes: see `vocabulary.bake`. Default: the model's own option, or "original".
         model_max_length: default length for truncation, in tokens.
         split_special_tokens: whether to treat special tokens in a text as plain text, as in
             `AlbertPreprocessor`. Set it for untrusted texts, because otherwise a `[SEP]` in a text
@@ -57,13 +58,13 @@ class AlbertTokenizer(TransformersTokenizer):
         truncation_side: "right" or "left", the side on which tokens are truncated.
         **foreign: other arguments of the transformers class, which must have their default values.
     Raises:
-        UserError: if the file isn't an ALBERT vocabulary, was baked with different options, was
-            changed after baking, or would encode texts differently in a graph. A file is also
-            rejected if its tokens or rules aren't valid text, if it isn't a unigram model, or if it
-            was trained with `byte_fallback` or `treat_whitespace_as_suffix`. It must add a space
-            before a text, and escape spaces. It must not contain unused tokens, a denormalizer, an
-            unknown token other than `<unk>`, user-defined tokens with scores, or scores beyond
-            ±1,000.
+        UserError: if the file isn't an ALBERT vocabulary, has different options built in, was
+            changed after `bake` wrote it, or would encode texts differently in a graph. A file is
+            also rejected if its tokens or rules aren't valid text, if it isn't a unigram model, or
+            if it was trained with `byte_fallback` or `treat_whitespace_as_suffix`. It must add a
+            space before a text, and escape spaces. It must not contain unused tokens, a
+            denormalizer, an unknown token other than `<unk>`, user-defined tokens with scores, or
+            scores beyond ±1,000.
     """
 
     vocab_name = "spiece.model"

@@ -237,17 +237,18 @@ def bake(
         turkish_i: whether to lowercase I to ı and İ to i, as in Turkish and Azerbaijani.
         origin: name of the model in error messages if `source` is bytes.
     Returns:
-        The serialized model. `model_file.describe` returns the baked options.
+        The serialized model. `model_file.describe` returns the options that it contains.
     Raises:
-        UserError: if the file doesn't exist, isn't an ALBERT vocabulary, or is already baked.
+        UserError: if the file doesn't exist, isn't an ALBERT vocabulary, or already contains the
+            options of this function.
     """
     content, name = read_file(source, "spiece.model")
     origin = origin or name
     already = describe(content, origin=origin)
     if already is not None:
         raise UserError(
-            f"{origin} is already baked ({already}). Use it unchanged, or bake the original model "
-            f"(sha256 {already.sha256})."
+            f"{origin} already contains normalization options ({already}). Use it unchanged, or "
+            f"pass the original model (sha256 {already.sha256})."
         )
     digest = hashlib.sha256(content).hexdigest()
     return _bake(content, Baked(digest, lower_case, keep_accents, digit_comma, quotes, turkish_i))
@@ -256,7 +257,7 @@ def bake(
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
     """Returns a baked model and the record of its options. Bakes the model first if necessary.
 
-    In `wanted`, None means the baked value, or the default of `bake`.
+    In `wanted`, None means the value in the model or, if it isn't baked, the default of `bake`.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     if path := json_path(source):
@@ -272,7 +273,7 @@ def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
         has = ", ".join(f"{name}={getattr(baked, name)!r}" for name in differing)
         asked = ", ".join(f"{name}={value!r}" for name, value in differing.items())
         raise UserError(
-            f"{origin} was baked with {has}, which can't be changed. Received: {asked}. Drop these "
+            f"{origin} contains {has}, which can't be changed. Received: {asked}. Drop these "
             f"options, or start from the original vocabulary (sha256 {baked.sha256})."
         )
     return content, baked
@@ -342,7 +343,7 @@ def train_vocabulary(
     max_sentences: int = 10_000_000,
     threads: int = THREADS,
 ) -> bytes:
-    """Trains a SentencePiece vocabulary with ALBERT's settings and bakes the options into it.
+    """Trains a SentencePiece vocabulary with ALBERT's settings and builds the options into it.
 
     Example:
 
@@ -366,7 +367,7 @@ def train_vocabulary(
         max_sentences: number of randomly drawn lines to keep in memory, or 0 for all.
         threads: number of threads, which can affect rounding, and therefore the vocabulary.
     Returns:
-        The baked unigram model, with ids 0 to 4 for `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, and
+        The unigram model, with ids 0 to 4 for `<pad>`, `<unk>`, `[CLS]`, `[SEP]`, and
         `[MASK]`.
     Raises:
         UserError: if there is no text, or `vocab_size` is too small for the text's characters.

@@ -299,8 +299,8 @@ class KeepBest(StepCallback):
     """Evaluates the model during training and saves the version that is best on the first metric.
 
     Args:
-        score: function that returns the scores keyed by name. The version with the highest first
-            score is the best, so the first score can't be a loss. Of versions with equal first
+        score: function that returns the scores keyed by name. The first score ranks the versions,
+            and a higher value is better, so it can't be a loss. Of versions with equal first
             scores, the one with the lowest loss is the best, if the scores contain a loss, and
             otherwise the earliest one. With `steps`, `score` should call `predict`, because
             `model.evaluate` would reset the metrics that `fit` shows.
@@ -381,7 +381,7 @@ class KeepBest(StepCallback):
         is_ranked = self.folder is not None or self.patience is not None
         if not found or (is_ranked and next(iter(found)).endswith("loss")):
             raise UserError(
-                "KeepBest keeps the version with the highest first score, which can't be a loss. "
+                "KeepBest prefers a higher value of the first score, so it can't be a loss. "
                 f"Received: {', '.join(found) or 'no scores'}. Put a metric first, or return "
                 "{'score': -loss}."
             )

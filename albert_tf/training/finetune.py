@@ -50,9 +50,9 @@ def finetune(options: FinetuningOptions) -> dict[str, Any]:
 
     A table's separator (comma, semicolon, tab, or bar) is detected from the header, regardless of
     the file's suffix. In `.tsv` files, quotation marks are part of the text, as in GLUE, unless the
-    whole file is quoted as pandas does. Whitespace around column names is ignored, and the names of
-    the columns in use must be unique. A `.json` file contains a list of objects, an object with
-    such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
+    whole file quotes fields as pandas does. Whitespace around column names is ignored, and the
+    names of the columns in use must be unique. A `.json` file contains a list of objects, an object
+    with such a list as `data`, or one object per line. Its values can be strings, numbers, true, or
     false. Objects and NaN are rejected; lists are accepted only with `multi_label`.
 
     Returns:
@@ -84,8 +84,9 @@ def finetune_on(options: FinetuningOptions, data: TrainingData) -> dict[str, Any
 def warn_not_learned(report: Mapping[str, Any], is_binary: bool) -> None:
     """Warns that a model predicts the same for nearly all dev examples, and suggests what to try.
 
-    A dev loss that rose, or exceeds that of equal probabilities (chance level), shows that the
-    learning rate was too high. Otherwise, the weights haven't moved far enough from their start.
+    A dev loss that has risen, or that is above chance level (the loss of equal probabilities),
+    shows that the learning rate was too high. Otherwise, the weights haven't moved far enough from
+    their start.
 
     Args:
         is_binary: whether the loss is a mean over labels, each of which is present or absent.

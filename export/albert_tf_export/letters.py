@@ -118,8 +118,8 @@ class Alphabet:
         texts = split_rules(rules.precompiled_charsmap)[1].decode().split("\0")
         long = [text for text in (*texts, *self._tokens) if len(text) > 1]
         others = sorted(set("".join(long)).difference(self._known))
-        # With this score, one piece is better than several, but several are better than a
-        # user-defined piece, whose score is -0.1.
+        # With this score, a single piece is preferred to several pieces, and several pieces are
+        # preferred to a user-defined piece, whose score is -0.1.
         letters = [Piece(piece=letter, score=-1e-3) for letter in (*self._known, *others)]
         pieces = [*self._special, *letters]
         names = {piece.piece for piece in pieces}

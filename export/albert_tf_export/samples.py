@@ -43,7 +43,7 @@ TEXTS: Final = (
 # Characters of one to four bytes in UTF-8, most of which no vocabulary contains.
 RARE: Final = "~^`|\x7f¤ÞßЖ܀日ᚠ‱ﷺ\ufffd🦕𝔞\U000e0041"
 MOST_ROWS: Final = 4  # maximum number of texts made from the vocabulary
-CLOSE: Final = 1e-3  # Sums of scores closer than this count as equal.
+CLOSE: Final = 1e-3  # Sums of scores that differ by less than this are treated as equal.
 
 
 def sample(

@@ -15,7 +15,6 @@ from albert_tf.text.tokenizer import AlbertTokenizer
 from albert_tf.text.vocabulary import bake
 from tests.text.conftest import graph_ids, original_ids, original_normalization
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
 
 

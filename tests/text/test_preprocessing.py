@@ -160,8 +160,8 @@ def test_texts_without_partners(plain, count):
 @pytest.mark.parametrize(
     ("vocabulary", "options", "message"),
     [
-        ("unbaked", {}, r"isn't baked.*AlbertTokenizer\(vocab_file\)"),
-        ("spiece.model", {}, "bytes of a baked model. Received: 'spiece.model'"),
+        ("unbaked", {}, r"doesn't contain its norm.*AlbertTokenizer\(vocab_file\)"),
+        ("spiece.model", {}, "bytes of a model from .*bake. Received: 'spiece.model'"),
         ("plain", {"max_length": 2}, "3 or more. Received: 2"),
         ("plain", {"padding": True}, "'max_length' or 'longest'. Received: True"),
     ],

@@ -73,7 +73,7 @@ def test_bake_file_and_what_is_there(unbaked, tmp_path):
     bake_file(unbaked, target, force=True, digit_comma="plain")
     assert describe(target).digit_comma == "plain"
     digest = hashlib.sha256(unbaked).hexdigest()
-    with pytest.raises(UserError, match=f"spiece.model is already baked .*model .sha256 {digest}"):
+    with pytest.raises(UserError, match=f"spiece.model already contains .*model .sha256 {digest}"):
         bake(target)
 
 
@@ -178,7 +178,7 @@ def test_ensure_baked(unbaked):
     model, baked = ensure_baked(unbaked, lower_case=False, quotes=None)
     assert (baked.lower_case, baked.quotes) == (False, "original")
     assert ensure_baked(model, lower_case=False) == (model, baked)
-    with pytest.raises(UserError, match="baked with lower_case=False, .*Received: lower_case=True"):
+    with pytest.raises(UserError, match="contains lower_case=False, .*Received: lower_case=True"):
         ensure_baked(model, lower_case=True)
 
 

@@ -98,6 +98,7 @@ def _context(settings: Mapping[str, str]) -> Iterator[Any]:
         # The Java exception is on the line after the call.
         reason = fault[0] if fault else str(error).split("\n: ")[-1].splitlines()[0]
         raise UserError(
-            f"Spark can't run albert_tf: {reason.rstrip('.')}. It needs Java 17 or later, a master "
-            "that responds, and a Python with albert_tf on all machines; see docs/clusters.md."
+            f"Spark can't run albert_tf: {reason.rstrip('.')}. It requires Java 17 or later, a "
+            "Spark master that responds, and Python with albert_tf on all machines; see "
+            "docs/clusters.md."
         ) from error
