@@ -33,6 +33,7 @@ TINY = {
         ("vi", "Mọi người đều có quyền [MASK]"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:A sequence of .* exceeds model_max_length")
 def test_from_text_to_a_model(tmp_path, monkeypatch, capsys, language, masked):
     monkeypatch.chdir(tmp_path)
     text = (TEXTS / f"{language}.txt").read_text("utf-8")

@@ -140,6 +140,7 @@ def test_a_quantized_model_is_not_saved_as_one_of_floats(model, tmp_path):
 @pytest.mark.parametrize(
     ("task", "mode"), [("answerability", "int8"), ("masked lm", "int4")], indirect=["task"]
 )
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_quantized_models_are_saved_and_loaded(mode, task, task_model, tmp_path):
     exact = task_model(task.inputs)
     task_model.quantize(mode)
