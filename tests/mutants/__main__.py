@@ -1,5 +1,7 @@
 """Shows that the tests find faults: each patch in this folder, applied alone, must fail a test.
 
+A test that takes longer than `LIMIT` counts as failed.
+
     python tests/mutants MARKERS [NAME … | --random COUNT]
 
 The first line of a patch names its tests, as arguments of pytest: `# tests: tests/text -k pairs`.
@@ -15,6 +17,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,7 @@ from draw import draw
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 AT_ONCE: Final = 2  # processes; each has TensorFlow's memory
+LIMIT: Final = 300  # seconds of a test; a fault can make it wait forever, for example for a pipe
 NAMES_TESTS: Final = "# tests: "
 IGNORED: Final = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "build", "dist", "*.egg-info")
 
@@ -39,9 +43,20 @@ class Result(NamedTuple):
 
 
 class FirstFailure:
-    """A plugin of pytest's that notes the first test that fails."""
+    """A plugin of pytest's that notes the first test that fails, or ends one after `LIMIT`."""
 
     test = ""
+
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def pytest_runtest_logstart(self, nodeid):
+        signal.signal(signal.SIGALRM, lambda *_: self.end(nodeid))
+        signal.alarm(LIMIT)
+
+    def end(self, test):
+        self.pipe.send(Result(failed=test))
+        os._exit(1)
 
     def pytest_runtest_logreport(self, report):
         if report.failed and not self.test:
@@ -62,7 +77,7 @@ def run_tests(tests, markers, patch, pipe):
         paths = [str(copy), str(copy / "export")]
         sys.path[:0] = paths
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # of processes that tests start
-        first = FirstFailure()
+        first = FirstFailure(pipe)
         options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=short", "-m", markers]
         log = os.open("log", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
