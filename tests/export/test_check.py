@@ -275,6 +275,18 @@ def test_samples(model_of, tokenizer):
         assert outputs["label"] == classifier.config.labels[np.argmax(logits)].encode()
 
 
+def test_only_scores_are_compared_despite_near_ties(model_of, tokenizer):
+    """At reduced precision, near ties can change words, labels, and their spans."""
+
+    def in_words(text):
+        spans = {"words": tf.constant([["a"]]), "labels": tf.constant([["B"]])}
+        return {**spans, "starts": tf.constant([[0]]), "scores": tf.constant([[0.5]])}
+
+    tagger = model_of("token-classification", num_hidden_layers=1)
+    cases = sample(tagger, tokenizer, 24, pairs=False, in_words=in_words)
+    assert sorted(cases["text"].ties) == ["labels", "starts", "words"]
+
+
 def without_normalization(proto):
     proto.normalizer_spec.precompiled_charsmap = b""
 

@@ -76,10 +76,16 @@ def test_a_part_has_a_bounded_number_of_small_files(sized):
 
 @pytest.mark.parametrize(
     ("name", "size", "expected"),
-    [("a.txt", 200_000, 64 << 10), ("a.txt.gz", 16 << 20, 1 << 20), ("a.txt", 2 << 30, 8 << 20)],
+    [
+        ("a.txt", 200_000, 64 << 10),
+        ("a.txt", 10_000_007, 208_333),
+        ("a.txt.gz", 16 << 20, 1 << 20),
+        ("a.txt", 2 << 30, 8 << 20),
+    ],
 )
 def test_a_small_corpus_has_small_shards(name, size, expected):
-    assert default_shard_bytes([InputFile(name, name, size)]) == expected
+    size = default_shard_bytes([InputFile(name, name, size)])
+    assert (size, type(size)) == (expected, int)
 
 
 def test_an_output_in_the_input_or_around_it_is_refused(make, corpus):
