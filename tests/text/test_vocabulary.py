@@ -196,6 +196,13 @@ def test_trained_vocabulary():
     assert processor.encode("Café") == processor.encode("Cafe\u0301") != processor.encode("café")
 
 
+def test_kept_accents_are_composed_one_by_one(unbaked):
+    """A typist of Vietnamese can enter a dot below after ơ, which SentencePiece doesn't compose."""
+    own = ModelProto.FromString(unbaked).normalizer_spec.precompiled_charsmap
+    rules = rules_of(compile_few_rules(own, Normalization(keep_accents=True)))
+    assert rules["ơ\u0323"] == rules["o\u031b\u0323"] == "ợ"
+
+
 def test_training_reads_long_lines_and_drops_stray_bytes():
     """SentencePiece itself ignores lines of more than 4,192 bytes."""
     texts = [f"caf\udce9 {text} \U0010ffff".encode(errors="surrogateescape") for text in TEXTS]
