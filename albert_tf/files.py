@@ -53,28 +53,38 @@ def written_atomically(
     the process had moved.
 
     Args:
-        path: file or folder to write. Missing parent folders are created.
+        path: file or folder to write, or a link to a folder. Missing parent folders are created.
         force: whether to replace an existing `path`.
         nowait: whether to raise an error if another process is writing `path`, instead of waiting.
         own: for a folder, patterns that match its files (see `outputs.py`).
     Raises:
-        UserError: if `check_free` rejects `path`; or, with `nowait`, if another process is writing
-            it.
+        UserError: if `check_free` rejects `path`; if it is the current folder, contains it, or is a
+            mount point; or, with `nowait`, if another process is writing it.
         OSError: if it can't be written; the message names `path`, not the temporary path.
     """
     path = user_path(path)
-    workshop = path.parent / f".{path.name}.partial"
-    new, old = workshop / path.name, workshop / f".{path.name}.replaced"
+    # A link to a folder keeps pointing there, and "." gets its name.
+    target = Path(os.path.realpath(path)) if path.is_dir() else path
+    workshop = target.parent / f".{target.name}.partial"
+    new, old = workshop / target.name, workshop / f".{target.name}.replaced"
 
     def clear() -> None:
-        if old.exists() and not path.exists():
-            os.replace(old, path)
+        if old.exists() and not target.exists():
+            os.replace(old, target)
         for left in workshop.iterdir():
             if left.is_dir() and not left.is_symlink():
                 shutil.rmtree(left, ignore_errors=True)
             elif left.name != LOCK:
                 left.unlink(missing_ok=True)
 
+    if path.is_dir():
+        is_mount = os.path.ismount(target)
+        if is_mount or Path.cwd().is_relative_to(target):
+            kind = "a mount point" if is_mount else "the current folder or one that contains it"
+            raise UserError(
+                f"The output can't be {kind}, because a new folder takes its place. "
+                f"Received: {path}. Choose a folder in it, such as {path / 'model'}."
+            )
     with locked(workshop, output=path, wait=not nowait):
         clear()
         check_free(path, force, own)
@@ -83,9 +93,9 @@ def written_atomically(
                 yield new
                 if new.is_file():
                     shutil.copymode(workshop / LOCK, new)  # safetensors creates private files
-                if path.is_dir() or (new.is_dir() and path.exists()):
-                    os.replace(path, old)
-                os.replace(new, path)
+                if target.is_dir() or (new.is_dir() and target.exists()):
+                    os.replace(target, old)
+                os.replace(new, target)
         finally:
             clear()
 

@@ -85,6 +85,32 @@ def test_a_folder_replaces_an_earlier_one(tmp_path):
     assert os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.posix
+def test_a_link_to_a_folder_stays(tmp_path):
+    (tmp_path / "link").symlink_to(write_files(tmp_path / "disk/a", ["main.bin"]))
+    with written_atomically(tmp_path / "link", force=True, own=OWN) as path:
+        path.mkdir()
+        (path / "new.txt").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert os.listdir(tmp_path / "disk/a") == ["new.txt"]
+    assert os.listdir(tmp_path / "disk") == ["a"]
+
+
+def test_folders_that_can_not_be_replaced(tmp_path, monkeypatch):
+    (tmp_path / "a/b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a/b")
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == mount)
+    for target, kind in ((".", "current folder"), ("..", "current folder"), (mount, "mount point")):
+        advice = re.escape(f"such as {Path(target, 'model')}")
+        refused = pytest.raises(UserError, match=f"{kind}.*Received: .*{advice}")
+        with refused, written_atomically(target, force=True, own=OWN):
+            raise AssertionError("the block must not run")
+    assert os.listdir(tmp_path / "a") == ["b"]
+    assert os.listdir("..") == ["b"]
+
+
 def test_files_and_folders_do_not_replace_each_other(tmp_path):
     folder = write_files(tmp_path / "folder", ["old.txt"])
     for target, own, message in (
@@ -212,7 +238,7 @@ def test_settings_that_differ_are_listed_with_both_values():
         require_same("out", then, now)
     require_same("out", then, then)
     many = {str(number): number for number in range(9)}
-    with pytest.raises(UserError, match=r"0 was 0, is nothing; .* and 4 more. Resume"):
+    with pytest.raises(UserError, match=r"0 was 0, is nothing; .* and 4 more. To resume"):
         require_same("out", many, {})
 
 

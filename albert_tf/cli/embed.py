@@ -10,7 +10,7 @@ from typing import Any
 from albert_tf.checkpoints import Pooling
 from albert_tf.cli.text_options import TextInputOptions, print_json, printable, with_inputs
 from albert_tf.errors import UserError
-from albert_tf.files import check_free, written_atomically
+from albert_tf.files import check_apart, check_free, written_atomically
 from albert_tf.options import option
 
 SUMMARY = "turn texts into vectors"
@@ -54,6 +54,8 @@ def check(options: OPTIONS) -> None:
             raise UserError(
                 f"--output must end in {' or '.join(FORMATS)}. Received: {options.output}."
             )
+        if options.source is not None:
+            check_apart(str(options.source), options.output)
         check_free(options.output, options.force)
     options.check_texts()
 

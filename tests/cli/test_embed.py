@@ -39,6 +39,14 @@ def test_files(ask, tmp_path):
     assert jsonl.read_text(encoding="utf-8") == expected
 
 
+def test_the_output_must_not_replace_the_texts(ask, tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": "a", "id": 7}\n')
+    status, _, errors = ask("embed", "--input", path, "--output", path, "--force")
+    assert (status, "would replace the input" in errors) == (2, True)
+    assert "7" in path.read_text()
+
+
 def test_an_empty_file(ask, tmp_path, task_model):
     (tmp_path / "texts.txt").touch()
     npy = tmp_path / "vectors.npy"

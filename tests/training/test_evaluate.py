@@ -186,11 +186,11 @@ def test_the_thresholds_in_python_are_those_of_the_command(tmp_path, tiny_tokeni
     ("fields", "labels", "message"),
     [
         ({}, [[1, 0], [0, 1]], r"3.*\(2, 2\)"),
-        ({}, [[1, 0, 0]], r"\(2, 3\)\. Received: \(1, 3\)"),
+        ({}, [[1, 0, 0]], r"\(2, 3\)\. Received shape \(1, 3\)"),
         ({}, [[1, 0, 0.5], [0, 0, 1]], "labels must be whole numbers. Received: 0.5"),
         ({}, [[1, 0, 2], [0, 0, 1]], "Received: 2"),
         ({}, [["red"], ["pink"]], "Received: 'pink'"),
-        ({}, None, r"\(2, 3\)\. Received: \(\)"),
+        ({}, None, r"\(2, 3\)\. Received shape \(\)"),
         ({"problem_type": None}, [1, 2], "Received: 'single_label_classification'"),
         ({"problem_type": "regression", "id2label": {0: "x"}}, [1, 2], "Received: 'regression'"),
     ],
