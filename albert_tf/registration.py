@@ -23,6 +23,7 @@ MODULES: Final[Mapping[str, str]] = {
     "AlbertPreprocessor": "text.preprocessing",
     "AnswerSpans": "layers",
     "ClassificationHead": "layers",
+    "CrossentropyOfKnown": "models.compiling",
     "EntityF1": "evaluation.keras_metrics",
     "ExactMatch": "evaluation.keras_metrics",
     "FactorizedEmbedding": "layers",

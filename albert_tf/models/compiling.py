@@ -222,7 +222,10 @@ def _from_logits(found: Any) -> Any:
     config = {**found.get_config(), "from_logits": True}
     if config.get("ignore_class", IGNORED) is None:
         config["ignore_class"] = IGNORED
-    return type(found).from_config(config)
+    kind = type(found)
+    if kind is keras.metrics.SparseCategoricalCrossentropy:
+        kind = CrossentropyOfKnown
+    return kind.from_config(config)
 
 
 def _object(given: Any, module: Any) -> Any:
@@ -282,10 +285,34 @@ class LogitsAccuracy(keras.metrics.Mean):
         weights = ops.cast(ops.not_equal(labels, IGNORED), self.dtype)
         if sample_weight is not None:
             weights = weights * per_example(sample_weight, weights)
-        super().update_state(right, weights)
+        # Keras would average the tokens of each example first, so a token of a batch with more
+        # padding would count less.
+        super().update_state(ops.ravel(right), ops.ravel(weights))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "is_binary": self.is_binary}
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class CrossentropyOfKnown(keras.metrics.SparseCategoricalCrossentropy):
+    """Computes the mean cross-entropy of the labels that aren't `ignore_class`.
+
+    Without sample weights, Keras's metric counts ignored labels as labels with a loss of 0.
+
+    Call arguments:
+        y_true: class ids `[B, …]` or `[B, …, 1]`.
+        y_pred: logits `[B, …, C]`.
+    """
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        labels = ops.convert_to_tensor(y_true)
+        if len(labels.shape) == len(y_pred.shape):
+            labels = labels[..., 0]
+        weights = ops.cast(ops.not_equal(labels, self.ignore_class), self.dtype)
+        if sample_weight is not None:
+            weights = weights * per_example(sample_weight, weights)
+        logits = ops.reshape(y_pred, (-1, ops.shape(y_pred)[-1]))
+        super().update_state(ops.ravel(labels), logits, sample_weight=ops.ravel(weights))
 
 
 @keras.saving.register_keras_serializable("albert_tf")

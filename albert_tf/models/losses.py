@@ -161,9 +161,16 @@ def squared_error(targets: Any, predictions: Any) -> Term:
 
 
 def sigmoid_cross_entropy(targets: Any, logits: Any, weight: float = 1.0) -> Term:
-    """Returns the cross-entropy between 0/1 `targets` and `logits` `[B, C]`, averaged over C."""
+    """Returns the cross-entropy between `targets` and `logits` `[B, C]`, averaged over C.
+
+    Args:
+        targets: 0, 1, or a probability for each label. Other values, such as `IGNORED`, result in
+            NaN.
+    """
     targets = _reshape_labels(targets, logits)
     losses = ops.binary_crossentropy(targets, logits, from_logits=True)
+    is_valid = ops.abs(targets - 0.5) < 0.50001  # some probabilities are rounded
+    losses = ops.where(is_valid, losses, float("nan"))
     return unweighted(ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=-1), weight)
 
 

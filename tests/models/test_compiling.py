@@ -3,11 +3,13 @@
 import keras
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 
 from albert_tf.errors import UserError
 from albert_tf.models import AlbertForSequenceClassification
 from albert_tf.models.compiling import metric_of_logits
 from albert_tf.optimizers import AlbertAdamW, WarmupPolynomialDecay
+from albert_tf.tasks import IGNORED
 
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
 N = 12
@@ -221,3 +223,23 @@ def test_metrics_of_one_hot_labels_reject_class_ids(metric):
             measure.update_state(ids, logits)
     measure.update_state(np.eye(2, dtype="float32")[LABELS], logits)
     assert np.isfinite(measure.result()).all()
+
+
+@pytest.mark.parametrize("name", ["accuracy", "sparse_categorical_crossentropy"])
+def test_every_known_label_counts_once(name):
+    """In batches of any length. Keras averages the labels of an example first."""
+    generator = np.random.default_rng(5)
+    metric, found = metric_of_logits(name, "softmax"), []
+    for length in (2, 7):
+        logits = generator.standard_normal((3, length, 4)).astype("float32")
+        labels = generator.integers(0, 4, (3, length))
+        labels[1] = labels[2, :2] = IGNORED
+        metric.update_state(labels, logits)
+        rows, ids = logits[labels != IGNORED], labels[labels != IGNORED]
+        scores = {
+            "accuracy": rows.argmax(axis=-1) == ids,
+            "sparse_categorical_crossentropy": -log_softmax(rows, axis=-1)[range(len(ids)), ids],
+        }
+        found += [*scores[name]]
+    assert len(found) == 2 + 7 + 5
+    assert float(metric.result()) == pytest.approx(np.mean(found), rel=1e-5)

@@ -8,6 +8,7 @@ from keras import ops
 from scipy.special import log_softmax, softmax
 
 from albert_tf.models import losses
+from albert_tf.tasks import IGNORED
 
 GENERATOR = np.random.default_rng(4)
 LOGITS = GENERATOR.standard_normal((2, 5, 3)).astype("float32")
@@ -72,6 +73,14 @@ def test_labels_of_a_dataset_outside_the_classes(term, label):
         assert re.search(message, str(error))
     else:
         assert np.isnan(loss)
+
+
+@pytest.mark.parametrize("wrong", [IGNORED, -0.1, 1.1])
+def test_targets_of_a_dataset_that_are_no_probabilities(wrong):
+    targets = np.array([[0, 1, 0.3], [1, 0, np.nextafter(1, 2)]], "float32")
+    assert np.isfinite(value(losses.sigmoid_cross_entropy(targets, LOGITS[:, 0])))
+    targets[0, 2] = wrong
+    assert np.isnan(value(losses.sigmoid_cross_entropy(targets, LOGITS[:, 0])))
 
 
 def test_shares_add_up():

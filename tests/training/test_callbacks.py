@@ -147,7 +147,8 @@ def test_the_best_version_is_the_first_with_the_highest_first_score(tmp_path):
 def test_the_highest_loss_is_not_the_best(model, tmp_path, scores):
     """The scores could be those of `model.evaluate(…, return_dict=True)`."""
     for options in ({"folder": tmp_path / "best"}, {"folder": None, "patience": 2}):
-        with pytest.raises(UserError, match=f"higher value of the first.*{', '.join(scores) or 'no scores'}"):
+        message = f"higher value of the first.*{', '.join(scores) or 'no scores'}"
+        with pytest.raises(UserError, match=message):
             fit(model, [1.0] * 5, KeepBest(lambda: scores, **options))
     if scores:
         fit(model, [1.0] * 5, KeepBest(lambda: scores, None, 2))
