@@ -138,9 +138,9 @@ PIECE = ModelProto.SentencePiece
         ({(20, "type"): PIECE.UNUSED}, "with unused pieces, such as '.+'"),
         ({("denormalizer_spec", "precompiled_charsmap"): RULES}, "with a denormalizer"),
         ({("normalizer_spec", "escape_whitespaces"): False}, "trained without escape_whitespaces"),
-        ({("normalizer_spec", "precompiled_charsmap"): b""}, "which has changed since"),
-        ({("normalizer_spec", "remove_extra_whitespaces"): False}, "which has changed since"),
-        ({(2, "type"): PIECE.USER_DEFINED}, "which has changed since"),  # finds [CLS] in a text
+        ({("normalizer_spec", "precompiled_charsmap"): b""}, "which was changed after"),
+        ({("normalizer_spec", "remove_extra_whitespaces"): False}, "which was changed after"),
+        ({(2, "type"): PIECE.USER_DEFINED}, "which was changed after"),  # finds [CLS] in a text
     ],
 )
 def test_what_graphs_refuse_or_decoding_leaves_out(unbaked, changes, problem):
