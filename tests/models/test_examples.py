@@ -125,7 +125,10 @@ def test_values_that_no_layer_computes(values, message):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (pd.Series([5, 6], dtype=object), r"shape \(2,\), starting with np.int64\(5\).*astype\(str\)"),
+        (
+            pd.Series([5, 6], dtype=object),
+            r"shape \(2,\), starting with np.int64\(5\).*astype\(str\)",
+        ),
         (pd.to_datetime(pd.Series(["2020-01-01"])), "with np.datetime64"),
     ],
 )
