@@ -471,7 +471,7 @@ def is_size(model: str) -> bool:
 
 
 def group_schedule(num_hidden_layers: int, num_hidden_groups: int) -> list[int]:
-    """Returns the group that each layer applies: `[0, 0, 1, 1]` for 4 layers in 2 groups.
+    """Returns the index of each layer's group: `[0, 0, 1, 1]` for 4 layers in 2 groups.
 
     The formula and its rounding are the same as in transformers, which defines the format on disk.
     The original code's `int(i / L * G)` returns the same list for up to 17 layers and for every

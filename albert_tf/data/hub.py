@@ -175,7 +175,7 @@ def _name_classes(
 def _class_name(value: Any, names: Sequence[str], location: str) -> str | None:
     if value is None or value == -1:
         return None
-    if isinstance(value, str):  # a class name, because the file was saved again
+    if isinstance(value, str):  # a class name; the file was saved again with names
         return value
     if not isinstance(value, int | float) or value not in range(len(names)):
         raise UserError(

@@ -96,7 +96,7 @@ class TaskData(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledData(TaskData):
-    """The options for labeled examples, including what a new model learns from them."""
+    """The options for labeled examples, including those that define the labels of a new model."""
 
     regression: bool = option(
         False,

@@ -197,8 +197,8 @@ def input_arrays(x: Any) -> Any:
     """Converts lists in the inputs of `fit`, `evaluate`, or `predict` to arrays."""
     if hasattr(x, "to_tf_dataset"):
         raise UserError(
-            "A Hugging Face dataset must be passed as columns, fit(dataset['text'], "
-            "dataset['label']), or converted with to_tf_dataset. Received: "
+            "Pass the columns of a Hugging Face dataset, as in fit(dataset['text'], "
+            "dataset['label']), or convert it with to_tf_dataset. Received: "
             f"{type(x).__name__} with the columns {', '.join(x.column_names)}."
         )
     x = as_arrays(x, "x")

@@ -49,7 +49,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     passed by name take logits, and Keras's metrics receive probabilities.
 
     In `fit`, each replica divides its batch into `micro_batches` parts. The model's own loss is a
-    mean over the labels of all parts and replicas; any other loss is averaged over the parts. The
+    mean over all labels of the batch; any other loss is averaged over the micro-batches. The
     gradients are summed, clipped once, and applied once. (Keras's own step averages the means
     of parts with unequal label counts, clips on each replica, and counts every micro-batch as a
     step in the schedule and in the moving average of the weights.)

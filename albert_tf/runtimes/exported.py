@@ -87,7 +87,7 @@ class ExportedModel:
         return self._embedding
 
     def predict_on_batch(self, features: Arrays) -> dict[str, np.ndarray]:
-        """Returns the outputs for a batch, `[B, …]` by name, padded to the signature's length.
+        """Pads a batch to the signature's length and returns the outputs, `[B, …]`, keyed by name.
 
         Args:
             features: int32 `[B, T]`, or `[B, C, T]` for multiple choice. With

@@ -257,7 +257,7 @@ def bake(
 def ensure_baked(source: Source, **wanted: object) -> tuple[bytes, Baked]:
     """Returns a baked model and the record of its options. Bakes the model first if necessary.
 
-    In `wanted`, None means the value in the model or, if it isn't baked, the default of `bake`.
+    In `wanted`, None means the model's own option or, if it has none, the default of `bake`.
     """
     given = {name: value for name, value in wanted.items() if value is not None}
     if path := json_path(source):

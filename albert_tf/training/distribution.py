@@ -22,8 +22,8 @@ def strategy_for(name: Strategy) -> Any:
     """Returns the named strategy. Call it before TensorFlow or JAX computes anything.
 
     Args:
-        name: one of `Strategy`. "auto" selects the first that is available: a TPU, the hosts in
-            the environment, multiple devices of this host, or one device.
+        name: one of the values of `Strategy`. "auto" selects the first that is available: a TPU,
+            the hosts in the environment, multiple devices of this host, or one device.
     Returns:
         on TensorFlow, a `tf.distribute.Strategy`; on JAX, a `keras.distribution.DataParallel`, or
         None for one device; on torch, None. Create the model in its `scope`.

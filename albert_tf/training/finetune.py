@@ -128,7 +128,7 @@ def _train(options: FinetuningOptions, data: TrainingData, run: Run) -> dict[str
             micro_batches=options.micro_batches,
         )
     share = Share(run.replicas * options.micro_batches, *run.host)
-    # The number of rows that one micro-batch on one device contains in training.
+    # The number of rows in a micro-batch on one device during training.
     compared = share.size(recipe.batch_size) // share.parts
     held_out = HeldOut(data.task, data.dev, model, run.replicas, compared)
     run.settings |= {

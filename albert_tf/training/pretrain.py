@@ -194,7 +194,7 @@ def _identity(files: RecordFiles) -> dict[str, Any]:
 def _scorer(
     model: AlbertForPreTraining, curve: Curve, files: RecordFiles, host: tuple[int, int]
 ) -> Callable[[], dict[str, float]]:
-    """Returns a function that scores the model on held-out records, on all hosts together."""
+    """Returns a function that scores the model on held-out records, divided among all hosts."""
     index, count = host
 
     def host_part(values: tf.Tensor, fill: int) -> tf.Tensor:

@@ -109,7 +109,7 @@ def _changes(data: keras.utils.PyDataset) -> bool:
 
 
 def _first_batches(data: Any, batches: Batches | None) -> list[Any]:
-    """Returns the first batches of a dataset that may read `batches`."""
+    """Returns the first batches of a dataset, which can be a transformation of `batches`."""
     if isinstance(data, keras.utils.PyDataset):
         return [data[number] for number in range(min(_COMPARED, data.num_batches or _COMPARED))]
     if batches is not None:

@@ -181,7 +181,7 @@ class _SavedModel:
         return [limit_rows(signature, self.options.max_batch) for signature in signatures]
 
     def in_words(self, model: PreTrainedModel, unroll: Unroll) -> Callable[..., Tensors] | None:
-        """Returns the function that maps texts to text outputs, or None if the export has none."""
+        """Returns the function that maps texts to words or answers, or None if there is none."""
         if self.preprocessor is None:
             return None
         return text_function(

@@ -204,7 +204,7 @@ class _Words(NamedTuple):
     """The words of rows. Bounds are the tokens that begin a word, and `[CLS]` and `[SEP]` tokens.
 
     Attributes:
-        bounds: int32 `[R, W]`, positions of the bounds, in order.
+        bounds: int32 `[R, W]`, positions of the bounds in each row, in ascending order.
         numbers: int32 `[R, T]`, index of the last bound at or before each position.
         counts: int32 `[R, 1]`, number of words.
         visit_order: int32 `[R, W]`, word indices in the order in which they are visited.

@@ -340,7 +340,7 @@ def choice_rows(
         rows.append(row)
     if cut:
         logger.warning(
-            "%d of %d examples have a question and choice of more than %d tokens. These are "
+            "In %d of %d examples, a question and choice together exceed %d tokens. These are "
             "truncated at the start%s. With a larger max_length, up to %d tokens are kept.",
             *(len(cut), len(pairs), most),
             *(f"; the first: {locations[cut[0]]}" if locations else "", MAX_CHOICE_LENGTH),

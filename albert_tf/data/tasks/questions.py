@@ -247,7 +247,7 @@ def _row_nodes(row: Row) -> _Nodes:
     fields = dict(row.fields)
     if "answer" in fields and "answers" not in fields:
         text, start = row.optional_text("answer"), row.optional_text("answer_start")
-        place = start.removesuffix(".0")  # pandas writes a column with gaps as floats
+        place = start.removesuffix(".0")  # pandas writes integers with missing values as floats
         answer = {"text": text, "answer_start": int(place) if place.isdecimal() else -1}
         fields["answers"] = [answer] if text else []
         fields["is_impossible"] = row.optional_text("is_impossible").lower() in ("true", "1")

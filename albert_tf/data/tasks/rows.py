@@ -37,7 +37,7 @@ class Rows:
             rows; None if each row is one example.
         label_inputs: targets that are also passed to the model during training.
         tags: whether labels are arrays `[T]`, which are padded like the features.
-        details: data per row for decoding the model's outputs.
+        details: the data for each row that is needed to decode the model's outputs.
     Attributes:
         lengths: int `[N]`, the length T of each row.
         longest: maximum length of a batch. Default: the length of the longest row.

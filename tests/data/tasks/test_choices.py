@@ -80,7 +80,7 @@ def test_long_texts(tiny_tokenizer, xlm_roberta, length, caplog):
     assert same.lengths.tolist() == [length] * 2
     assert not same.arrays["token_type_ids"][0].any()
     assert decoded(rows, tiny_tokenizer, 0)[1].endswith("square lights[SEP]")
-    assert f"1 of 2 examples have a question and choice of more than {most} " in caplog.text
+    assert f"In 1 of 2 examples, a question and choice together exceed {most} " in caplog.text
     assert "the first: line 1" in caplog.text
 
 
