@@ -1,6 +1,8 @@
 """The inputs and outputs that the commands on texts share."""
 
+import gzip
 import json
+import os
 import shutil
 
 import pytest
@@ -17,6 +19,19 @@ def test_texts_from_a_file(ask, command, tmp_path):
     from_file = ask(command, "--input", tmp_path / "texts.txt", *options)
     assert from_file == ask(command, *texts, *options)
     assert [json.loads(line)["text"] for line in from_file[1].splitlines()] == texts
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(("name", "pack"), [("texts", bytes), ("texts.gz", gzip.compress)])
+def test_texts_from_a_pipe_with_a_path(ask, tmp_path, name, pack):
+    """As a shell passes `<(zcat texts.gz)`."""
+    reader, writer = os.pipe()
+    os.write(writer, pack(b"It was cold.\nDull.\n"))
+    os.close(writer)
+    (tmp_path / name).symlink_to(f"/dev/fd/{reader}")
+    found = ask("tag", "--input", tmp_path / name)
+    os.close(reader)
+    assert found == ask("tag", "It was cold.", "Dull.")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Finds and opens the files of a corpus, local or at any URL that fsspec supports."""
 
 import glob
+import gzip
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -92,10 +93,12 @@ def file_system(path: str) -> tuple[Any, str]:
 
 
 def open_bytes(path: str) -> IO[bytes]:
-    """Opens a file for reading bytes and decompresses it if its name ends in `.gz`.
+    """Opens a file or a pipe for reading bytes, and decompresses it if its name ends in `.gz`.
 
     Reading a damaged or truncated `.gz` file raises EOFError, OSError, or zlib.error.
     """
+    if not is_remote(path):  # fsspec would seek, which a pipe can't
+        return cast(IO[bytes], gzip.open(path)) if is_gzip(path) else open(path, "rb")
     files, inner = file_system(path)
     compression = "gzip" if is_gzip(path) else None
     opened = files.open(inner, "rb", block_size=READ_AHEAD, compression=compression)
