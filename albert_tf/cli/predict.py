@@ -16,9 +16,10 @@ from albert_tf.cli.text_options import (
     print_row,
     with_inputs,
 )
+from albert_tf.data.hub import PARQUET
 from albert_tf.data.options import ENCODING, TAG, TaskData
 from albert_tf.data.readers import check_row
-from albert_tf.data.table_output import check_format, write_table
+from albert_tf.data.table_output import add_columns, check_format, write_table
 from albert_tf.errors import UserError, listed
 from albert_tf.files import check_apart, check_free, is_exported, written_atomically
 from albert_tf.options import option
@@ -218,6 +219,11 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]
     return list(names)
 
 
+def _keeps_types(options: OPTIONS, output: Path) -> bool:
+    """Returns whether columns are copied with their types, from one Parquet file to another."""
+    return Path(str(options.source)).suffix == output.suffix == PARQUET
+
+
 def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Path) -> int:
     """Writes the input table with columns for the predictions and returns exit status 0."""
     found: Iterator[dict[str, Any]]
@@ -233,12 +239,13 @@ def _write(options: OPTIONS, model_class: str, names: Sequence[str], output: Pat
             f"--output would replace the columns {listed(map(repr, both))} of the table. Rename or "
             f"remove them. Received: {options.source}."
         )
-    rows = (
-        {**row.fields, **{added[name]: value for name, value in more.items()}}
-        for row, more in zip(options.rows(), chain([first], found), strict=True)
-    )
+    new = ({added[name]: value for name, value in more.items()} for more in chain([first], found))
     with written_atomically(output, force=options.force) as path:
-        write_table(path, [*names, *added.values()], rows, output.suffix)
+        if _keeps_types(options, output):
+            add_columns(path, Path(str(options.source)), new)
+        else:
+            rows = ({**row.fields, **more} for row, more in zip(options.rows(), new, strict=True))
+            write_table(path, [*names, *added.values()], rows, output.suffix)
     print(f"{', '.join(added.values())} added: {output}")
     return 0
 

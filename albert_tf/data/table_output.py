@@ -44,6 +44,25 @@ def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> No
     _WRITERS[suffix](path, names, (_values(names, row) for row in rows))
 
 
+def add_columns(path: Path, source: Path, rows: Rows) -> None:
+    """Writes a Parquet file with the columns of another, which keep their types, and new columns.
+
+    Args:
+        path: file to write.
+        source: file with the old columns.
+        rows: values of the new columns, for each row of `source`.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(source) as file:  # read_table would add columns named in the path
+        table = file.read()
+    new = pyarrow.Table.from_pylist(list(rows))
+    for name in new.column_names:
+        table = table.append_column(name, new[name])
+    parquet.write_table(table, path)
+
+
 def _values(names: Sequence[str], row: Mapping[str, Any]) -> list[Any]:
     values = [row.get(name) for name in names]
     for name, value in zip(names, values, strict=True):

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from albert_tf.data.readers import rows_of
@@ -234,6 +235,26 @@ def test_a_table_with_labels(ask, tmp_path):
     table.write_text("text,note\n")
     status, _, errors = ask(*given, "--output", tmp_path / "third.csv")
     assert status == 2 and "at least one row" in errors
+
+
+def test_columns_of_a_parquet_table_keep_their_types(ask, tmp_path):
+    """Python's values would lose the types; some types have no values in Python."""
+    columns = {
+        "text": (["A quiet delight.", "Dull."], pyarrow.dictionary("int8", "string")),
+        "label": ([1, None], "int8"),
+        "nanoseconds": ([1, 2], pyarrow.timestamp("ns")),
+        "bytes": ([b"\xff", b""], "binary"),
+        "objects": ([[("a", 1)], []], pyarrow.map_("string", "int8")),
+    }
+    arrays = {name: pyarrow.array(values, kind) for name, (values, kind) in columns.items()}
+    table = pyarrow.table(arrays, metadata={"note": "a"})
+    path, output = tmp_path / "table.parquet", tmp_path / "out.parquet"
+    pyarrow.parquet.write_table(table, path)
+    assert ask("predict", "--input", path, "--output", output)[0] == 0
+    table, found = map(pyarrow.parquet.read_table, (path, output))
+    assert found.select(table.column_names).equals(table, check_metadata=True)
+    assert found.column_names[5:] == ["predicted_label", "predicted_score"]
+    assert set(found["predicted_label"].to_pylist()) <= {"bad", "good"}
 
 
 def test_a_table_with_several_labels(ask, model_folder, tmp_path):
