@@ -19,7 +19,7 @@ from albert_tf.cli.text_options import (
 from albert_tf.data.hub import PARQUET
 from albert_tf.data.options import ENCODING, TAG, TaskData
 from albert_tf.data.readers import check_row
-from albert_tf.data.table_output import add_columns, check_format, write_table
+from albert_tf.data.table_output import add_columns, check_format, check_values, write_table
 from albert_tf.errors import UserError, listed
 from albert_tf.files import check_apart, check_free, is_exported, written_atomically
 from albert_tf.options import option
@@ -216,6 +216,8 @@ def _check_output(options: OPTIONS, model_class: str, output: Path) -> list[str]
         names.update(dict.fromkeys(row.fields))
     if not names:
         raise UserError(f"The table must have at least one row. Received: {options.source}.")
+    if not _keeps_types(options, output):
+        check_values([*names], (row.fields for row in options.rows()), output.suffix)
     return list(names)
 
 

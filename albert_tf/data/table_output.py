@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
@@ -42,6 +43,15 @@ def write_table(path: Path, names: Sequence[str], rows: Rows, suffix: str) -> No
         UserError: if the format can't represent a value.
     """
     _WRITERS[suffix](path, names, (_values(names, row) for row in rows))
+
+
+def check_values(names: Sequence[str], rows: Rows, suffix: str) -> None:
+    """Raises the errors that `write_table` would raise, without writing a file."""
+    values = (_values(names, row) for row in rows)
+    if suffix == hub.PARQUET:
+        _arrow_table(names, values)
+    else:
+        _WRITERS[suffix](Path(os.devnull), names, values)
 
 
 def add_columns(path: Path, source: Path, rows: Rows) -> None:
@@ -122,8 +132,13 @@ def _date(value: Any) -> str:
 
 
 def _write_parquet(path: Path, names: Sequence[str], rows: Values) -> None:
-    import pyarrow
     from pyarrow import parquet
+
+    parquet.write_table(_arrow_table(names, rows), path)
+
+
+def _arrow_table(names: Sequence[str], rows: Values) -> Any:
+    import pyarrow
 
     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
     table = {}
@@ -135,7 +150,7 @@ def _write_parquet(path: Path, names: Sequence[str], rows: Values) -> None:
                 f"The column {name!r} has no Parquet type: {error}. Write a .jsonl file, or remove "
                 "the column."
             ) from error
-    parquet.write_table(pyarrow.table(table), path)
+    return pyarrow.table(table)
 
 
 _WRITERS: Final[Mapping[str, Callable[[Path, Sequence[str], Values], None]]] = {

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from albert_tf.cli import predict
 from albert_tf.data.readers import rows_of
 from albert_tf.data.table_output import write_table
 from albert_tf.data.tables import Columns
+from albert_tf.errors import UserError
 from albert_tf.pipelines import pipeline
 
 
@@ -235,6 +237,14 @@ def test_a_table_with_labels(ask, tmp_path):
     table.write_text("text,note\n")
     status, _, errors = ask(*given, "--output", tmp_path / "third.csv")
     assert status == 2 and "at least one row" in errors
+
+
+def test_values_that_the_output_lacks_are_found_before_predictions(classifier, tmp_path):
+    table, output = tmp_path / "table.csv", tmp_path / "out.tsv"
+    table.write_bytes(b'text\nA quiet delight.\n"Two\rlines."\n')
+    options = predict.OPTIONS(model=str(classifier), input=str(table), output=output)
+    with pytest.raises(UserError, match="carriage return"):
+        predict.check(options)
 
 
 def test_columns_of_a_parquet_table_keep_their_types(ask, tmp_path):

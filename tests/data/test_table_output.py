@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.data.readers import rows_of
-from albert_tf.data.table_output import check_format, write_table
+from albert_tf.data.table_output import check_format, check_values, write_table
 from albert_tf.data.tables import Columns
 from albert_tf.errors import UserError
 
@@ -66,8 +66,11 @@ UNREADABLE = ValueError("year 10000")
     ],
 )
 def test_values_that_a_format_lacks(tmp_path, suffix, values, message):
+    rows = [{"text": value} for value in values]
     with pytest.raises(UserError, match=message):
-        write_table(tmp_path / "table", ["text"], [{"text": value} for value in values], suffix)
+        check_values(["text"], rows, suffix)
+    with pytest.raises(UserError, match=message):
+        write_table(tmp_path / "table", ["text"], rows, suffix)
 
 
 @pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.gz"])
