@@ -72,13 +72,16 @@ class SingleLabel(Classification):
     def model_labels(self, train: Sequence[Example]) -> Sequence[str]:
         """Returns GLUE's labels in GLUE's order, or the sorted labels of `train` for other data."""
         names = [name for _, name in self.table.labels]
-        names = names or _sorted_labels({example.label or "" for example in train})
+        names = names or _sorted_labels({each.label or "" for each in _one_spelling(train)})
         if len(names) < 2:
             raise UserError(
                 "Classification requires at least two labels. "
                 f"Received: {len(train)} examples, all with the label {short_repr(names[0])}."
             )
         return names
+
+    def keys(self, examples: Sequence[Example]) -> Keys:
+        return super().keys(_one_spelling(examples))
 
     def check(self, examples: Sequence[Example], config: AlbertConfig) -> None:
         numbers = self.numbers(config)
@@ -333,10 +336,18 @@ def read_score(text: str, location: str, minimum: float = -math.inf) -> float:
 
 def _spellings(name: str) -> Sequence[str]:
     """Returns the spellings of a boolean or a whole number in CSV, JSON, and Parquet files."""
-    if name.lower() in ("true", "false"):
-        return name.lower(), name.title(), name.upper()
+    for spellings in (("true", "True", "TRUE"), ("false", "False", "FALSE")):
+        if name in spellings:
+            return spellings
     whole = name.removesuffix(".0")
     return (whole, f"{whole}.0") if whole.removeprefix("-").isdecimal() else ()
+
+
+def _one_spelling(examples: Sequence[Example]) -> list[Example]:
+    """Returns the examples with one spelling of each boolean and each whole number."""
+    labels = {example.label or "" for example in examples}
+    names = {name: next(filter(labels.__contains__, _spellings(name)), name) for name in labels}
+    return [each._replace(label=names.get(each.label, each.label)) for each in examples]
 
 
 def _sorted_labels(labels: set[str]) -> list[str]:

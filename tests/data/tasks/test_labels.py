@@ -103,6 +103,23 @@ def test_one_label_as_csv_and_parquet_spell_it(tmp_path, names, labels):
         single.check([Example("a", None, "01")], config)
 
 
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (("1.0", "0", "1", "1"), ["0", "1"]),
+        (("True", "FALSE", "true", "true"), ["FALSE", "true"]),
+        (("TRUE", "tRUE", "True", "True"), ["True", "tRUE"]),  # only the usual spellings
+    ],
+)
+def test_spellings_within_a_file_are_one_class(labels, names):
+    examples = [Example("a", None, label) for label in labels]
+    single = task("classify")
+    config = AlbertConfig(**single.config_fields(examples))
+    assert list(config.labels) == names
+    assert single.targets(examples, config)[::2] == [names.index(labels[3])] * 2
+    assert single.keys(examples).labels == [(names[n],) for n in single.targets(examples, config)]
+
+
 def test_an_unseen_label_in_dev_is_named(tmp_path):
     write(tmp_path / "train.csv", "text,label\na,x\nb,\n")
     write(tmp_path / "dev.csv", 'text,label\na,"x,z"\n')
