@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from albert_tf.data.tables import BAD_ROW, SEPARATORS, repeated_header
+from albert_tf.data.tables import BAD_ROW, NAMED_SEPARATOR, SEPARATORS, repeated_header
 from albert_tf.data.text_files import open_text, warn_once
 from albert_tf.errors import UserError, listed
 from albert_tf.evaluation.entities import has_prefixes
@@ -170,8 +170,10 @@ def _layout(
 ) -> _Layout:
     """Determines the columns from the first lines of a file."""
     names = _CONLL_U if ".conllu" in path.suffixes else []
+    is_table = {".csv", ".tsv"} & {*path.suffixes}
+    named = NAMED_SEPARATOR.fullmatch(lines[0]) if lines and is_table else None
     start, first = 0, ""
-    for number, line in enumerate(lines):
+    for number, line in enumerate(lines[bool(named) :], start=bool(named)):
         if match := _NAMES.match(line):
             names = match[1].split()
         elif line.strip() and not line.startswith(_DOCUMENT) and not _COMMENT.match(line):
@@ -182,6 +184,7 @@ def _layout(
     quoted = separator is not None and bool(marked) and all(map(_QUOTED.fullmatch, marked))
     if ".csv" in path.suffixes:
         separator, quoted = max(SEPARATORS, key=first.count), True
+    separator = named[1] if named else separator
     fields = _split(first, separator, quoted)
     has_header = not names and not all(name is None or name.isdecimal() for name in (words, tags))
     if not names and _usual(_WORDS, fields) and _usual(_TAGS, fields):
@@ -212,7 +215,7 @@ def _layout(
         at_words,
         at_tags if labelled else None,
         names[:1] == _CONLL_U[:1],
-        start + 1 if has_header else 0,
+        start + 1 if has_header else int(bool(named)),
         fields if has_header else [],
         None if sentence is None else fields.index(sentence),
     )

@@ -27,7 +27,7 @@ NAME_COLUMN: Final = "Rename one of these, or name it with an option such as --t
 NO_HEADER: Final = (
     "If the first line is an example, insert a line with the names of the columns above it."
 )
-_NAMED_SEPARATOR: Final = re.compile('sep=([^"\r\n])[\r\n]*')  # tells Excel the separator
+NAMED_SEPARATOR: Final = re.compile('sep=([^"\r\n])[\r\n]*')  # tells Excel the separator
 
 
 class Columns(NamedTuple):
@@ -64,7 +64,7 @@ def table_rows(
         if first is None:
             return
         lines = [first]
-        if named := _NAMED_SEPARATOR.fullmatch(first):
+        if named := NAMED_SEPARATOR.fullmatch(first):
             lines.append(next(file, ""))
         separator = named[1] if named else _separator(path, first, is_tsv, columns)
         dialect: dict[str, Any] = {"strict": True}

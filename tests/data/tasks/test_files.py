@@ -127,6 +127,7 @@ READ = {
         ("a.conll", "# one\n#\n\n# a = b\nAnna\tB-PER\nran\tO\n\t\n", {}, [ANNA]),
         ("a.tsv", "Anna\tB-PER\t\nran\tO\t\t\n", {}, [ANNA]),
         ("a.tsv", "Token\tPOS\ttag\nAnna\tN\tB-PER\nran\tV\tO\n", {}, [ANNA]),
+        ("a.tsv", "sep=\t\r\nAnna\tB-PER\r\nran\tO\r\n", {}, [ANNA]),
         ("a.conll", "1 Anna N B-PER\n2 ran V O\n", columns("2", "4"), [ANNA]),
         ("a.conll", "id word pos ner\n1 Anna N B-PER\n2 ran V O\n", columns("word"), [ANNA]),
         ("a.conllup", PLUS, columns("FORM", "NER"), [ANNA]),
@@ -153,6 +154,7 @@ READ = {
         ("a.csv", KAGGLE, columns(None, "POS"), [(ANNA[0], ("N", "V")), (('"',), ("Q",))]),
         ("a.csv", NUMBERED, {}, [ANNA, MARK]),
         ("a.csv", NUMBERED, UNLABELLED, [(ANNA[0], None), (('"',), None)]),
+        ("a.csv", "sep=;\r\nsentence;word;tag\r\n1;Anna;B-PER\r\n1;ran;O\r\n", {}, [ANNA]),
         # Lists of words, and spans of a text
         ("a.jsonl", [{"words": ANNA[0], "tags": ANNA[1]}], {}, [ANNA]),
         ("a.jsonl", [{"tokens": ANNA[0], "ner_tags": [1, 0]}], {}, [(ANNA[0], (1, 0))]),
@@ -241,6 +243,7 @@ REJECTED = {
         ("a.tsv", "word\ttag\na\tO\nword\ttag\n", "line 3, repeats the header"),
         ("a.csv", "word,tag\na,O\n", "such as sentence_id.*a.csv, with 'word', 'tag'"),
         ("a.csv", "sentence,word,tag\n1,a,O\n1,a,\n", "'O', ''. .*a.csv, line 2"),
+        ("a.csv", "sep=;\nsentence;word;tag\n1;a;O\n1;a;\n", "'O', ''. .*a.csv, line 3"),
         ("a.jsonl", [{"words": ["a", "b"], "tags": ["O"]}], "line 1, with 2 words and 1 t"),
         ("a.jsonl", [{"words": [], "tags": []}], "at least one word. Received: .*line 1"),
         ("a.jsonl", [{"words": "a b", "tags": ["O"]}], "'words' must be a list.*line 1"),
