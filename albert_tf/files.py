@@ -230,15 +230,15 @@ _FAULTS: Final = {
 
 
 def read_text(path: str | os.PathLike[str], *, pipes: bool = False) -> str:
-    """Returns the text of a UTF-8 file; see `read_bytes`."""
-    return read_bytes(path, pipes=pipes).decode("utf-8")
+    """Returns the text of a UTF-8 file, without a byte order mark; see `read_bytes`."""
+    return read_bytes(path, pipes=pipes).decode("utf-8-sig")
 
 
 def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Returns the JSON object in a file; see `read_bytes`."""
     text = read_bytes(path)
     try:
-        content = json.loads(text.decode("utf-8"))
+        content = json.loads(text.decode("utf-8-sig"))
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__}")
     except (ValueError, RecursionError) as error:

@@ -250,7 +250,7 @@ def test_only_regular_files_are_read(tmp_path):
     for name in ("pipe", "device"):
         with pytest.raises(UserError, match=f"{name} is a {name}, not a regular file"):
             read_json(tmp_path / name)
-    (tmp_path / "blob").write_text('{"a": "é"}', encoding="utf-8")
+    (tmp_path / "blob").write_text('\ufeff{"a": "é"}', encoding="utf-8")
     (tmp_path / "config.json").symlink_to("blob")
     assert read_json(tmp_path / "config.json") == {"a": "é"}
 

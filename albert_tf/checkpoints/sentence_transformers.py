@@ -217,7 +217,7 @@ def module_files(folder: Path) -> list[str]:
 def _modules(root: Path) -> list[Module]:
     path, modules = root / MODULES, []
     try:
-        content = json.loads(read_bytes(path).decode("utf-8"))
+        content = json.loads(read_bytes(path).decode("utf-8-sig"))
         found = [(str(each["type"]), str(each["path"])) for each in content]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _unsupported(path, "a JSON list of modules with type and path", str(error)) from error

@@ -170,7 +170,7 @@ class Vocabulary:
 
 def _lines(content: bytes, origin: str) -> tuple[str, ...]:
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # Windows programs may write a byte order mark
     except UnicodeDecodeError as error:
         raise UserError(
             f"{origin} isn't UTF-8 text with one token per line ({error.reason} at byte "

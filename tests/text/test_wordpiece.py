@@ -1,5 +1,6 @@
 """WordPiece vocabularies: the tokenizer's methods, BERT's rules, reading files, the tables."""
 
+import codecs
 import json
 import sys
 import unicodedata
@@ -169,7 +170,8 @@ def test_reads_lines_and_tokenizer_json(tmp_path):
     assert vocabulary.special.ids == (0, 100, 101, 102, 103)
     assert vocabulary.tokens[0] == "[PAD]"
     assert bytes(vocabulary) == content
-    (tmp_path / "vocab.txt").write_bytes(content.replace(b"\n", b"\r\n").rstrip())
+    from_windows = codecs.BOM_UTF8 + content.replace(b"\n", b"\r\n").rstrip()
+    (tmp_path / "vocab.txt").write_bytes(from_windows)
     assert Vocabulary.read(tmp_path / "vocab.txt", {}) == vocabulary
     ids = {piece: index for index, piece in reversed(list(enumerate(vocabulary.tokens)))}
     path = tmp_path / "tokenizer.json"
