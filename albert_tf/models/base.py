@@ -94,6 +94,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
         return (*ENCODER_INPUTS, *self.task_inputs, *self.targets)
 
     def make_train_function(self, force: bool = False) -> Any:
+        surgery.redraw_merged_adapters(self)
         # If the first step created the optimizer's slots, TensorFlow would trace the step twice.
         are_built = all(getattr(part, "built", True) for part in names.added(self))
         if are_built and not self.optimizer.built:
@@ -413,6 +414,11 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
                 for index, layer in enumerate(self._flatten_layers())
                 if layer.quantization_mode and layer.dtype_policy != self.dtype_policy
             },
+            "lora": {
+                str(index): [layer.lora_rank, layer.lora_alpha]
+                for index, layer in enumerate(self._flatten_layers())
+                if getattr(layer, "lora_enabled", False)
+            },
             "tokenizer": _remember(self.tokenizer),
         }
 
@@ -425,7 +431,7 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             values["dtype"] = keras.dtype_policies.deserialize(values["dtype"])
         frozen, trainable = values.pop("frozen", ()), values.pop("trainable", True)
         checkpointing = values.pop("gradient_checkpointing", False)
-        quantized = values.pop("quantized", {})
+        quantized, lora = values.pop("quantized", {}), values.pop("lora", {})
         tokenizer = _tokenizers.get(values.pop("tokenizer", None) or "")
         model = cls(**values)
         model._tokenizer = tokenizer
@@ -436,6 +442,8 @@ class PreTrainedModel(ShapesFromCall, keras.Model):
             layers[int(index)].quantize(how["mode"], **({"config": options} if options else {}))
         for path, layer in model._parts():
             layer.trainable = path not in frozen
+        for index, (rank, alpha) in lora.items():
+            layers[int(index)].enable_lora(rank, lora_alpha=alpha)  # also freezes the kernel
         if not trainable:
             model.trainable = False
         model.gradient_checkpointing_enable(checkpointing)

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.checkpoints import weights
-from albert_tf.config import group_schedule
+from albert_tf.config import AlbertConfig, group_schedule
 from albert_tf.errors import UserError
 from albert_tf.layers.common import ConfiguredLayer
 
@@ -58,10 +58,31 @@ def _recreate_variables(layer: Any) -> None:
         variable.assign(new)
 
 
+def redraw_merged_adapters(model: Any) -> None:
+    """Draws LoRA weights anew if they are 0, because their gradients would be 0 as well.
+
+    Keras's files store only the merged kernel. Keras sets the LoRA weights to 0 on loading.
+    """
+    for layer in model._flatten_layers():
+        for name in ("lora_kernel", "lora_embeddings"):
+            pair = [getattr(layer, f"{name}_{each}", None) for each in "ab"]
+            if pair[0] is not None and not any(map(np.any, map(ops.convert_to_numpy, pair))):
+                draw = keras.initializers.HeUniform()  # the default of Keras's enable_lora
+                pair[0].assign(draw(pair[0].shape, pair[0].dtype))
+
+
+def _new_model(model: Model, config: AlbertConfig) -> Model:
+    """Returns a model with another configuration, for weights that `weights.extract` returns.
+
+    It has no adapters, because the extracted weights contain them.
+    """
+    return type(model).from_config({**model.get_config(), "config": config.to_dict(), "lora": {}})
+
+
 def with_depth(model: Model, num_hidden_layers: int) -> Model:
     """Returns a copy with another number of layers; see `PreTrainedModel.with_depth`."""
     config = model.config.at_depth(num_hidden_layers)
-    copy = type(model).from_config({**model.get_config(), "config": config.to_dict()})
+    copy = _new_model(model, config)
     tensors = weights.extract(model)
     kept = {name: tensors[name] for name in weights.extract(copy)}
     weights.assign(copy, kept, "the deeper model")
@@ -97,9 +118,7 @@ def unshare(model: Model, share: str = "none") -> Model:
             f"A model with share={config.share!r} can't be converted to share={share!r}. Start "
             "from a model with share='all'."
         )
-    new = type(model).from_config(
-        {**model.get_config(), "config": dataclasses.replace(config, share=share).to_dict()}
-    )
+    new = _new_model(model, dataclasses.replace(config, share=share))
     shared = weights.extract(model)
     schedule = group_schedule(config.num_hidden_layers, config.stored_groups)
     tensors = {}

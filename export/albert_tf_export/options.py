@@ -295,9 +295,8 @@ def in_precision(model: "PreTrainedModel", precision: Precision) -> "PreTrainedM
     copy = type(model).from_config({**model.get_config(), "dtype": policy})
     if len(copy.weights) < len(model.weights):
         raise UserError(
-            f"A model with adapters (LoRA) or quantized weights can't be converted to {precision}. "
-            "Merge adapters with save_pretrained and export the folder that it writes, or export "
-            "the model before it is quantized."
+            f"A model with quantized weights can't be converted to {precision}. Export the model "
+            "before it is quantized."
         )
     copy.set_weights([weight.astype(precision) for weight in model.get_weights()])
     copy._inherit(model)

@@ -1,9 +1,10 @@
 import sys
 from functools import partial
 
+import numpy as np
 import pytest
 from albert_tf_export import export_saved_model, export_tflite, export_web
-from albert_tf_export.options import TFLiteOptions
+from albert_tf_export.options import TFLiteOptions, in_precision
 
 from albert_tf.errors import UserError
 
@@ -92,16 +93,21 @@ def test_options_of_saved_models(model_of, tokenizer, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_copy_in_another_precision_has_the_adapters(make_model):
+    adapted = make_model("encoder", dtype="mixed_bfloat16", num_hidden_layers=1)
+    adapted.encoder.blocks[0].attention.query.enable_lora(2)
+    copy = in_precision(adapted, "float32")
+    for one, other in zip(copy.weights, adapted.weights, strict=True):
+        assert one.path == other.path and one.dtype == "float32"
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_weights_that_a_file_cannot_have(make_model, tokenizer, tmp_path):
     quantized = make_model("encoder", num_hidden_layers=1)
     quantized.quantize("int8")
     with pytest.raises(UserError, match="int8 weights"):
         export_tflite(quantized, tokenizer, tmp_path / "a", ids_only=True)
-    adapted = make_model("encoder", dtype="mixed_bfloat16")
-    adapted.encoder.blocks[0].attention.query.enable_lora(2)
-    with pytest.raises(UserError, match=r"adapters \(LoRA\) .* float32"):
-        export_tflite(adapted, tokenizer, tmp_path / "a", ids_only=True)
     with pytest.raises(UserError, match="type_vocab_size >= 2. Received: 1"):
         one_type = make_model("encoder", type_vocab_size=1)
         export_tflite(one_type, tokenizer, tmp_path / "a", pairs=True)

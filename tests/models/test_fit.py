@@ -16,6 +16,7 @@ from albert_tf.models import (
     AlbertForSequenceClassification,
     AlbertForTokenClassification,
     AlbertModel,
+    unshare,
 )
 from albert_tf.models.batch import batch_of
 
@@ -210,21 +211,24 @@ def test_micro_batches_in_xla(load, features):
         model.train_on_batch(uneven, LABELS[:5])
 
 
-@pytest.mark.filterwarnings("ignore:Skipping variable loading for optimizer")
 def test_low_rank_adapters(load, features, tmp_path):
-    """Adapters train in place of the encoder's weights, and are saved as a part of them."""
+    """Adapters train in place of the encoder's weights, and are saved as a part of them.
+
+    A model from a Keras file continues to train the adapters, also with a new optimizer.
+    """
     model = load()
     before = model.get_weights()
     model.albert.trainable = False
     query = model.albert.encoder.blocks[0].attention.query
     query.trainable = True
-    query.enable_lora(rank=2)
+    query.enable_lora(rank=2, lora_alpha=3)
     model.compile(keras.optimizers.Adam(3e-2), run_eagerly=True)
     model.train_on_batch(features, LABELS)
     model.save_pretrained(tmp_path / "merged")
     model.save(tmp_path / "model.keras")
     merged = AlbertForSequenceClassification.from_pretrained(tmp_path / "merged")
-    for again in (merged, keras.models.load_model(tmp_path / "model.keras")):
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for again in (merged, loaded, unshare(model)):
         np.testing.assert_allclose(logits(again, features), logits(model, features), atol=1e-6)
     changed = [
         variable.path.split("attention/")[-1]
@@ -232,3 +236,14 @@ def test_low_rank_adapters(load, features, tmp_path):
         if "albert/" in variable.path and np.abs(variable.numpy() - value).max() > 1e-6
     ]
     assert changed == ["query/kernel", "query/bias"]
+    trained = [variable.path for variable in model.trainable_variables]
+    for copy in (loaded, keras.models.clone_model(model)):
+        assert [variable.path for variable in copy.trainable_variables] == trained
+        assert copy.albert.encoder.blocks[0].attention.query.lora_alpha == 3
+    assert int(loaded.optimizer.iterations) == 1
+    loaded.compile(keras.optimizers.Adam(3e-2), run_eagerly=True)
+    for _ in range(2):  # the first step changes only the second matrix
+        start = [variable.numpy() for variable in loaded.trainable_variables]
+        loaded.train_on_batch(features, LABELS)
+    for variable, value in zip(loaded.trainable_variables, start, strict=True):
+        assert np.any(variable.numpy() != value), variable.path
