@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import keras
 import numpy as np
@@ -31,6 +32,8 @@ from albert_tf.training.source import Source
 
 _WAY_OUT: Final = "Pass another folder to Resume, or delete this one."
 _HOOKS: Final = ("on_train_batch_begin", "on_train_batch_end")
+# The settings that each optimizer was given, and those after the last `fit` with `Resume`.
+_settings_of: Final[WeakKeyDictionary[Any, tuple[Any, Any]]] = WeakKeyDictionary()
 logger = logging.getLogger(__name__)
 
 
@@ -101,11 +104,16 @@ class Resume(Saver):
     def surround(self, fit: Fit) -> Iterator[Any]:
         """Locks the folder and reads the checkpoint from which Keras's `fit` resumes."""
         checkpoints, data = self.checkpoints, fit.data
-        with locked(checkpoints.folder):
+        fit.model._assert_compile_called("fit")
+        with locked(checkpoints.folder), _given_settings(inner(fit.model.optimizer)) as optimizer:
             try:
                 _check_callbacks(fit.callbacks)
                 self._fit, self._data = fit, Source.of(fit)
-                checkpoints.settings = {**_settings(fit, self._data), **self._own_settings}
+                checkpoints.settings = {
+                    "optimizer": optimizer,
+                    **_settings(fit, self._data),
+                    **self._own_settings,
+                }
                 checkpoints.others = [each for each in fit.callbacks if state_names(each)]
                 checkpoints.read()
                 checkpoints.check(fit.model)
@@ -263,11 +271,9 @@ def _check_callbacks(callbacks: Sequence[keras.callbacks.Callback]) -> None:
 
 
 def _settings(fit: Fit, data: Source) -> dict[str, Any]:
-    """Returns, as JSON, the settings that determine the result of `fit`."""
+    """Returns the settings that determine the result of `fit`, except those of the optimizer."""
     model = fit.model
-    optimizer = inner(model.optimizer)
     settings = {
-        "optimizer": {"class": type(optimizer).__name__, **optimizer.get_config()},
         "loss": model.loss,
         "class_weight": fit.class_weight,
         "micro_batches": model.micro_batches,
@@ -276,6 +282,30 @@ def _settings(fit: Fit, data: Source) -> dict[str, Any]:
         "steps_per_epoch": fit.steps_per_epoch,
         **data.settings(),
     }
+    return _as_json(settings)
+
+
+@contextlib.contextmanager
+def _given_settings(optimizer: Any) -> Iterator[Any]:
+    """Yields the settings that the user gave an optimizer, even if callbacks have changed them.
+
+    `fit` runs within this context. Settings that the user changes after `fit` are new ones.
+    """
+
+    def current() -> Any:
+        return _as_json({"class": type(optimizer).__name__, **optimizer.get_config()})
+
+    found = current()
+    given, after = _settings_of.get(optimizer, (found, found))
+    given = given if found == after else found
+    try:
+        yield given
+    finally:
+        with contextlib.suppress(Exception):  # if `fit` fails, JAX may have deleted the values
+            _settings_of[optimizer] = given, current()
+
+
+def _as_json(settings: Mapping[str, Any]) -> Any:
     return _without_names(json.loads(json.dumps(settings, default=_to_json)))
 
 

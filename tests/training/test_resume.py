@@ -312,6 +312,23 @@ def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog)
     assert again.fit(**data("texts"), verbose=0).epoch == [0]  # without Resume as always
 
 
+@pytest.mark.tensorflow
+def test_callbacks_change_no_setting(classifier, data, tmp_path):
+    """A notebook calls `fit` again on the same model, whose learning rate has changed."""
+    model = classifier("sgd", run_eagerly=True, is_new=True)
+
+    def train(*others):
+        halve = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        return run(model, data("texts"), Resume(tmp_path), halve, *others)
+
+    train(Crash(5))
+    assert train() == train() == [0, 1]
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.01 / 4)
+    model.optimizer.learning_rate = 0.1
+    with pytest.raises(UserError, match=r"optimizer learning_rate was 0\.0.*, is 0\.1"):
+        train()
+
+
 @pytest.fixture(scope="module")
 def finished(classifier, data, tmp_path_factory):
     """Returns the folder and the last state of a run with `adam`."""
