@@ -43,25 +43,40 @@ def identity_projection(width: int) -> dict[str, np.ndarray]:
     }
 
 
-def extract(model: Any) -> dict[str, np.ndarray]:
-    """Returns a model's weights, keyed by Hugging Face's names without "albert."."""
-    from keras import ops
+def stored_variables(model: Any, way_out: str = "") -> dict[str, names.Weight]:
+    """Returns the variables that a checkpoint contains, keyed as in `extract`.
+
+    Args:
+        way_out: last sentence of an error message; by default, how to save the model otherwise.
+    Raises:
+        UserError: if a checkpoint can't contain the model, because it has other layers or is
+            quantized.
+    """
+    from keras.backend import standardize_dtype
 
     if others := model.build_added():
         raise UserError(
             "A checkpoint can contain only the weights of ALBERT and its heads, but this subclass "
-            f"adds {', '.join(others)}. Save it with model.save('model.keras')."
+            f"adds {', '.join(others)}. " + (way_out or "Save it with model.save('model.keras').")
         )
-    tensors = {}
-    for name, (variable, transposed) in names.weights(model).items():
-        array = ops.convert_to_numpy(variable)
-        if np.issubdtype(array.dtype, np.integer):
+    variables = names.weights(model)
+    for name, (variable, _) in variables.items():
+        if "int" in (dtype := standardize_dtype(variable.dtype)):
             raise UserError(
-                f"The model is quantized: {name} is {array.dtype}. Save it before you call "
-                "quantize(), or export it in 8 bits."
+                f"The model is quantized: {name} is {dtype}. "
+                + (way_out or "Save it before you call quantize(), or export it in 8 bits.")
             )
-        tensor = array.T if transposed else array
-        tensors[name] = np.ascontiguousarray(tensor)
+    return variables
+
+
+def extract(model: Any) -> dict[str, np.ndarray]:
+    """Returns a model's weights, keyed by Hugging Face's names without "albert."."""
+    from keras import ops
+
+    tensors = {}
+    for name, (variable, transposed) in stored_variables(model).items():
+        array = ops.convert_to_numpy(variable)
+        tensors[name] = np.ascontiguousarray(array.T if transposed else array)
     return tensors
 
 

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -13,8 +14,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from albert_tf.checkpoints import weights
 from albert_tf.errors import UserError
 from albert_tf.files import check_free, locked, user_path
+from albert_tf.models.base import PreTrainedModel
 from albert_tf.models.fitting import Fit
 from albert_tf.optimizers import inner
 from albert_tf.options import COUNT, NOT_NEGATIVE, checks_numbers
@@ -105,6 +108,7 @@ class Resume(Saver):
         """Locks the folder and reads the checkpoint from which Keras's `fit` resumes."""
         checkpoints, data = self.checkpoints, fit.data
         fit.model._assert_compile_called("fit")
+        _check_savable(fit.model, checkpoints.folder, "Resume", "BackupAndRestore")
         with locked(checkpoints.folder), _given_settings(inner(fit.model.optimizer)) as optimizer:
             try:
                 _check_callbacks(fit.callbacks)
@@ -257,6 +261,19 @@ class Resume(Saver):
         self._saved = self.step
 
 
+def _check_savable(model: Any, folder: Path, callback: str, instead: str) -> None:
+    """Raises the errors of `save_pretrained` before training."""
+    way_out = f"Use keras.callbacks.{instead} instead of {callback}."
+    if isinstance(model, PreTrainedModel):
+        weights.stored_variables(model, way_out)
+        model._tokenizer_for(folder)
+    elif not hasattr(model, "save_pretrained"):
+        raise UserError(
+            f"{callback} saves models with their method save_pretrained, which a "
+            f"{type(model).__name__} model doesn't have. {way_out}"
+        )
+
+
 def _check_callbacks(callbacks: Sequence[keras.callbacks.Callback]) -> None:
     """Rejects a second callback that resumes runs, and logs which callbacks aren't restored."""
     if any(isinstance(each, keras.callbacks.BackupAndRestore) for each in callbacks):
@@ -385,6 +402,8 @@ class KeepBest(StepCallback):
     def on_train_begin(self, logs: Scores | None = None) -> None:
         if self.folder is not None and self.best is None:
             check_free(self.folder, True, MODEL)
+        if self.folder is not None:
+            _check_savable(self.model, self.folder, "KeepBest", "ModelCheckpoint")
         self.state["start"] = len(self.scores)
 
     @property

@@ -21,6 +21,7 @@ from albert_tf.models import (
 from albert_tf.models.batch import arrays_of
 from albert_tf.models.fitting import encoded
 from albert_tf.text.encoding import BatchEncoding
+from albert_tf.training.callbacks import KeepBest, Resume
 
 EAGERLY = keras.backend.backend() != "jax"  # JAX would compile every operation
 LABELS = np.array([0, 2])
@@ -130,10 +131,16 @@ def test_one_hot_labels_are_refused_unless_they_are_probabilities(model, small_f
 
 
 @pytest.mark.tensorflow
-def test_a_quantized_model_is_not_saved_as_one_of_floats(model, tmp_path):
+def test_a_quantized_model_is_not_saved_as_one_of_floats(model, small_features, tmp_path):
     model.albert.encoder.blocks[0].attention.query.quantize("int8")
     with pytest.raises(UserError, match="quantized: .* is int8"):
         model.save_pretrained(tmp_path)
+    model.compile("sgd")
+    keep = KeepBest(lambda: {"f1": 0.5}, tmp_path / "best")
+    for callback, instead in ((keep, "ModelCheckpoint"), (Resume(tmp_path), "BackupAndRestore")):
+        with pytest.raises(UserError, match=f"quantized: .* is int8.*{instead}"):
+            model.fit(small_features, LABELS, callbacks=[callback], verbose=0)
+    assert int(model.optimizer.iterations) == 0  # the error comes before training
 
 
 @pytest.mark.slow

@@ -195,6 +195,15 @@ def test_the_best_version_replaces_only_a_model_directory(model, tmp_path):
         fit(model, [1.0] * 5, KeepBest(scored(0.1), tmp_path))
 
 
+def test_a_model_that_has_no_format_is_not_kept(tmp_path):
+    functional = keras.Sequential([keras.layers.Input([1]), keras.layers.Dense(1)])
+    functional.compile("sgd", "mse")
+    data = np.ones([4, 1])
+    with pytest.raises(UserError, match="Sequential model .*ModelCheckpoint"):
+        functional.fit(data, data, callbacks=[KeepBest(scored(0.1), tmp_path)], verbose=0)
+    functional.fit(data, data, callbacks=[KeepBest(scored(0.1), None)], verbose=0)
+
+
 def test_progress_is_shown_at_intervals_and_at_the_end(model, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     clock, stream = [1000.0], io.StringIO()

@@ -299,6 +299,12 @@ def test_several_steps_per_execution_are_counted(classifier, data, tmp_path):
     assert_same(model, states[0])
 
 
+def test_a_model_that_is_not_compiled(classifier, data, tmp_path):
+    model = AlbertForSequenceClassification(classifier("sgd").config)
+    with pytest.raises(ValueError, match="compile"):
+        model.fit(**data("arrays"), callbacks=[Resume(tmp_path / "run")])
+
+
 def test_a_finished_run_is_not_trained_again(classifier, data, tmp_path, caplog):
     run(first := classifier(), data("texts"), Resume(tmp_path))
     history, weights = first.history.history, state(first)
