@@ -107,7 +107,8 @@ class Resume(Saver):
     def surround(self, fit: Fit) -> Iterator[Any]:
         """Locks the folder and reads the checkpoint from which Keras's `fit` resumes."""
         checkpoints, data = self.checkpoints, fit.data
-        fit.model._assert_compile_called("fit")
+        if not fit.model.compiled:
+            raise UserError("The model isn't compiled. Call model.compile() before fit.")
         _check_savable(fit.model, checkpoints.folder, "Resume", "BackupAndRestore")
         with locked(checkpoints.folder), _given_settings(inner(fit.model.optimizer)) as optimizer:
             try:
