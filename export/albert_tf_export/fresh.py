@@ -70,9 +70,14 @@ class FreshProcess:
 
         Raises:
             ParityError: if a call failed.
+            KeyboardInterrupt: if Ctrl-C ended the process. A terminal sends it to this process too,
+                but Python drops the exception if it is raised in a destructor, such as those that
+                run after a conversion.
         """
         self.run()
         if status := self.process.wait():
             self.errors.seek(0)
             reason = (self.errors.read().strip() or f"status {status}").splitlines()[-1]
+            if reason == "KeyboardInterrupt":
+                raise KeyboardInterrupt
             raise ParityError(f"The export failed to run in a fresh process: {reason}")

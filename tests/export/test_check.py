@@ -107,6 +107,8 @@ def main(path, *words):
         print(os.getpid(), "colorsys" in sys.modules, *words, file=file)
     if words[0] == "bad":
         sys.exit("no such thing")
+    if words[0] == "stopped":
+        raise KeyboardInterrupt
 """
 
 
@@ -126,6 +128,10 @@ def test_a_process_runs_a_script_several_times(tmp_path):
         with pytest.raises(ParityError, match="fresh process: no such thing"):
             process.wait()
     assert (tmp_path / "bad").exists() and not (tmp_path / "never").exists()
+    with FreshProcess(file=script) as process:
+        process.run(tmp_path / "stopped", "stopped")
+        with pytest.raises(KeyboardInterrupt):
+            process.wait()
 
 
 @pytest.mark.slow
