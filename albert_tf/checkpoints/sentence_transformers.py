@@ -136,7 +136,13 @@ def chosen(
     """
     embedding = None
     if pooling == FOLDER:
-        embedding = read_folder()
+        try:
+            embedding = read_folder()
+        except UserError as error:
+            raise UserError(
+                f"{error} To ignore the modules, choose a pooling mode (pooling='mean', "
+                "--pooling mean)."
+            ) from error
     elif pooling is not None:
         embedding = SentenceEmbedding(pooling)
     if embedding is None and normalize:
@@ -291,7 +297,4 @@ def _pooling(path: Path) -> str:
 
 
 def _unsupported(path: Path, rule: str, received: str) -> UserError:
-    return UserError(
-        f"{path} must contain {rule}. Received: {received}. Choose a pooling mode yourself "
-        "(pooling='mean', --pooling mean), or use another model."
-    )
+    return UserError(f"{path} must contain {rule}. Received: {received}. Use another model.")

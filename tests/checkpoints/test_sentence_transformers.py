@@ -207,8 +207,11 @@ def test_modules_that_are_refused(folder):
     ):
         modules[2] |= {"type": kind, "path": path}
         (folder / "modules.json").write_text(json.dumps(modules))
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=message) as refused:
             sentence_transformers.read(folder)
+        assert "pooling=" not in str(refused.value)  # not every caller has that option
+        with pytest.raises(UserError, match=f"{message}.*pooling='mean'"):
+            chosen(partial(sentence_transformers.read, folder), "folder", None)
     model = AlbertModel.from_pretrained(folder)  # Its weights are read nevertheless.
     converted = partial(convert, folder, format="hf")
     for name, save in (("saved", model.save_pretrained), ("converted", converted)):

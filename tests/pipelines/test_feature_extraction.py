@@ -123,6 +123,6 @@ def test_a_folder_of_sentence_transformers(folder, pipe):
 def test_a_folder_that_can_not_be_read(folder):
     path = folder / "1_Pooling" / "config.json"
     path.write_text('{"pooling_mode": "median"}')
-    with pytest.raises(UserError, match=r"Received: \['median'\]. Choose a pooling"):
+    with pytest.raises(UserError, match=r"Received: \['median'\]. .*choose a pooling"):
         pipeline("feature-extraction", folder)
     assert len(pipeline("feature-extraction", folder, pooling="mean")("the cat")) == 20
