@@ -22,7 +22,7 @@ from albert_tf.checkpoints.hugging_face import CONFIG, INDEX, WEIGHT_FILES, WEIG
 from albert_tf.checkpoints.weights import Checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import UserError, listed
-from albert_tf.files import fault, read_json, user_path
+from albert_tf.files import fault, is_exported, read_json, user_path
 from albert_tf.huggingface import PRESETS
 from albert_tf.tasks import BY_MODEL, ENCODER
 
@@ -215,6 +215,11 @@ def _with_format(location: CheckpointLocation) -> CheckpointLocation:
 def _repository_name(name: str, path: Path) -> str:
     if path.exists() and not path.is_file():
         raise UserError(f"A model must be a directory. Received: {path}, which {fault(path)}.")
+    if is_exported(path) and path.exists():
+        raise UserError(
+            f"{path} is an exported file, which can only be run. To load, train, convert, or "
+            "export the model, pass the directory that it was exported from."
+        )
     if path.exists():
         raise UserError(
             f"{path} is a file, not a model directory. Pass a directory that contains {CONFIG} and "

@@ -233,13 +233,18 @@ def print_json(row: dict[str, Any]) -> None:
     print(line if takes_all else json.dumps(json.loads(line)))
 
 
-def check_model(name: str, wanted: str = "AlbertModel") -> Any:
-    """Rejects a missing or unsuitable model; returns the configuration, or None if unknown."""
+def check_model(name: str, wanted: str | None = None) -> Any:
+    """Rejects a missing or unsuitable model; returns the configuration, or None if unknown.
+
+    Args:
+        wanted: class name of the model that the command runs, which may be an exported file.
+            Default: any checkpoint, but no exported file.
+    """
     from albert_tf.checkpoints import finder
     from albert_tf.checkpoints.hugging_face import CONFIG
     from albert_tf.config import AlbertConfig
 
-    if is_exported(name):
+    if wanted is not None and is_exported(name):
         from albert_tf.runtimes.exported import read_facts
 
         task, config, _ = read_facts(name)
@@ -251,7 +256,8 @@ def check_model(name: str, wanted: str = "AlbertModel") -> Any:
             )
         return config
     found = finder.find(name)
-    found.check_head(wanted)
+    if wanted is not None:
+        found.check_head(wanted)
     if found.format != "hf":
         return None
     return AlbertConfig.from_json_file(found.folder / CONFIG)

@@ -39,6 +39,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.txt").write_text("One.")
     (tmp_path / "binary").write_bytes(b"\x7fELF\0\0\0")
+    (tmp_path / "m.tflite").write_bytes(b"TFL3")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"One.")[:15])
     (tmp_path / "data.csv").write_text("text,label\none,a\ntwo,b\n")
     (tmp_path / "alike.csv").write_text("text,label\none,a\ntwo,a\n")
@@ -89,6 +90,7 @@ def files(tmp_path, monkeypatch):
         (f"{FINETUNE} --output folder --force", "folder contains a.txt, which is not part"),
         (f"{FINETUNE} --output run", "run contains a finished run. Choose another folder, or rep"),
         (f"{FINETUNE} --model none", "Received: none"),
+        (f"{FINETUNE} --model m.tflite", "m.tflite is an exported file, which can only be run."),
         (f"{FINETUNE} --vocab none", "vocabulary none"),
         (f"{FINETUNE} --baseline --multi-label", "--baseline can't be used with --multi-label."),
         (f"{FINETUNE} --epochs 2 --steps 3", "--epochs can't be used with --steps"),
@@ -103,12 +105,14 @@ def files(tmp_path, monkeypatch):
         ("pretrain --data none --size tiny --output o", "'none'"),
         (f"{PRETRAIN} --size none", "error: none: No"),
         (f"{PRETRAIN} --init-checkpoint none", "Received: none"),
+        (f"{PRETRAIN} --init-checkpoint m.tflite", "m.tflite is an exported file"),
         (f"{TINY} --eval-steps 2", "--eval-steps requires --eval-data"),
         (f"{TINY} --batch-size 7 --micro-batches 2", "must be a multiple of micro_batches."),
         (f"{TINY} --dtype-policy bfloat16", "mixed_float16. Received: 'bfloat16'"),
         (f"{TINY} --strategy horovod", "strategy must be auto, none, mirrored, multi-"),
         (f"{TINY} --init-checkpoint x", "--init-checkpoint can't be used with --size"),
         ("export tflite --model none --output o", "Received: none"),
+        ("export tflite --model m.tflite --output o", "m.tflite is an exported file"),
         ("export tflite --model small --output folder", "folder is a directory; --force"),
         (
             "export tflite --model small --output binary",
@@ -123,6 +127,7 @@ def files(tmp_path, monkeypatch):
         ("export saved-model --model small --output o --warmup none", "file with requests. Rec"),
         ("export saved-model --model small --output o --normalize", "normalize requires pooling."),
         ("convert none o --format hf", "Received: none"),
+        ("convert m.tflite o --format hf", "m.tflite is an exported file"),
         ("convert small folder --format hf", "another path, or replace it with --force."),
         ("convert small folder --format hf --force", "folder contains a.txt"),
         ("convert small classifier --format tf1 --force", "classifier contains config.json"),
