@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.checkpoints.weight_files import no_number, require_stored
 from albert_tf.errors import UserError
-from albert_tf.files import masked_crc, read_bytes
+from albert_tf.files import masked_crc, read_bytes, tensorflow_errors
 
 _OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 STATE: Final = "checkpoint"  # file that names the latest checkpoint in a folder
@@ -128,17 +128,13 @@ def write_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
     import tensorflow as tf
 
     names = sorted(variables)
-    try:
-        with tf.device("cpu:0"):
-            tf.raw_ops.SaveV2(
-                prefix=os.fsencode(prefix),
-                tensor_names=names,
-                shape_and_slices=[""] * len(names),
-                tensors=[tf.constant(variables[name]) for name in names],
-            )
-    except tf.errors.OpError as error:
-        reason = error.message.rpartition("}} ")[2]  # without the operation's name
-        raise OSError(f"{prefix} can't be written: {reason}") from error
+    with tensorflow_errors(prefix), tf.device("cpu:0"):
+        tf.raw_ops.SaveV2(
+            prefix=os.fsencode(prefix),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(variables[name]) for name in names],
+        )
 
 
 def _by_full_name(graph: bytes) -> Iterator[tuple[str, str]]:

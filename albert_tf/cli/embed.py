@@ -102,8 +102,12 @@ def _write(path: Path, found: Iterator[tuple[str, Any]], size: int) -> int:
     if path.suffix == ".npy":
         import numpy as np
 
-        vectors = [vector for _, vector in found]
-        np.save(path, np.asarray(vectors, "float32").reshape(-1, size))  # there may be no texts
+        rows = [vector for _, vector in found]
+        vectors = np.asarray(rows, "float32").reshape(-1, size)  # there may be no texts
+        header = np.lib.format.header_data_from_array_1_0(vectors)
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(vectors.data)  # np.save's errors lack the errno
         return len(vectors)
     count = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:

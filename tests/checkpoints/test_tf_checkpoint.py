@@ -1,3 +1,4 @@
+import errno
 import os
 import struct
 
@@ -88,10 +89,15 @@ def test_missing_files(prefix):
         read_variables(prefix)
 
 
-def test_writing_below_a_file(tmp_path):
+def test_errors_of_writing_are_those_of_the_system(tmp_path, files_of_at_most):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OSError, match="can't be written"):
+    with pytest.raises(OSError, match="Not a directory") as raised:
         write_variables(tmp_path / "file" / "model.ckpt", VARIABLES)
+    assert raised.value.filename == str(tmp_path / "file" / "model.ckpt")
+    with pytest.raises(OSError, match="File too large") as raised, files_of_at_most(10):
+        write_variables(tmp_path / "model.ckpt", VARIABLES)
+    assert raised.value.errno == errno.EFBIG
+    assert raised.value.filename == str(tmp_path / "model.ckpt")
 
 
 @pytest.mark.parametrize(

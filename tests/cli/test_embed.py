@@ -47,6 +47,16 @@ def test_the_output_must_not_replace_the_texts(ask, tmp_path):
     assert "7" in path.read_text()
 
 
+@pytest.mark.parametrize("name", ["vectors.npy", "vectors.jsonl"])
+def test_a_full_disk(ask, tmp_path, files_of_at_most, name):
+    ask("embed", "a")  # writes the model
+    with files_of_at_most(200):
+        status, output, errors = ask("embed", *TEXTS, "--output", tmp_path / name)
+    assert (status, output) == (2, "")
+    assert f"error: {tmp_path / name}: File too large. Raise" in errors
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_empty_file(ask, tmp_path, task_model):
     (tmp_path / "texts.txt").touch()
     npy = tmp_path / "vectors.npy"
