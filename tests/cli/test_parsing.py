@@ -104,6 +104,8 @@ def test_a_saved_file_is_accepted_back(parse, tmp_path):
     ("text", "message"),
     [
         ("eggcount: 5", "contains eggcount, .* Did you mean egg_count\\?"),
+        ("sugar: 1\ncake: plum\nsugar: 2", "contains sugar more than once"),
+        ("oven: o\nkiln: p", "contains kiln more than once"),
         ("plum", "`option: value` lines. Received: 'plum'."),
         ("a: [", "not valid YAML: while parsing"),
         ("sugar: 2001-99-99", "not valid YAML: month must be in 1..12."),
