@@ -17,7 +17,7 @@ from albert_tf.cli.text_options import (
     with_inputs,
 )
 from albert_tf.data.hub import PARQUET
-from albert_tf.data.options import ENCODING, TAG, TaskData
+from albert_tf.data.options import TAG, TaskData
 from albert_tf.data.readers import check_row
 from albert_tf.data.table_output import add_columns, check_format, check_values, write_table
 from albert_tf.errors import UserError, listed
@@ -57,7 +57,6 @@ class OPTIONS(TextInputOptions):
     text_pair_column: str | None = option(
         None, help="name of the table column with the second text of each pair"
     )
-    encoding: str | None = option(None, help=ENCODING, metavar="NAME")
     pairs: bool = option(False, help="read each text as a tab-separated pair")
     labels: str | None = option(
         None,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from albert_tf.data.options import ENCODING
 from albert_tf.data.readers import FORMATS, SHEETS, Row, check_row, rows_of
 from albert_tf.data.tables import Columns
 from albert_tf.data.text_files import check_compression
@@ -92,6 +93,7 @@ class TextInputOptions(AnswerOptions):
     text_column: str | None = option(
         None, help="name of the text column in a table (.csv, .tsv, .json, .parquet); default: text"
     )
+    encoding: str | None = option(None, help=ENCODING, metavar="NAME")
 
     @property
     def source(self) -> str | None:
@@ -149,8 +151,7 @@ class TextInputOptions(AnswerOptions):
     def rows(self) -> Iterator[Row]:
         """Yields the rows of the table."""
         column, pair = self._columns()
-        encoding = getattr(self, "encoding", None)
-        return rows_of(Path(str(self.source)), Columns(column, None, pair), encoding)
+        return rows_of(Path(str(self.source)), Columns(column, None, pair), self.encoding)
 
     def _columns(self) -> tuple[str, str | None]:
         """Returns the names of the columns with the texts and the second texts."""

@@ -19,6 +19,9 @@ def test_texts_from_a_file(ask, command, tmp_path):
     from_file = ask(command, "--input", tmp_path / "texts.txt", *options)
     assert from_file == ask(command, *texts, *options)
     assert [json.loads(line)["text"] for line in from_file[1].splitlines()] == texts
+    (tmp_path / "texts.csv").write_text("text\nDéjà [MASK].\n", encoding="cp1252")
+    from_table = ask(command, "--input", tmp_path / "texts.csv", "--encoding", "cp1252", "--json")
+    assert from_table == ask(command, "Déjà [MASK].", "--json")
 
 
 @pytest.mark.posix
