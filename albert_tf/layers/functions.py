@@ -127,14 +127,14 @@ class LayerNorm(keras.layers.LayerNormalization):
             mean, variance = ops.moments(wide, -1, keepdims=True)
             inverse = ops.rsqrt(variance + self.epsilon)
             normalized = (wide - mean) * inverse
-            scaled = upstream * gamma
+            scaled = upstream * _wide(gamma)
             of_mean = ops.mean(scaled, -1, keepdims=True)
             of_variance = normalized * ops.mean(scaled * normalized, -1, keepdims=True)
             rows = tuple(range(len(x.shape) - 1))
             return (
                 ops.cast(inverse * (scaled - of_mean - of_variance), x.dtype),
-                ops.sum(upstream * normalized, rows),
-                ops.sum(upstream, rows),
+                ops.cast(ops.sum(upstream * normalized, rows), gamma.dtype),
+                ops.cast(ops.sum(upstream, rows), beta.dtype),
             )
 
         return ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon), gradient

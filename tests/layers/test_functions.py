@@ -109,6 +109,30 @@ def test_gradients_of_layer_norm(small_config, training):
             assert float(gradient[index]) == pytest.approx(expected, abs=1e-5)
 
 
+@of_ours
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_layer_norm_are_rounded_once_to_half_precision(small_config, dtype):
+    """The weights have this type too, unlike in mixed precision."""
+    generator, shape = np.random.default_rng(1), (2, 3, 5)
+    arrays = [generator.normal(1.0, 2.0, each) for each in (shape, shape, (5,), (5,))]
+    upstream, *given = (ops.cast(array.astype("float32"), dtype) for array in arrays)
+    found = {}
+    for kind in (dtype, "float32"):
+        layer = layer_norm(small_config, "norm", kind)
+        layer.build(shape)
+
+        def weighted(x, gamma, beta, layer=layer, kind=kind):
+            values = layer.stateless_call([gamma, beta], [], x, training=True)[0]
+            return values * ops.cast(upstream, kind)
+
+        found[kind] = gradients(weighted, *(ops.cast(each, kind) for each in given))
+    for half, single in zip(found[dtype], found["float32"], strict=True):
+        assert keras.backend.standardize_dtype(half.dtype) == dtype
+        expected = ops.cast(ops.cast(single, dtype), "float32")
+        half = ops.convert_to_numpy(ops.cast(half, "float32"))
+        np.testing.assert_array_equal(half, ops.convert_to_numpy(expected))
+
+
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("shape", [(7, 24), (2, 3, 24), (2, 3, 5, 24), (0, 3, 24)])
 @pytest.mark.parametrize("scale", [1.0, 1e-4])
