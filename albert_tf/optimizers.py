@@ -116,24 +116,26 @@ class AlbertAdamW(keras.optimizers.Optimizer):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = self._get_variable_index(variable)
         momentum, velocity = (moments[index] for moments in self._moments)
-        rate, gradient = (ops.cast(each, variable.dtype) for each in (learning_rate, gradient))
+        dtype = keras.backend.result_type(variable.dtype, "float32")  # bfloat16 rounds beta_2 to 1
+        rate, gradient = (ops.cast(each, dtype) for each in (learning_rate, gradient))
         if self.fused and self.bias_correction and variable.dtype == "float32":
             if self._included[index] and self.decay:
                 self.assign_sub(variable, rate * self.decay * variable)
             self._apply_fused(gradient, variable, momentum, velocity, rate)
             return
-        mean = self.beta_1 * momentum + (1 - self.beta_1) * gradient
-        square = self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient)
+        weight, mean, square = (ops.cast(each, dtype) for each in (variable, momentum, velocity))
+        mean = self.beta_1 * mean + (1 - self.beta_1) * gradient
+        square = self.beta_2 * square + (1 - self.beta_2) * ops.square(gradient)
         self.assign(momentum, mean)
         self.assign(velocity, square)
         if self.bias_correction:
-            power_1, power_2 = self._once(self._powers, variable.dtype)
+            power_1, power_2 = self._once(self._powers, dtype)
             mean, square = mean / (1 - power_1), square / (1 - power_2)
         update = mean / (ops.sqrt(square) + self.epsilon)
         if self._included[index]:
             if self.decay:
-                update = update + self.decay * variable
-            rate = rate * self.trust_ratio(variable, update)
+                update = update + self.decay * weight
+            rate = rate * self.trust_ratio(weight, update)
         self.assign_sub(variable, rate * update)
 
     def _apply_fused(

@@ -73,6 +73,20 @@ def test_bias_correction_is_that_of_adams_authors(size):
 
 
 @BOTH
+@pytest.mark.parametrize("correction", [False, True])
+def test_updates_of_bfloat16_are_rounded_once(kind, correction):
+    """One gradient is 0, and 1 - beta_2 is 0 in bfloat16."""
+    start, gradient = ([2.0, -0.5, 0.25], [0.5, 0.0, -0.125])
+    weights = [keras.Variable(start, dtype=dtype) for dtype in ("bfloat16", "float32")]
+    for weight in weights:
+        gradients = [ops.convert_to_tensor(gradient, weight.dtype)]
+        kind(0.1, bias_correction=correction, global_clipnorm=None).apply(gradients, [weight])
+    half, single = (ops.convert_to_numpy(ops.cast(weight, "float32")) for weight in weights)
+    assert np.all(single != start)
+    np.testing.assert_allclose(half, single, rtol=2**-8)
+
+
+@BOTH
 def test_keras_serializes_the_optimizer(kind):
     optimizer = kind(0.1, 0.2, 0.3, 0.4, 0.5, True, ("a",), 0.6)
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
