@@ -130,7 +130,7 @@ def _data_for_keras(model: Any, given: Mapping[str, Any], needs_rows: bool) -> d
         y = sample_weight = None
         changed |= {"batch_size": None, "validation_split": 0.0}
     if not holds_rows(x):
-        trace_for(model, "train_function", labels_in(x))
+        trace_for(model, "train_function", (x,))
         # Keras warns that a dataset can't be shuffled.
         changed["shuffle"] = given["shuffle"] and isinstance(x, keras.utils.PyDataset)
     data = {"x": x, "y": y, "sample_weight": sample_weight, "validation_data": held_out}
@@ -196,10 +196,10 @@ def evaluation_data(
 ) -> tuple[Any, Any, Any]:
     """Converts the data for an evaluation to a form that Keras accepts."""
     if (rows := encoded(model, *data)) is not None:
-        return in_order(model, rows, batch_size, steps)[0], None, None
-    if holds_rows(data[0]):
+        data = in_order(model, rows, batch_size, steps)[0], None, None
+    elif holds_rows(data[0]):
         return checked_arrays(model, "test_function", *data)
-    trace_for(model, "test_function", labels_in(data[0]))
+    trace_for(model, "test_function", data)
     return data
 
 
@@ -207,21 +207,32 @@ def checked_arrays(
     model: Any, function: str, x: Any, y: Any, sample_weight: Any
 ) -> tuple[Any, Any, Any]:
     """Checks arrays and returns them in a form that Keras accepts."""
-    batch = arrays_of(model, x, y, sample_weight)
-    trace_for(model, function, keras.tree.flatten(batch.labels))
-    return batch.for_keras(model.targets)
+    data = arrays_of(model, x, y, sample_weight).for_keras(model.targets)
+    trace_for(model, function, data)
+    return data
 
 
-def trace_for(model: Any, function: str, labels: list[Any]) -> None:
-    """Makes Keras retrace a function if the ranks of `labels` (arrays or specs) have changed.
+def trace_for(model: Any, function: str, data: Any) -> None:
+    """Makes Keras retrace a function if the rank of an input, label, or weight has changed.
 
-    Otherwise, TensorFlow would relax their shapes to an unknown rank. The training and test
-    functions are traced separately, so an evaluation within `fit` doesn't affect training.
+    Otherwise, TensorFlow would relax its shape to an unknown rank. The training and test functions
+    are traced separately, so an evaluation within `fit` doesn't affect training.
+
+    Args:
+        data: `(x, y, sample_weight)`, where `x` can be a dataset.
     """
-    ranks = tuple([len(label.shape) for label in labels])
-    if ranks and ranks != model._label_ranks.get(function):
-        model._label_ranks = {**model._label_ranks, function: ranks}
+    if not holds_rows(data[0]):
+        data = getattr(data[0], "element_spec", ())
+    ranks = {}
+    for path, array in keras.tree.flatten_with_path(data):
+        shape = getattr(array, "shape", None)  # the specs of a distributed dataset have none
+        if shape is not None and getattr(shape, "rank", 0) is not None:
+            ranks[str(path)] = len(shape)
+    known = model._ranks.get(function, {})
+    if any(known.get(path, rank) != rank for path, rank in ranks.items()):
+        known = {}
         setattr(model, function, None)
+    model._ranks = {**model._ranks, function: {**known, **ranks}}
 
 
 def _require_labels(x: Any) -> None:
@@ -232,15 +243,6 @@ def _require_labels(x: Any) -> None:
             "class_weight requires batches of the form (features, labels). Received: a dataset "
             "whose batches contain only features."
         )
-
-
-def labels_in(dataset: Any) -> list[Any]:
-    """Returns the specs of a dataset's labels, or an empty list if a rank is unknown."""
-    spec = getattr(dataset, "element_spec", None)
-    labels = keras.tree.flatten(spec[1]) if isinstance(spec, tuple) and len(spec) > 1 else []
-    # The specs of a distributed dataset have no shape.
-    ranks = [getattr(getattr(label, "shape", None), "rank", None) for label in labels]
-    return [] if None in ranks else labels
 
 
 def open_schedule(optimizer: Any) -> WarmupPolynomialDecay | None:

@@ -22,7 +22,6 @@ from albert_tf.models.fitting import (
     checked_arrays,
     evaluation_data,
     fit_arguments,
-    labels_in,
     open_schedule,
     trace_for,
 )
@@ -70,7 +69,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     _measured: frozenset[str] = frozenset()  # outputs with their own metrics
     _has_only_lists: bool = False  # whether all metrics were passed as lists
     _counts: Mapping[str, Any] | None = None  # number of labels in the batch, keyed by target
-    _label_ranks: Mapping[str, tuple[int, ...]] = {}  # keyed by traced function
+    _ranks: Mapping[str, Mapping[str, int]] = {}  # of arrays, keyed by traced function and path
     _open_schedule: Any = None  # the optimizer's schedule, if `fit` sets its number of steps
     parts: Any = 1  # number of micro-batches; a float32 scalar if it is computed in a graph
 
@@ -264,7 +263,7 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
     ) -> Any:
         """Returns the loss and metrics, like `keras.Model.evaluate`. For `x` and `y`, see `fit`."""
         if kwargs.get("_use_cached_eval_dataset"):  # `fit` has prepared the data
-            trace_for(self, "test_function", labels_in(x) if y is None else keras.tree.flatten(y))
+            trace_for(self, "test_function", (x, y, sample_weight))
         else:
             x, y, sample_weight = evaluation_data(self, (x, y, sample_weight), batch_size, steps)
         return super().evaluate(

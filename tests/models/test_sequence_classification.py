@@ -212,6 +212,33 @@ def test_names_of_labels_in_fit(reader, encode, monkeypatch):
     np.testing.assert_array_equal(np.sort(in_order), np.sort(CLASSES))
 
 
+@pytest.mark.tensorflow
+def test_only_another_rank_is_traced_again(reader, encode, monkeypatch):
+    """TensorFlow would relax the shape to an unknown rank. A new input is another structure."""
+    arrays, weights, found = encode(TEXTS), np.ones(len(TEXTS)), []
+    square = np.ones((len(TEXTS), *[arrays["input_ids"].shape[1]] * 2), "int32")
+    calls = [
+        (TEXTS, CLASSES, None, True),
+        (arrays, CLASSES, None, False),
+        (TEXTS, CLASSES[:, None], None, True),
+        (arrays, CLASSES[:, None], weights, False),
+        (arrays, CLASSES[:, None], None, False),
+        (arrays, CLASSES[:, None], weights[:, None], True),
+        (arrays | {"position_ids": square[:, 0]}, CLASSES[:, None], None, False),
+        (arrays | {"attention_mask": square}, CLASSES[:, None], None, True),
+    ]
+
+    def note(model, *_, **__):
+        found.append(model.test_function is None)
+        model.test_function = len
+
+    monkeypatch.setattr(keras.Model, "evaluate", note)
+    reader.compile()
+    for x, y, weights, _ in calls:
+        reader.evaluate(x, y, sample_weight=weights)
+    assert found == [is_traced for *_, is_traced in calls]
+
+
 def test_the_order_of_texts_follows_the_seed(reader, monkeypatch):
     orders = []
 
