@@ -166,31 +166,46 @@ def from_pandas(values: Any) -> Any:
     return array
 
 
-def as_arrays(values: Any, name: str = "y") -> Any:
+def as_arrays(values: Any, name: str = "y", by_row: bool = False) -> Any:
     """Converts a tokenizer's output to a dict of arrays, and lists and pandas objects to arrays.
 
     Keras would treat every number in a list as an input. Returns tensors and datasets unchanged. A
     column of a Hugging Face dataset is treated as a list.
+
+    Args:
+        by_row: whether a list of arrays contains one array per example, as in dicts and in pandas
+            columns. By default, it is returned unchanged, because it could be a list of inputs.
     """
     if isinstance(values, Mapping):
         return {
-            name: as_arrays(list(value) if isinstance(value, tuple) else value, name)
+            name: as_arrays(list(value) if isinstance(value, tuple) else value, name, by_row=True)
             for name, value in values.items()
         }
     values = from_pandas(values)
+    is_object = isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1
+    first = values[0] if is_object and values.size else None
+    if isinstance(first, list | np.ndarray) and not holds_strings(values):
+        values, by_row = values.tolist(), True
     if isinstance(values, Sequence) and not isinstance(values, list | tuple | str | bytes):
         values = list(values)
-    if isinstance(values, tuple | list) and values and not len(getattr(values[0], "shape", ())):
+    if isinstance(values, tuple | list) and values:
+        if not by_row and len(getattr(values[0], "shape", ())):
+            return values
         if isinstance(values, tuple) and not isinstance(values[0], Number | str | np.generic):
             return values
-        try:
-            return np.asarray(values)
-        except ValueError as error:
-            how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
-            raise UserError(
-                f"All rows of {name} must have the same length. Pad them {how}."
-            ) from error
+        return stacked(values, name)
     return values
+
+
+def stacked(rows: Any, name: str) -> np.ndarray:
+    """Returns an array of rows, which can be numbers, lists, arrays, or tensors."""
+    if rows and len(getattr(rows[0], "shape", ())):
+        rows = [ops.convert_to_numpy(row) for row in rows]
+    try:
+        return np.asarray(rows)
+    except ValueError as error:
+        how = "with tokenizer(texts, padding=True)" if name in ENCODER_INPUTS else "with -100"
+        raise UserError(f"All rows of {name} must have the same length. Pad them {how}.") from error
 
 
 def input_arrays(x: Any) -> Any:
@@ -319,7 +334,7 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
     if isinstance(y, list | tuple) and y:
         rows: Any = next(iter(x.values()), None) if isinstance(x, Mapping) else x
         is_wrapped = len(y) == 1 and tuple(np.shape(y[0])[:1]) == tuple(np.shape(rows)[:1])
-        y = y[0] if is_wrapped else np.stack([ops.convert_to_numpy(row) for row in y])
+        y = y[0] if is_wrapped else stacked(y, "labels")
     if target.kind == "number" and isinstance(y, np.ndarray) and y.dtype.kind in "iub":
         return y.astype("float32")
     known = known_values(y) if target.kind == "class" and not target.by_token else None

@@ -68,6 +68,34 @@ def test_numbers_in_pandas(dtype):
         check_types(as_arrays({"frame": frame}))
 
 
+ROWS = np.arange(6).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        *(form(ROWS) for form in (list, tuple, np.ndarray.tolist)),
+        pd.Series(ROWS.tolist()),
+        pd.Series(list(ROWS)),  # of a Parquet file
+        tf.unstack(ROWS),
+    ],
+)
+def test_rows_in_a_dict(rows):
+    """They are stacked; outside a dict, a list of arrays could be a list of inputs."""
+    np.testing.assert_array_equal(input_arrays({"input_ids": rows})["input_ids"], ROWS)
+    uneven = [ROWS[0], ROWS[1, :2]]
+    for given in (uneven, pd.Series(uneven), [row.tolist() for row in uneven]):
+        with pytest.raises(UserError, match="rows of input_ids .* same length"):
+            input_arrays({"input_ids": given})
+
+
+def test_columns_of_rows():
+    for form in (list, np.ndarray.tolist):
+        np.testing.assert_array_equal(input_arrays(pd.Series(form(ROWS))), ROWS)
+    with pytest.raises(ValueError, match="inputs by name"):
+        input_arrays(list(ROWS))
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 def test_every_number_counts(shallow_config, small_features, dtype):
     """Only ids are ignored, whatever the type of their array."""
@@ -239,5 +267,7 @@ def test_forms_of_labels(shallow_config, tiny_tokenizer, form):
 
 def test_labels_of_pieces_as_a_list_of_rows(shallow_config, small_features):
     model, rows = AlbertForTokenClassification(shallow_config), small_features["input_ids"] % 3
-    for form in (list, np.ndarray.tolist):
+    for form in (list, np.ndarray.tolist, lambda rows: pd.Series(list(rows))):
         np.testing.assert_array_equal(label_arrays(model, form(rows), small_features), rows)
+    with pytest.raises(UserError, match="rows of labels .* same length"):
+        label_arrays(model, [rows[0], rows[1, :2]], small_features)
