@@ -37,6 +37,9 @@ class TrainingStep:
         parts = 1 if self.micro_batches == 1 else tf.minimum(self.micro_batches, batch.size)
         with self._shift_seeds(replicas), self.in_parts(parts, counts):
             gradients = self._gradients_of_all(batch, replicas)
+        if not gradients:
+            self._warn_of_frozen_weights()
+            return self._logs()
         if replicas > 1:  # Keras's optimizer would clip before the sum
             gradients = _all_reduce(replicas, gradients)
             limit = inner(self.optimizer).global_clipnorm

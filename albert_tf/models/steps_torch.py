@@ -26,9 +26,12 @@ class TrainingStep:
                 outputs = self.outputs_of(part, training=True)
                 loss, weight = self.loss_of(part, outputs, training=True), self.loss_weight(part)
                 self._loss_tracker.update_state(loss * self.parts, sample_weight=weight)
-                self.optimizer.scale_loss(loss).backward()
+                if self.trainable_weights:
+                    self.optimizer.scale_loss(loss).backward()
                 self.metrics_of(part, outputs)
         weights = self.trainable_weights[:]
+        if not weights:
+            self._warn_of_frozen_weights()
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad
             for weight in weights

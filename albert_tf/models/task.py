@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -379,6 +380,14 @@ class TaskModel(_backend.TrainingStep, PreTrainedModel):
             yield
         finally:
             self.parts, self._counts = 1, None
+
+    def _warn_of_frozen_weights(self) -> None:
+        """Warns that a step changes no weights. Like Keras, it only computes the loss."""
+        warnings.warn(
+            "The model has no trainable weights, so fit doesn't change it. Set trainable = True on "
+            "the layers to train, and call compile again.",
+            stacklevel=2,
+        )
 
     def loss_weight(self, batch: Batch, replicas: int = 1) -> Any:
         """Returns the weight of a batch's loss in the mean that `fit` reports.

@@ -1,5 +1,6 @@
 """Training in Keras's ways; docs/keras.md runs texts, callbacks, and heads of your own."""
 
+import contextlib
 import functools
 
 import keras
@@ -156,6 +157,21 @@ def test_an_evaluation_within_fit_may_have_other_labels(load, features):
     options = {"epochs": 2, "validation_data": held_out, "verbose": 0}
     found = model.fit(features, soft, callbacks=[evaluate], **options).history["val_loss"]
     assert scores == pytest.approx(found) and len(found) == 2
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_step_of_a_frozen_model_computes_the_loss(load, features, parts):
+    """As in Keras, whose step on JAX doesn't warn."""
+    model = load()
+    model.trainable = False
+    model.compile("sgd", micro_batches=parts, run_eagerly=True)
+    expected, start = model.test_on_batch(features, LABELS), model.get_weights()
+    is_jax = keras.backend.backend() == "jax"
+    warns = pytest.warns(UserWarning, match="no trainable weights")
+    with contextlib.nullcontext() if is_jax else warns:
+        assert model.train_on_batch(features, LABELS) == pytest.approx(expected, rel=1e-5)
+    for found, weight in zip(model.get_weights(), start, strict=True):
+        np.testing.assert_array_equal(found, weight)
 
 
 TAGS = np.where(np.random.default_rng(5).random((12, 7)) < 0.6, -100, LABELS[:, None])
