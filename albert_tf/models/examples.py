@@ -66,10 +66,12 @@ def holds_rows(x: Any) -> bool:
 
 
 def is_empty(x: Any) -> bool:
-    """Returns whether `x` is an empty list, or contains empty columns or arrays."""
+    """Returns whether `x` is an empty list or set, or contains empty columns or arrays."""
     while isinstance(x, Mapping | tuple) and x:
         x = next(iter(x.values())) if isinstance(x, Mapping) else x[0]
-    return 0 in x.shape[:1] if isinstance(x, np.ndarray) else isinstance(x, list | tuple) and not x
+    if isinstance(x, np.ndarray):
+        return 0 in x.shape[:1]
+    return isinstance(x, list | tuple | Set) and not x
 
 
 def reject_empty(x: Any) -> None:
@@ -320,7 +322,9 @@ def label_arrays(model: Any, y: Any, x: Any) -> Any:
     if set(getattr(y, "columns", ())) == set(model.config.labels):
         y = y[list(model.config.labels)]
     y = from_pandas(y)
-    if holds_strings(y):
+    is_list = isinstance(y, Sequence) or (isinstance(y, np.ndarray) and y.dtype.kind == "O")
+    is_unlabeled = target.kind == "multi_label" and is_list and all(map(is_empty, y))
+    if is_unlabeled or holds_strings(y):
         return class_ids(y, target, model.config)
     if target.kind == "multi_label" and isinstance(y, list | tuple):
         lengths = {len(row) if isinstance(row, Sequence) else None for row in y}

@@ -235,6 +235,15 @@ FORMS = {
             [np.array(names, object) for names in SEVERAL_NAMES],  # of a Parquet file
         ],
     ),
+    "no names": (
+        "multi_label_classification",
+        np.zeros((4, 3)),
+        [
+            *([form() for _ in range(4)] for form in (list, tuple, set)),
+            *(form([[]] * 4) for form in (Column, pd.Series)),
+            [np.array([], object)] * 4,
+        ],
+    ),
 }
 
 
