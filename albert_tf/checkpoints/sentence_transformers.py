@@ -158,7 +158,7 @@ def write(folder: Path, embedding: SentenceEmbedding, hidden_size: int) -> None:
 
 
 def encoder_folder(folder: Path) -> Path:
-    """Returns the Transformer's folder in a sentence-transformers folder; otherwise, `folder`."""
+    """Returns the Transformer's folder in a sentence-transformers folder, or else `folder`."""
     if not (folder / MODULES).is_file():
         return folder
     try:

@@ -282,12 +282,8 @@ class LogitsAccuracy(keras.metrics.Mean):
             found = ops.argmax(y_pred, axis=-1)
         labels = ops.cast(labels, "int32")
         right = ops.cast(ops.equal(labels, ops.cast(found, "int32")), self.dtype)
-        weights = ops.cast(ops.not_equal(labels, IGNORED), self.dtype)
-        if sample_weight is not None:
-            weights = weights * per_example(sample_weight, weights)
-        # Keras would average the tokens of each example first, so a token of a batch with more
-        # padding would count less.
-        super().update_state(ops.ravel(right), ops.ravel(weights))
+        weights = _label_weights(labels, IGNORED, sample_weight, self.dtype)
+        super().update_state(ops.ravel(right), weights)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "is_binary": self.is_binary}
@@ -308,11 +304,21 @@ class CrossentropyOfKnown(keras.metrics.SparseCategoricalCrossentropy):
         labels = ops.convert_to_tensor(y_true)
         if len(labels.shape) == len(y_pred.shape):
             labels = labels[..., 0]
-        weights = ops.cast(ops.not_equal(labels, self.ignore_class), self.dtype)
-        if sample_weight is not None:
-            weights = weights * per_example(sample_weight, weights)
+        weights = _label_weights(labels, self.ignore_class, sample_weight, self.dtype)
         logits = ops.reshape(y_pred, (-1, ops.shape(y_pred)[-1]))
-        super().update_state(ops.ravel(labels), logits, sample_weight=ops.ravel(weights))
+        super().update_state(ops.ravel(labels), logits, sample_weight=weights)
+
+
+def _label_weights(labels: Any, ignored: int, sample_weight: Any, dtype: Any) -> Any:
+    """Returns the weight of each label in a metric, flattened; 0 for ignored labels.
+
+    With the axes of the labels, Keras would average the tokens of each example first, so a token in
+    a batch with more padding would count less.
+    """
+    weights = ops.cast(ops.not_equal(labels, ignored), dtype)
+    if sample_weight is not None:
+        weights = weights * per_example(sample_weight, weights)
+    return ops.ravel(weights)
 
 
 @keras.saving.register_keras_serializable("albert_tf")

@@ -19,6 +19,8 @@ class TrainingStep:
         batch = batch_of(self, *keras.utils.unpack_x_y_sample_weight(data))
         counts = self.label_counts(batch) if self.micro_batches > 1 else None
         parts = min(self.micro_batches, batch.size)
+        if not (weights := self.trainable_weights[:]):
+            self._warn_of_frozen_weights()
         self.zero_grad()
         with self.in_parts(parts, counts):
             for number in range(parts):
@@ -26,12 +28,9 @@ class TrainingStep:
                 outputs = self.outputs_of(part, training=True)
                 loss, weight = self.loss_of(part, outputs, training=True), self.loss_weight(part)
                 self._loss_tracker.update_state(loss * self.parts, sample_weight=weight)
-                if self.trainable_weights:
+                if weights:
                     self.optimizer.scale_loss(loss).backward()
                 self.metrics_of(part, outputs)
-        weights = self.trainable_weights[:]
-        if not weights:
-            self._warn_of_frozen_weights()
         gradients = [
             torch.zeros_like(weight.value) if weight.value.grad is None else weight.value.grad
             for weight in weights

@@ -74,7 +74,7 @@ def redraw_merged_adapters(model: Any) -> None:
 def _new_model(model: Model, config: AlbertConfig) -> Model:
     """Returns a model with another configuration, for weights that `weights.extract` returns.
 
-    It has no adapters, because the extracted weights contain them.
+    The model has no LoRA adapters, because the extracted weights already include them.
     """
     return type(model).from_config({**model.get_config(), "config": config.to_dict(), "lora": {}})
 

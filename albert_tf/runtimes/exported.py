@@ -209,7 +209,7 @@ def _facts(path: Path, folder: Path) -> tuple[TaskFacts, AlbertConfig]:
 def _output_shapes(task: TaskFacts, config: AlbertConfig) -> dict[str, tuple[int | None, ...]]:
     """Returns the shapes of the outputs that callers read, without the batch axis.
 
-    None stands for the number of tokens, masks, or choices.
+    A size of None is the number of tokens, masks, or choices.
     """
     if task == QUESTION_ANSWERING and config.answerability:
         beam = dict.fromkeys(("start_top_log_probs", "start_top_index"), (BEAM,))

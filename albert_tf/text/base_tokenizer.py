@@ -42,7 +42,7 @@ class BaseTokenizer(ABC):
     model_input_names = ("input_ids", "token_type_ids", "attention_mask")
     vocab_name: ClassVar[str]
     hub_class: ClassVar[str]
-    # The transformers names of the special tokens that saved files list.
+    # The names that transformers uses for the special tokens in saved files.
     special_names: ClassVar[tuple[str, ...]] = ("unk", "sep", "pad", "cls", "mask")
     vocab_file: str | None  # None if the vocabulary was passed as bytes
     do_lower_case: bool

@@ -66,7 +66,7 @@ class Alphabet:
         return np.array(counts, np.min_scalar_type(np.max(counts)))
 
     def read(self, texts: tf.Tensor, count: tf.Tensor) -> Letters:
-        """Returns the first letters of texts, with more known letters than `count` if possible.
+        """Returns letters from the start of each text: more than `count` known ones if possible.
 
         The operator takes about 200 bytes of memory per letter, so only the start of a long text is
         read.

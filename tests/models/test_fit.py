@@ -161,7 +161,7 @@ def test_an_evaluation_within_fit_may_have_other_labels(load, features):
 
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_step_of_a_frozen_model_computes_the_loss(load, features, parts):
-    """As in Keras, whose step on JAX doesn't warn."""
+    """Like Keras, it also warns, except on JAX."""
     model = load()
     model.trainable = False
     model.compile("sgd", micro_batches=parts, run_eagerly=True)
